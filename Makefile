@@ -57,7 +57,7 @@ soak: ## 1000 downloads killed at random points and resumed, 1000 random histori
 
 soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and 200,000 files in bounded memory (20 minutes)
 	@scripts/need test
-	WEIR_SOAK=10000 cargo test --release $(LOCKED) -p weir-peer --test pair -- --nocapture flipped
+	WEIR_SOAK=10000 cargo test --release $(LOCKED) -p weir-cp --test pair -- --nocapture flipped
 	WEIR_SOAK=200 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture kill::
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture silence
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture --test-threads 1 memory::
@@ -65,7 +65,7 @@ soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and
 soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated dialogues (an hour)
 	@scripts/need test
 	WEIR_SOAK=100 cargo test --release $(LOCKED) -p weir --test bench -- --nocapture net::a_client_of
-	WEIR_SOAK=2000 cargo test --release $(LOCKED) -p weir-net --test strangers -- --nocapture mutated
+	WEIR_SOAK=2000 cargo test --release $(LOCKED) -p weir-bench-net --test strangers -- --nocapture mutated
 
 soak-serve: ## serve: 10,000 idle connections of each kind beside one honest client, deadlines of a minute, h2spec (2 minutes)
 	@scripts/need h2spec

@@ -18,7 +18,7 @@ fn main() {
 }
 
 /// C modules of Lua are linked against no library: they find `lua_*` in the program that loads them. A static
-/// program loads none, and says so (`weir-load/src/script/prelude.lua`).
+/// program loads none, and says so (`weir-bench-http/src/script/prelude.lua`).
 fn export_lua() {
     const SYMBOLS: &str = "lua.symbols";
     println!("cargo::rerun-if-changed={SYMBOLS}");

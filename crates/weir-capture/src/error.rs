@@ -4,7 +4,7 @@ use std::io;
 
 /// No packet could be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CaptureError {
     /// Reading failed before the first packet.
     #[error("reading failed")]
     Read(#[source] io::Error),

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, TcpWindow, Window};
-use weir_model::sender::SenderWindow;
+use weir_model::evidence::{Clocks, Evidence, Facts, Interval, LaneInterval, Reading, TcpInterval};
+use weir_model::sender::SenderInterval;
 use weir_model::waits::{Ended, Stall, Waits};
 
 use crate::flow::{Flow, Vantage};
@@ -69,7 +69,7 @@ impl Grid {
 pub(crate) fn of(flows: &[&Flow], grid: Grid, moved: Option<&[u64]>, facts: Facts) -> Evidence {
     let intervals = grid.intervals();
     let lanes_each = (LANES / intervals).clamp(1, LANES_EACH) as usize;
-    let mut lanes: Vec<Vec<LaneWindow>> = vec![Vec::new(); intervals as usize];
+    let mut lanes: Vec<Vec<LaneInterval>> = vec![Vec::new(); intervals as usize];
     for flow in flows {
         for (interval, lane) in lanes_of(flow, grid) {
             let Some(room) = lanes.get_mut(interval as usize) else { continue };
@@ -79,7 +79,7 @@ pub(crate) fn of(flows: &[&Flow], grid: Grid, moved: Option<&[u64]>, facts: Fact
             }
         }
     }
-    let windows = lanes.into_iter().enumerate().map(|(interval, mut lanes)| {
+    let intervals = lanes.into_iter().enumerate().map(|(interval, mut lanes)| {
         keep_largest(&mut lanes, lanes_each);
         lanes.sort_by_key(|lane| lane.lane);
         let (from, width) = grid.place(interval as u64);
@@ -89,7 +89,7 @@ pub(crate) fn of(flows: &[&Flow], grid: Grid, moved: Option<&[u64]>, facts: Fact
             let part = moved.iter().skip(first).take(grid.each as usize);
             part.fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
         });
-        Window {
+        Interval {
             at: from as f64 / 1e9,
             span: Duration::from_nanos(width),
             // Requests are among the bytes of all; acknowledged bytes may be of an interval before.
@@ -99,17 +99,17 @@ pub(crate) fn of(flows: &[&Flow], grid: Grid, moved: Option<&[u64]>, facts: Fact
             cpu: Reading::Missing(NOT_VISIBLE.to_owned()),
             dirty: Reading::Missing(NOT_VISIBLE.to_owned()),
             disk: Reading::Missing(NOT_VISIBLE.to_owned()),
-            ..Window::default()
+            ..Interval::default()
         }
     });
     Evidence {
-        windows: windows.collect(),
+        intervals: intervals.collect(),
         trials: Vec::new(),
         facts: Facts { clocks: Clocks::Sampled, ..facts },
     }
 }
 
-fn keep_largest(lanes: &mut Vec<LaneWindow>, most: usize) {
+fn keep_largest(lanes: &mut Vec<LaneInterval>, most: usize) {
     if lanes.len() > most {
         lanes.sort_by_key(|lane| std::cmp::Reverse(lane.received));
         lanes.truncate(most);
@@ -117,7 +117,7 @@ fn keep_largest(lanes: &mut Vec<LaneWindow>, most: usize) {
 }
 
 /// A connection's intervals.
-fn lanes_of(flow: &Flow, grid: Grid) -> Vec<(u64, LaneWindow)> {
+fn lanes_of(flow: &Flow, grid: Grid) -> Vec<(u64, LaneInterval)> {
     let mut joined: Vec<(u64, Slice)> = Vec::new();
     for slice in &flow.slices {
         let interval = grid.interval_of(slice.index);
@@ -164,12 +164,12 @@ impl<'a> Teller<'a> {
     }
 
     /// An interval that begins at a time and is so wide, nanoseconds.
-    fn tell(&mut self, slice: &Slice, (from, width): (u64, u64), last: bool) -> LaneWindow {
+    fn tell(&mut self, slice: &Slice, (from, width): (u64, u64), last: bool) -> LaneInterval {
         let sender = self.sender(slice);
         let vantage = self.flow.vantage(sender);
         let (half, other) = (&slice.halves[sender], &slice.halves[1 - sender]);
         let lived = Duration::from_micros(slice.lived.into());
-        let mut lane = LaneWindow {
+        let mut lane = LaneInterval {
             lane: self.flow.number,
             received: half.fresh,
             idle: Duration::from_nanos(width).saturating_sub(lived),
@@ -177,7 +177,7 @@ impl<'a> Teller<'a> {
             thread: Reading::Missing(NOT_VISIBLE.to_owned()),
             tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
             sender: Reading::Missing("the sending end is the peer's".to_owned()),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
         if self.flow.client.is_some() && !self.connected {
             lane.connects = 1;
@@ -231,7 +231,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn sending(&self, half: &Half, other: &Half, slice: &Slice, sender: usize) -> SenderWindow {
+    fn sending(&self, half: &Half, other: &Half, slice: &Slice, sender: usize) -> SenderInterval {
         let lived = slice.lived;
         let share = |part: u32| if lived > 0 { f64::from(part) / f64::from(lived) } else { 0.0 };
         // Milliseconds for samples, at least one of what lived at all.
@@ -239,7 +239,7 @@ impl<'a> Teller<'a> {
         let looks_of = |part: u32| (share(part) * f64::from(looks)).round() as u32;
         let time = |micros: u32| Duration::from_micros(micros.into());
         let mean = |sum: f64, time: u32| if time > 0 { (sum / f64::from(time)) as u64 } else { 0 };
-        SenderWindow {
+        SenderInterval {
             acked: half.acked,
             busy: time(lived.saturating_sub(half.resting)),
             receive_window_limited: time(half.filled),
@@ -266,17 +266,17 @@ impl<'a> Teller<'a> {
             duplicates: half.duplicates.into(),
             reordered: half.reordered.into(),
             marked: half.marked.into(),
-            ..SenderWindow::default()
+            ..SenderInterval::default()
         }
     }
 
-    fn receiving(&mut self, half: &Half, _other: &Half, sender: usize) -> TcpWindow {
+    fn receiving(&mut self, half: &Half, _other: &Half, sender: usize) -> TcpInterval {
         if let Some((_, most, _)) = half.windows {
             self.best_window = self.best_window.max(most);
         }
         let down = self.flow.distance_to(1 - sender).unwrap_or(0);
         let known = half.windowed > 0;
-        TcpWindow {
+        TcpInterval {
             receiver_rtt: half.up.mean().map(|up| Duration::from_micros(up) + Duration::from_nanos(down)),
             min_rtt: self.flow.least_round_trip().map(Duration::from_nanos),
             receive_window: half.windows.filter(|_| known).map(|(.., last)| last.into()),
@@ -333,7 +333,7 @@ impl<'a> Teller<'a> {
     }
 
     /// An object is over when the next is asked for, or the connection ends.
-    fn count_requests(&mut self, other: &Half, lane: &mut LaneWindow, last: bool) {
+    fn count_requests(&mut self, other: &Half, lane: &mut LaneInterval, last: bool) {
         let over = |requests: u64, ended: bool| requests.saturating_sub(u64::from(!ended));
         let before = over(self.requests, false);
         self.requests += u64::from(other.turns);

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use weir_model::evidence::{Evidence, Facts};
 
-pub use error::Error;
+pub use error::CaptureError;
 pub use evidence::NOT_VISIBLE;
 pub use flow::Vantage;
 pub use judge::judge;
@@ -46,7 +46,7 @@ pub const FLOWS: usize = 16;
 pub const POINTS: usize = 1000;
 
 /// Connections that have a picture.
-pub const PICTURES: usize = 4;
+pub(crate) const PICTURES: usize = 4;
 
 /// Which packets count, and for how long.
 #[derive(Default)]
@@ -149,7 +149,7 @@ struct Counts {
 }
 
 /// Reads a capture to its end, or as far as it can be read.
-pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture, Error> {
+pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture, CaptureError> {
     let mut source = source::open(reader)?;
     let mut table = Table::new();
     let mut counts = Counts::default();
@@ -268,7 +268,7 @@ fn flow_seen(flow: &Flow, grid: Grid, facts: &Facts, picture: bool) -> FlowSeen 
 /// The evidence of one connection, from its first to its last interval.
 fn alone(flow: &Flow, grid: Grid, facts: Facts) -> Evidence {
     let mut evidence = evidence::of(&[flow], grid, None, facts);
-    evidence.windows.retain(|window| !window.lanes.is_empty());
+    evidence.intervals.retain(|interval| !interval.lanes.is_empty());
     evidence
 }
 

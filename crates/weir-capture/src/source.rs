@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use pcap_parser::pcapng::{self, Block, OptionCode};
 use pcap_parser::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header};
 
-use crate::error::Error;
+use crate::error::CaptureError;
 
 /// The largest record or packet block that is taken: snaplen is 256 KiB at most in libpcap (MAXIMUM_SNAPLEN), and the rest
 /// is left to options.
@@ -94,9 +94,9 @@ struct Interface {
 }
 
 /// Opens a stream: looks at its first bytes, unpacks gzip, reads the file header.
-pub fn open<'r>(mut reader: impl Read + 'r) -> Result<Source<Box<dyn Read + 'r>>, Error> {
+pub fn open<'r>(mut reader: impl Read + 'r) -> Result<Source<Box<dyn Read + 'r>>, CaptureError> {
     let mut first = [0; 4];
-    let count = fill(&mut reader, &mut first).map_err(Error::Read)?;
+    let count = fill(&mut reader, &mut first).map_err(CaptureError::Read)?;
     let whole = Cursor::new(first[..count].to_vec()).chain(reader);
     let packed = first[..count].starts_with(&[0x1f, 0x8b]);
     let reader: Box<dyn Read + 'r> =
@@ -118,11 +118,11 @@ fn fill(reader: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
 }
 
 impl<R: Read> Source<R> {
-    fn new(reader: R) -> Result<Source<R>, Error> {
+    fn new(reader: R) -> Result<Source<R>, CaptureError> {
         let mut input = Input::new(reader);
-        let known = input.need(4).map_err(Error::Read)?;
+        let known = input.need(4).map_err(CaptureError::Read)?;
         if !known {
-            return Err(if input.data().is_empty() { Error::Empty } else { unknown(input.data()) });
+            return Err(if input.data().is_empty() { CaptureError::Empty } else { unknown(input.data()) });
         }
         let mut source =
             Source { input, format: Format::Pcap, classic: Classic::default(), section: Section::default() };
@@ -144,13 +144,13 @@ impl<R: Read> Source<R> {
         self.format
     }
 
-    fn classic_header(&mut self) -> Result<(), Error> {
+    fn classic_header(&mut self) -> Result<(), CaptureError> {
         // 24 bytes: magic, version, zone, sigfigs, snaplen, link type.
-        if !self.input.need(24).map_err(Error::Read)? {
-            return Err(Error::Header("it is cut"));
+        if !self.input.need(24).map_err(CaptureError::Read)? {
+            return Err(CaptureError::Header("it is cut"));
         }
         let Ok((_, header)) = parse_pcap_header(self.input.data()) else {
-            return Err(Error::Header("its first bytes are unknown"));
+            return Err(CaptureError::Header("its first bytes are unknown"));
         };
         self.classic = Classic {
             big_endian: header.is_bigendian(),
@@ -335,9 +335,9 @@ fn failed(error: &io::Error) -> String {
     format!("reading it failed: {}", weir_units::plain(error))
 }
 
-fn unknown(data: &[u8]) -> Error {
+fn unknown(data: &[u8]) -> CaptureError {
     let shown: Vec<String> = data.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    Error::Unknown(shown.join(" "))
+    CaptureError::Unknown(shown.join(" "))
 }
 
 fn parse_block(data: &[u8], big_endian: bool) -> Option<Block<'_>> {

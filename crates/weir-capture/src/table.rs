@@ -34,7 +34,7 @@ const SLICED: usize = 256;
 const TIMES: u32 = 1 << 16;
 
 /// A capture without any packet for longer says nothing of that time, or its clock was set: so much of it is taken for time.
-const SILENCE: u64 = 60_000_000_000;
+const LONGEST_GAP: u64 = 60_000_000_000;
 
 /// A clock that goes back by more was set; less is the order in which interfaces deliver.
 const BACKWARDS: u64 = 1_000_000_000;
@@ -74,8 +74,8 @@ impl Clock {
         let last = *self.last.get_or_insert(at);
         if at >= last {
             let passed = at - last;
-            self.cut += u64::from(passed > SILENCE);
-            self.now = self.now.saturating_add(passed.min(SILENCE));
+            self.cut += u64::from(passed > LONGEST_GAP);
+            self.now = self.now.saturating_add(passed.min(LONGEST_GAP));
             self.last = Some(at);
         } else if last - at > BACKWARDS {
             self.cut += 1;

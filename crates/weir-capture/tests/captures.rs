@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use made::{ACK, FIN, Frame, Link, MSS, Pcap, PcapNg, SYN, Talk, Tcp, pcap};
 use proptest::prelude::*;
-use weir_capture::{Capture, Cause, Error, Format, Options, Vantage, judge, read};
+use weir_capture::{Capture, CaptureError, Cause, Format, Options, Vantage, judge, read};
 use weir_model::limit::Limit;
 use weir_model::verdict::MainLimit;
 
@@ -244,8 +244,8 @@ fn offloaded_segments_count_as_those_on_the_wire() {
     let sizes = vec![44 * MSS; 20];
     let frames = talk.frames(&talk.answer(&sizes, |_, last, _| last + 5_000_000), Link::Ethernet, 96);
     let capture = seen(&pcap(Link::Ethernet, &frames));
-    let sent: u64 = (capture.evidence.windows.iter())
-        .flat_map(|window| &window.lanes)
+    let sent: u64 = (capture.evidence.intervals.iter())
+        .flat_map(|interval| &interval.lanes)
         .filter_map(|lane| lane.sender.value())
         .map(|sender| sender.sent)
         .sum();
@@ -253,7 +253,7 @@ fn offloaded_segments_count_as_those_on_the_wire() {
     let at_client = Talk { place: 1.0, ..talk };
     let frames = at_client.frames(&talk.answer(&sizes, |_, last, _| last + 5_000_000), Link::Ethernet, 96);
     let capture = seen(&pcap(Link::Ethernet, &frames));
-    let lanes = capture.evidence.windows.iter().flat_map(|window| &window.lanes);
+    let lanes = capture.evidence.intervals.iter().flat_map(|interval| &interval.lanes);
     let segments: u64 = lanes.filter_map(|lane| lane.tcp.value()).map(|tcp| tcp.segments).sum();
     assert_eq!(segments, 20 * 44);
 }
@@ -290,7 +290,7 @@ fn stalls_say_what_ended_them() {
     let longest = flow.stalls.iter().max_by(|a, b| (a.to - a.from).total_cmp(&(b.to - b.from))).unwrap();
     assert_eq!(longest.cause, Cause::Retransmission);
     assert!((longest.to - longest.from - 0.4).abs() < 0.01, "{longest:?}");
-    let timeout: f64 = (flow.evidence.windows.iter().flat_map(|window| &window.lanes))
+    let timeout: f64 = (flow.evidence.intervals.iter().flat_map(|interval| &interval.lanes))
         .filter_map(|lane| lane.sender.value())
         .map(|sender| sender.timeout.as_secs_f64())
         .sum();
@@ -330,10 +330,10 @@ fn a_port_that_is_used_again_is_another_connection() {
 
 #[test]
 fn what_is_no_capture_is_said() {
-    assert!(matches!(read([].as_slice(), &options()), Err(Error::Empty)));
+    assert!(matches!(read([].as_slice(), &options()), Err(CaptureError::Empty)));
     let error = read(b"GET / HTTP/1.1".as_slice(), &options()).unwrap_err();
     assert!(error.to_string().contains("neither pcap nor pcapng"), "{error}");
-    assert!(matches!(read([0xd4, 0xc3, 0xb2, 0xa1, 2].as_slice(), &options()), Err(Error::Header(_))));
+    assert!(matches!(read([0xd4, 0xc3, 0xb2, 0xa1, 2].as_slice(), &options()), Err(CaptureError::Header(_))));
     let empty = seen(&pcap(Link::Raw, &[]));
     assert_eq!((empty.packets, empty.connections, empty.flows.len()), (0, 0, 0));
     assert_eq!(limit(&empty), None);
@@ -462,15 +462,15 @@ proptest! {
             frames.push(Link::Raw.frame(at, &tcp, 60));
         }
         let capture = seen(&pcap(Link::Raw, &frames));
-        let windows = &capture.evidence.windows;
-        let lanes = || windows.iter().flat_map(|window| &window.lanes);
+        let intervals = &capture.evidence.intervals;
+        let lanes = || intervals.iter().flat_map(|interval| &interval.lanes);
         let sent: u64 = lanes().filter_map(|lane| lane.sender.value()).map(|sender| sender.sent).sum();
         prop_assert!(sent <= payload, "{sent} of {payload}");
-        for window in windows {
-            for lane in &window.lanes {
-                prop_assert!(lane.idle <= window.span);
+        for interval in intervals {
+            for lane in &interval.lanes {
+                prop_assert!(lane.idle <= interval.span);
                 if let Some(sender) = lane.sender.value() {
-                    prop_assert!(sender.busy <= window.span);
+                    prop_assert!(sender.busy <= interval.span);
                     let counts = [sender.app_limited, sender.nothing_unsent, sender.nothing_in_flight, sender.window_filled, sender.recovering, sender.owing, sender.awaiting];
                     prop_assert!(counts.iter().all(|count| *count <= sender.looks), "{sender:?}");
                 }

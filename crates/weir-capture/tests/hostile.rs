@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use made::{ACK, Frame, Link, MSS, Pcap, PcapNg, SYN, Talk, Tcp, pcap};
-use weir_capture::{Capture, Error, Options, judge, read};
+use weir_capture::{Capture, CaptureError, Options, judge, read};
 
 /// For a few megabytes of packets.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const MOST: u64 = 256 << 20;
 
 /// Reads and judges within the bounds.
-fn bounded(what: &str, reader: impl Read) -> Result<Capture, Error> {
+fn bounded(what: &str, reader: impl Read) -> Result<Capture, CaptureError> {
     let start = Instant::now();
     let capture = read(reader, &Options { scope: what.to_owned(), ..Options::default() });
     if let Ok(capture) = &capture {

@@ -10,7 +10,7 @@ pub fn check(bytes: &[u8]) -> bool {
     assert!(bytes.starts_with(&[0x1f, 0x8b]) || capture.packets <= bytes.len() as u64 / 12);
     let verdict = judge(&capture.evidence, &capture.notes);
     assert!((0.0..=1.0).contains(&verdict.confidence));
-    for lane in capture.evidence.windows.iter().flat_map(|window| &window.lanes) {
+    for lane in capture.evidence.intervals.iter().flat_map(|interval| &interval.lanes) {
         if let Some(sender) = lane.sender.value() {
             assert!(sender.nothing_in_flight <= sender.looks && sender.window_filled <= sender.looks);
         }

@@ -1,6 +1,6 @@
 //! A chunked body in one piece and cut at a place the input chooses: the same payload or the same error.
 
-use weir_http::chunked::{ChunkedDecoder, Error};
+use weir_http::chunked::{ChunkError, ChunkedDecoder};
 
 use crate::Input;
 
@@ -14,7 +14,7 @@ pub fn check(bytes: &[u8]) -> bool {
     whole.is_ok_and(|(_, done)| done)
 }
 
-fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), Error> {
+fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), ChunkError> {
     let mut decoder = ChunkedDecoder::new();
     let mut payload = Vec::new();
     for piece in pieces {

@@ -3,8 +3,8 @@
 
 use std::time::SystemTime;
 
+use weir_get::http::jar::Jar;
 use weir_http::fields::Fields;
-use weir_transfer::http::jar::Jar;
 
 use crate::Input;
 

@@ -1,6 +1,6 @@
 //! The raw bytes of a batch: its entries and their contents, to the byte.
 
-use weir_peer::wire::batch;
+use weir_cp::wire::batch;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

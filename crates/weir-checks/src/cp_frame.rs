@@ -1,9 +1,9 @@
 //! A control frame as a far end may send it, and as each direction reads it.
 
-use weir_peer::wire::driver::{FromDriver, ToDriver};
-use weir_peer::wire::frame::{self, HEAD};
-use weir_peer::wire::to_receiver::ToReceiver;
-use weir_peer::wire::to_sender::ToSender;
+use weir_cp::wire::driver::{FromDriver, ToDriver};
+use weir_cp::wire::frame::{self, HEAD};
+use weir_cp::wire::to_receiver::ToReceiver;
+use weir_cp::wire::to_sender::ToSender;
 
 /// Whether one of the directions understood the input. What was understood is written as something that is understood.
 macro_rules! read_as {

@@ -1,9 +1,9 @@
 //! What a far host prints before the protocol begins, and another protocol's first words.
 
-use weir_peer::Error;
-use weir_peer::hello;
-use weir_peer::ssh::{Line, READY};
-use weir_peer::wire::message::PROTOCOL;
+use weir_cp::CopyError;
+use weir_cp::hello;
+use weir_cp::ssh::{Line, READY};
+use weir_cp::wire::message::PROTOCOL;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {
@@ -20,7 +20,7 @@ pub fn check(bytes: &[u8]) -> bool {
         }
         understood = true;
     }
-    if let Some(Error::Protocol { theirs, version, .. }) = hello::of_another("far", bytes) {
+    if let Some(CopyError::Protocol { theirs, version, .. }) = hello::of_another("far", bytes) {
         assert!(theirs != PROTOCOL && version.chars().count() <= 40);
         understood = true;
     }

@@ -1,9 +1,9 @@
 //! A lane's bytes from its greeting on, as somebody without the keys may send them: nothing of them opens.
 
 use weir_codec::cipher::Cipher;
-use weir_peer::secret::Secret;
-use weir_peer::secure::{Direction, Due, Keyring};
-use weir_peer::wire::record::{self, Footer, HEADER, MAX_PLAIN};
+use weir_cp::secret::Secret;
+use weir_cp::secure::{Direction, Due, Keyring};
+use weir_cp::wire::record::{self, Footer, HEADER, MAX_PLAIN};
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! The log at the end of a part, as a crash, a disk or a stranger may have left it.
 
-use weir_peer::receiver::journal;
+use weir_cp::receiver::journal;
 use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Name};
 

@@ -1,7 +1,7 @@
 //! A block as instructions: what was understood builds a block of at most 1 MiB out of literals that are
 //! there.
 
-use weir_peer::wire::patch::{self, Step};
+use weir_cp::wire::patch::{self, Step};
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

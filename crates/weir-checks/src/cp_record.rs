@@ -1,7 +1,7 @@
 //! A lane's greeting, record header and opened record as a far end may send them.
 
-use weir_peer::wire::record::{self, Footer, Header};
-use weir_peer::wire::{batch, patch};
+use weir_cp::wire::record::{self, Footer, Header};
+use weir_cp::wire::{batch, patch};
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

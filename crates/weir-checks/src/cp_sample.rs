@@ -1,7 +1,7 @@
-//! A far end's windows of evidence: whatever they say, they are joined, judged and told.
+//! A far end's intervals of evidence: whatever they say, they are joined, judged and told.
 
-use weir_peer::evidence::Joiner;
-use weir_peer::wire::message::Role;
+use weir_cp::evidence::Joiner;
+use weir_cp::wire::message::Role;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {
@@ -15,7 +15,7 @@ pub fn check(bytes: &[u8]) -> bool {
         let evidence = joiner.into_evidence(&[]);
         let verdict = weir_model::verdict::explain(&evidence);
         assert!(verdict.shares.iter().all(|(_, share)| share.is_finite()));
-        understood |= !evidence.windows.is_empty();
+        understood |= !evidence.intervals.is_empty();
     }
     understood
 }

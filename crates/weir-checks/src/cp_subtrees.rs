@@ -1,7 +1,7 @@
 //! What a receiver says that it has, and what a sender says is a hole: subtrees and runs of any place and
 //! size.
 
-use weir_peer::subtrees::{Subtrees, blocks};
+use weir_cp::subtrees::{Subtrees, blocks};
 
 use crate::Input;
 

@@ -1,6 +1,6 @@
 //! A journal as a crash, a disk or a stranger may have left it.
 
-use weir_transfer::journal::{Journal, VERSION};
+use weir_get::journal::{Journal, VERSION};
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

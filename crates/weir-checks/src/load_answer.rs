@@ -1,6 +1,6 @@
 //! Answers of a server under load, in pieces of any size: the same however they are cut.
 
-use weir_load::answer::{Answer, Complete, Kept, LastHead, Malformed};
+use weir_bench_http::answer::{Answer, Complete, Kept, LastHead, Malformed};
 
 use crate::Input;
 

@@ -1,7 +1,7 @@
 //! What a user or a script gives `weir bench http`: URLs, and texts of requests.
 
-use weir_load::request::{self, Request};
-use weir_load::target::Target;
+use weir_bench_http::request::{self, Request};
+use weir_bench_http::target::Target;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

@@ -1,13 +1,13 @@
 //! What a peer of `weir bench net` may send: parameters, results, transactions, heads of datagrams, cookies,
 //! states.
 
-use weir_net::asked::{Asked, MOST_SIZE, Part};
-use weir_net::cookie::Cookie;
-use weir_net::datagram::{self, Head};
-use weir_net::frame;
-use weir_net::parameters::{MOST_BLOCK, MOST_STREAMS, Parameters};
-use weir_net::results::Results;
-use weir_net::state::State;
+use weir_bench_net::asked::{Asked, MOST_SIZE, Part};
+use weir_bench_net::cookie::Cookie;
+use weir_bench_net::datagram::{self, Head};
+use weir_bench_net::frame;
+use weir_bench_net::parameters::{MOST_BLOCK, MOST_STREAMS, Parameters};
+use weir_bench_net::results::Results;
+use weir_bench_net::state::TestState;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {
@@ -40,7 +40,10 @@ pub fn check(bytes: &[u8]) -> bool {
         assert_eq!(cookie.to_string().len(), Cookie::LENGTH - 1);
     }
     for byte in bytes.iter().take(1) {
-        assert!(State::parse(*byte).is_ok_and(|state| state.byte() == *byte) || State::parse(*byte).is_err());
+        assert!(
+            TestState::parse(*byte).is_ok_and(|state| state.byte() == *byte)
+                || TestState::parse(*byte).is_err()
+        );
     }
     understood
 }

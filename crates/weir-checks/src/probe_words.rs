@@ -1,8 +1,8 @@
 //! What a peer or a stranger may send to `weir bench pps` and to a probe: messages, packets' marks, echoes.
 
-use weir_probe::pps::control::{LONGEST, Message};
-use weir_probe::pps::frame::Mark;
-use weir_probe::pps::ledger::Ledger;
+use weir_bench::pps::control::{LONGEST, Message};
+use weir_bench::pps::frame::Mark;
+use weir_bench::pps::ledger::Ledger;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

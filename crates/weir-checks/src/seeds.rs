@@ -9,24 +9,24 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
+use weir_bench::pps::Busy;
+use weir_bench::pps::control::{Counted, Message as ProbeMessage};
 use weir_codec::codec::Codec;
-use weir_model::evidence::{LaneWindow, Window};
-use weir_peer::hello;
-use weir_peer::watch::Sample;
-use weir_peer::wire::batch::{self, Keep, Member};
-use weir_peer::wire::driver::{FromDriver, ToDriver};
-use weir_peer::wire::frame::{self, to_frame};
-use weir_peer::wire::message::{
+use weir_cp::hello;
+use weir_cp::watch::Sample;
+use weir_cp::wire::batch::{self, Keep, Member};
+use weir_cp::wire::driver::{FromDriver, ToDriver};
+use weir_cp::wire::frame::{self, to_frame};
+use weir_cp::wire::message::{
     Deed, Failure, FailureKind, Listening, Options, Ports, Problem, Role, Root, Start, Totals, Transport,
 };
-use weir_peer::wire::owners::Owners;
-use weir_peer::wire::patch::{self, Step};
-use weir_peer::wire::record::{Footer, Header, Kind, greeting};
-use weir_peer::wire::to_receiver::{Offered, ToReceiver};
-use weir_peer::wire::to_sender::{Answer, ToSender};
-use weir_probe::pps::Busy;
-use weir_probe::pps::control::{Counted, Message as ProbeMessage};
-use weir_transfer::journal::Journal;
+use weir_cp::wire::owners::Owners;
+use weir_cp::wire::patch::{self, Step};
+use weir_cp::wire::record::{Footer, Header, Kind, greeting};
+use weir_cp::wire::to_receiver::{Offered, ToReceiver};
+use weir_cp::wire::to_sender::{Answer, ToSender};
+use weir_get::journal::Journal;
+use weir_model::evidence::{Interval, LaneInterval};
 use weir_tree::delta::{self, Signature};
 use weir_tree::entry::{LinkTarget, Time, Xattr};
 use weir_tree::source::Identity;
@@ -79,10 +79,10 @@ fn of_copies(add: &mut Add) {
     add("cp_patch", "both", &raw);
     record(add, Kind::Patch, &raw);
     record(add, Kind::Block, b"bytes of a file");
-    let lanes = vec![LaneWindow::default(); 2];
-    let window = Window { lanes, ..Window::default() };
+    let lanes = vec![LaneInterval::default(); 2];
+    let interval = Interval { lanes, ..Interval::default() };
     let sample = serde_json::to_string(&Sample {
-        window,
+        interval,
         facts: Some(Default::default()),
         outlook: Default::default(),
     })
@@ -108,7 +108,7 @@ fn record(add: &mut Add, kind: Kind, payload: &[u8]) {
 }
 
 /// The size of a file, and the log of a part of it: its head, two blocks, and a sync between them (see
-/// `weir_peer::receiver::journal`).
+/// `weir_cp::receiver::journal`).
 fn part_log(size: u64) -> Vec<u8> {
     let mut head = [0; 128];
     head[..16].copy_from_slice(b"weir-part-log-2\n");
@@ -286,7 +286,7 @@ fn frames() -> Vec<Vec<u8>> {
         to_frame(&ToDriver::Would(Deed::Delete, name("a/b"))),
         to_frame(&ToReceiver::End(1, Ok([4; 32]))),
         to_frame(&ToSender::Stored(1, Err(failure()))),
-        to_frame(&ToSender::Landed(1, 2)),
+        to_frame(&ToSender::Ack(1, 2)),
         to_frame(&ToSender::Again(1, 2, "why".into())),
         to_frame(&ToSender::LaneLost(1, "cut".into())),
         to_frame(&FromDriver::Retire(1)),

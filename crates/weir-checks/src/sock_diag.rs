@@ -9,10 +9,10 @@ pub fn check(bytes: &[u8]) -> bool {
     if let Some(socket) = &socket {
         let mut flow = FlowProbe::from_its_start();
         flow.look(socket);
-        let seen = flow.window();
+        let seen = flow.interval();
         assert!((0.0..=1.0).contains(&seen.waiting));
-        let glance = sock_diag::parse_glance(bytes);
-        assert_eq!(glance.map(|glance| glance.id), Some(socket.id));
+        let quick = sock_diag::parse_quick(bytes);
+        assert_eq!(quick.map(|quick| quick.id), Some(socket.id));
     }
     let _ = unix_sockets::parse(bytes);
     let _ = (nic::parse_route(bytes), nic::parse_interface(bytes), nic::parse_queue(bytes, 1));

@@ -2,7 +2,7 @@
 
 /// Text that is not hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum HexError {
     /// Half a byte is left over.
     #[error("{digits} hexadecimal digits do not make whole bytes: expected an even number")]
     Odd {
@@ -26,12 +26,12 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 /// The bytes that `text` spells. Allocates half the length of `text`; callers cap foreign text.
-pub fn decode(text: &str) -> Result<Vec<u8>, Error> {
+pub fn decode(text: &str) -> Result<Vec<u8>, HexError> {
     let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut high = None;
     for (position, found) in text.char_indices() {
         // A base-16 digit is below 16, so the narrowing loses nothing.
-        let digit = found.to_digit(16).ok_or(Error::Digit { found, position })? as u8;
+        let digit = found.to_digit(16).ok_or(HexError::Digit { found, position })? as u8;
         match high.take() {
             None => high = Some(digit << 4),
             Some(high) => bytes.push(high | digit),
@@ -39,7 +39,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Error> {
     }
     match high {
         None => Ok(bytes),
-        Some(_) => Err(Error::Odd { digits: text.len() }),
+        Some(_) => Err(HexError::Odd { digits: text.len() }),
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong() {
-        assert_eq!(decode("abc"), Err(Error::Odd { digits: 3 }));
+        assert_eq!(decode("abc"), Err(HexError::Odd { digits: 3 }));
         assert_eq!(
             decode("0g").unwrap_err().to_string(),
             "'g' at position 1 is not a hexadecimal digit: expected 0-9 or a-f"

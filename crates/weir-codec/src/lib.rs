@@ -26,4 +26,4 @@ pub mod hex;
 
 pub use cipher::Cipher;
 pub use codec::Codec;
-pub use digest::{Algorithm, Digest, Error, Expected, Strength};
+pub use digest::{Algorithm, Digest, Expected, ExpectedDigestError, Strength};

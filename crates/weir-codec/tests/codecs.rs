@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use weir_codec::codec::{Codec, Error, LONGEST, Setting};
+use weir_codec::codec::{Codec, CodecError, LONGEST, Setting};
 
 /// Deterministic bytes without any pattern (xorshift; Marsaglia 2003).
 fn random(len: usize, mut seed: u64) -> Vec<u8> {
@@ -79,7 +79,7 @@ fn pack(setting: Setting, input: &[u8]) -> Vec<u8> {
     packed
 }
 
-fn unpack(codec: Codec, packed: &[u8], len: usize) -> Result<Vec<u8>, Error> {
+fn unpack(codec: Codec, packed: &[u8], len: usize) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::new();
     codec.decompress(packed, len, &mut out).map(|()| out)
 }
@@ -182,7 +182,11 @@ fn another_length_is_an_error() {
             let packed = pack(setting, &input);
             for len in [0, 1, input.len() - 1, input.len() + 1, 2 * input.len(), LONGEST] {
                 let refused = unpack(setting.codec(), &packed, len);
-                assert_eq!(refused, Err(Error::Corrupt { codec: setting.codec(), len }), "{setting} {kind}");
+                assert_eq!(
+                    refused,
+                    Err(CodecError::Corrupt { codec: setting.codec(), len }),
+                    "{setting} {kind}"
+                );
             }
         }
     }
@@ -198,7 +202,7 @@ fn a_cut_block_is_an_error() {
                 let Err(error) = unpack(codec, &packed[..cut], input.len()) else {
                     panic!("{codec} {kind}: {cut} of {} bytes are enough", packed.len());
                 };
-                assert_eq!(error, Error::Corrupt { codec, len: input.len() });
+                assert_eq!(error, CodecError::Corrupt { codec, len: input.len() });
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::grammar;
 
 /// A body whose end cannot be told with certainty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum BodyError {
     /// Not digits, or beyond what a file can hold.
     #[error("invalid Content-Length '{value}': expected a number of bytes below 2^63")]
     ContentLength {
@@ -56,14 +56,14 @@ pub enum Framing {
 }
 
 /// The value of `Content-Length`, if given. The same value several times counts once (RFC 9110 section 8.6).
-pub fn content_length(fields: &Fields) -> Result<Option<u64>, Error> {
+pub fn content_length(fields: &Fields) -> Result<Option<u64>, BodyError> {
     let mut length = None;
     for value in fields.headers_all("content-length").flat_map(|value| value.split(',')) {
         let value = grammar::trim(value);
         let next = grammar::parse_offset(value)
-            .ok_or_else(|| Error::ContentLength { value: weir_units::quoted(value) })?;
+            .ok_or_else(|| BodyError::ContentLength { value: weir_units::quoted(value) })?;
         match length {
-            Some(first) if first != next => return Err(Error::TwoLengths { first, second: next }),
+            Some(first) if first != next => return Err(BodyError::TwoLengths { first, second: next }),
             _ => length = Some(next),
         }
     }
@@ -72,7 +72,7 @@ pub fn content_length(fields: &Fields) -> Result<Option<u64>, Error> {
 
 /// The framing of a response of this status and these fields to a request with `method`, by the rules of
 /// RFC 9112 section 6.3 in their order.
-pub fn response_framing(method: &str, status: u16, fields: &Fields) -> Result<Framing, Error> {
+pub(crate) fn response_framing(method: &str, status: u16, fields: &Fields) -> Result<Framing, BodyError> {
     // 1. No body after HEAD, nor with 1xx, 204 and 304. 2. A tunnel after CONNECT.
     let tunnel = method == "CONNECT" && (200..300).contains(&status);
     if method == "HEAD" || tunnel || matches!(status, 100..200 | 204 | 304) {
@@ -97,7 +97,7 @@ pub fn response_framing(method: &str, status: u16, fields: &Fields) -> Result<Fr
 ///
 /// A server may refuse what a client has to make the best of, and does: a request that two readers could read in two
 /// ways is how one is smuggled behind another (section 11.2).
-pub fn request_framing(fields: &Fields, minor: u8) -> Result<Framing, Error> {
+pub(crate) fn request_framing(fields: &Fields, minor: u8) -> Result<Framing, BodyError> {
     Ok(framed(fields, minor)?.unwrap_or(Framing::None))
 }
 
@@ -119,7 +119,7 @@ struct Transfer {
 
 /// `identity` is no coding, nor is `none`, which some servers write for it. `chunked` that is named twice was
 /// applied once: no sender packs chunks into chunks (section 6.1).
-fn transfer(fields: &Fields) -> Result<Transfer, Error> {
+fn transfer(fields: &Fields) -> Result<Transfer, BodyError> {
     /// As many as of a body's own codings.
     const MOST: usize = 3;
     let mut transfer = Transfer::default();
@@ -132,20 +132,20 @@ fn transfer(fields: &Fields) -> Result<Transfer, Error> {
                 }
                 None if word.eq_ignore_ascii_case("chunked") => transfer.is_chunked = true,
                 None if ["identity", "none"].iter().any(|none| word.eq_ignore_ascii_case(none)) => {}
-                _ => return Err(Error::TransferEncoding { value: weir_units::quoted(value) }),
+                _ => return Err(BodyError::TransferEncoding { value: weir_units::quoted(value) }),
             }
         }
     }
     Ok(transfer)
 }
 
-fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
+fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, BodyError> {
     let length = content_length(fields)?;
     if fields.header("transfer-encoding").is_none() {
         return Ok(length.map(Framing::Length));
     }
     if length.is_some() {
-        return Err(Error::LengthAndCoding);
+        return Err(BodyError::LengthAndCoding);
     }
     // Every line, unlike `Fields::members`: what is skipped here would be smuggled.
     let all: Vec<&str> = fields.headers_all("transfer-encoding").collect();
@@ -155,10 +155,10 @@ fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
         return Ok(None);
     }
     if !value.eq_ignore_ascii_case("chunked") {
-        return Err(Error::TransferEncoding { value: weir_units::quoted(&value) });
+        return Err(BodyError::TransferEncoding { value: weir_units::quoted(&value) });
     }
     if minor == 0 {
-        return Err(Error::CodingInHttp10);
+        return Err(BodyError::CodingInHttp10);
     }
     Ok(Some(Framing::Chunked))
 }
@@ -237,7 +237,7 @@ mod tests {
         {
             let fields = Fields::from([("Transfer-Encoding", value)]);
             assert!(
-                matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })),
+                matches!(response(200, fields).framing("GET"), Err(BodyError::TransferEncoding { .. })),
                 "{value}"
             );
         }
@@ -256,10 +256,13 @@ mod tests {
     fn requests_are_read_strictly() {
         let request = |minor, fields| RequestHead { minor, fields, ..RequestHead::new("GET", "/") }.framing();
         let chunked = ("Transfer-Encoding", "chunked");
-        assert_eq!(request(0, Fields::from([chunked])), Err(Error::CodingInHttp10));
-        assert_eq!(request(1, Fields::from([chunked, ("Content-Length", "7")])), Err(Error::LengthAndCoding));
+        assert_eq!(request(0, Fields::from([chunked])), Err(BodyError::CodingInHttp10));
+        assert_eq!(
+            request(1, Fields::from([chunked, ("Content-Length", "7")])),
+            Err(BodyError::LengthAndCoding)
+        );
         for fields in [Fields::from([chunked, chunked]), Fields::from([("Transfer-Encoding", "")])] {
-            assert!(matches!(request(1, fields), Err(Error::TransferEncoding { .. })));
+            assert!(matches!(request(1, fields), Err(BodyError::TransferEncoding { .. })));
         }
     }
 

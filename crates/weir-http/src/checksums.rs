@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use weir_codec::{Algorithm, Expected};
 
 /// The largest list that is read: about 150 000 lines of SHA-256 with a name of 40 characters.
-pub const MAX_SIZE: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_SIZE: usize = 16 * 1024 * 1024;
 
 /// A list that is of no use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ChecksumsError {
     /// Larger than [`MAX_SIZE`].
     #[error("checksum list has {size} bytes: expected at most {MAX_SIZE}")]
     TooLarge {
@@ -72,16 +72,16 @@ pub fn algorithm_of(list_name: &str) -> Option<Algorithm> {
 impl Checksums {
     /// Reads a list. Lines without a tag are of the algorithm `hint` where the length fits it, else of the one that
     /// the length tells: 32 digits md5, 40 sha1, 64 sha256, 128 sha512.
-    pub fn parse(bytes: &[u8], hint: Option<Algorithm>) -> Result<Checksums, Error> {
+    pub fn parse(bytes: &[u8], hint: Option<Algorithm>) -> Result<Checksums, ChecksumsError> {
         if bytes.len() > MAX_SIZE {
-            return Err(Error::TooLarge { size: bytes.len() });
+            return Err(ChecksumsError::TooLarge { size: bytes.len() });
         }
         let bytes = weir_units::list_bytes(bytes)?;
         // LF, CRLF and CR end a line, and NUL one of `sha256sum --zero`; of CRLF the second leaves an empty
         // line.
         let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r' | 0)).map(String::from_utf8_lossy);
         let entries: Vec<Entry> = lines.filter_map(|line| parse_line(&line, hint)).collect();
-        if entries.is_empty() { Err(Error::Empty) } else { Ok(Checksums(entries)) }
+        if entries.is_empty() { Err(ChecksumsError::Empty) } else { Ok(Checksums(entries)) }
     }
 
     /// All entries, in order.
@@ -93,7 +93,7 @@ impl Checksums {
     ///
     /// An entry whose whole name is `name` goes first, then one whose last component is, then a single digest that
     /// stands alone.
-    pub fn find(&self, name: &str) -> Result<&Expected, Error> {
+    pub fn find(&self, name: &str) -> Result<&Expected, ChecksumsError> {
         let exact = |entry: &Entry| entry.name.strip_prefix("./").unwrap_or(&entry.name) == name;
         let last = |entry: &Entry| !name.is_empty() && entry.name.rsplit('/').next() == Some(name);
         let alone = |entry: &Entry| self.0.len() == 1 && entry.name.is_empty();
@@ -103,10 +103,14 @@ impl Checksums {
                 return Ok(expected);
             }
         }
-        Err(Error::NoEntry { name: weir_units::quoted(name), entries: self.0.len() })
+        Err(ChecksumsError::NoEntry { name: weir_units::quoted(name), entries: self.0.len() })
     }
 
-    fn strongest(&self, name: &str, rule: &dyn Fn(&Entry) -> bool) -> Result<Option<&Expected>, Error> {
+    fn strongest(
+        &self,
+        name: &str,
+        rule: &dyn Fn(&Entry) -> bool,
+    ) -> Result<Option<&Expected>, ChecksumsError> {
         let mut best: Option<&Expected> = None;
         for entry in self.0.iter().filter(|entry| rule(entry)) {
             let Some(old) = best else {
@@ -115,7 +119,7 @@ impl Checksums {
             };
             let (old_algorithm, algorithm) = (old.algorithm(), entry.expected.algorithm());
             if old_algorithm == algorithm && *old != entry.expected {
-                return Err(Error::Ambiguous { name: weir_units::quoted(name) });
+                return Err(ChecksumsError::Ambiguous { name: weir_units::quoted(name) });
             }
             if algorithm.strength() > old_algorithm.strength() {
                 best = Some(&entry.expected);
@@ -257,7 +261,7 @@ mod tests {
         assert_eq!(list.find("a").unwrap().algorithm(), Algorithm::SHA512);
         let other = hex(Algorithm::MD5, "y");
         let list = parse(&format!("{weak}  v1/a\n{other}  v2/a\n"));
-        assert!(matches!(list.find("a"), Err(Error::Ambiguous { .. })));
+        assert!(matches!(list.find("a"), Err(ChecksumsError::Ambiguous { .. })));
         assert!(list.find("v2/a").is_ok());
         assert_eq!(
             list.find("b").unwrap_err().to_string(),
@@ -275,8 +279,11 @@ mod tests {
 
     #[test]
     fn what_is_no_list() {
-        assert_eq!(Checksums::parse(b"<html>not found</html>", None), Err(Error::Empty));
-        assert!(matches!(Checksums::parse(&vec![b'\n'; MAX_SIZE + 1], None), Err(Error::TooLarge { .. })));
+        assert_eq!(Checksums::parse(b"<html>not found</html>", None), Err(ChecksumsError::Empty));
+        assert!(matches!(
+            Checksums::parse(&vec![b'\n'; MAX_SIZE + 1], None),
+            Err(ChecksumsError::TooLarge { .. })
+        ));
     }
 
     proptest! {

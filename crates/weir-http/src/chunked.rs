@@ -24,20 +24,20 @@ use crate::fields::Fields;
 use crate::grammar::MAX_OFFSET;
 
 /// The most digits of a chunk size, leading zeros among them.
-pub const MAX_SIZE_DIGITS: u8 = 16;
+pub(crate) const MAX_SIZE_DIGITS: u8 = 16;
 
 /// The most bytes of padding and extensions after one chunk size.
-pub const MAX_EXTENSION: usize = 1024;
+pub(crate) const MAX_EXTENSION: usize = 1024;
 
 /// The most bytes of trailer fields.
-pub const MAX_TRAILERS: usize = 16 * 1024;
+pub(crate) const MAX_TRAILERS: usize = 16 * 1024;
 
 /// The most trailer fields.
 const MAX_TRAILER_FIELDS: usize = 64;
 
 /// A chunked body that is broken. The bytes given out before it were not necessarily right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ChunkError {
     /// A byte that cannot stand where it stands.
     #[error("malformed chunked body: found '{}' where {expected} was expected", found.escape_ascii())]
     Unexpected {
@@ -71,7 +71,7 @@ pub struct Step {
 /// Takes a chunked body apart, in pieces of any size.
 #[derive(Debug, Clone, Default)]
 pub struct ChunkedDecoder {
-    state: State,
+    state: ChunkState,
     /// Raw trailer lines; stays empty, and unallocated, where there are none.
     trailer: Vec<u8>,
     trailers: Fields,
@@ -86,7 +86,7 @@ struct Ends {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum ChunkState {
     /// In a chunk size: its value so far and its digits.
     Size {
         value: u64,
@@ -124,9 +124,9 @@ enum State {
     Done,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State::Size { value: 0, digits: 0 }
+impl Default for ChunkState {
+    fn default() -> ChunkState {
+        ChunkState::Size { value: 0, digits: 0 }
     }
 }
 
@@ -140,22 +140,22 @@ impl ChunkedDecoder {
     ///
     /// Call again with `input[consumed..]` until that is empty or the body is done. Progress is certain: unless the
     /// body is done, input that is not empty is consumed by at least one byte. After an error, do not go on.
-    pub fn decode(&mut self, input: &[u8]) -> Result<Step, Error> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<Step, ChunkError> {
         let mut at = 0;
         while let Some(&byte) = input.get(at) {
-            if let State::Data { left } = self.state {
+            if let ChunkState::Data { left } = self.state {
                 let piece = usize::try_from(left).unwrap_or(usize::MAX).min(input.len() - at);
                 let left = left - piece as u64;
-                self.state = if left == 0 { State::DataCr } else { State::Data { left } };
+                self.state = if left == 0 { ChunkState::DataCr } else { ChunkState::Data { left } };
                 return Ok(Step { consumed: at + piece, data: at..at + piece, done: false });
             }
-            if matches!(self.state, State::Done) {
+            if matches!(self.state, ChunkState::Done) {
                 break;
             }
             if byte == b'\n' {
                 match self.state {
-                    State::SizeLf { .. } | State::DataLf => self.ends.crlf = true,
-                    State::Extension { .. } => {}
+                    ChunkState::SizeLf { .. } | ChunkState::DataLf => self.ends.crlf = true,
+                    ChunkState::Extension { .. } => {}
                     _ => self.ends.lf = true,
                 }
             }
@@ -167,104 +167,111 @@ impl ChunkedDecoder {
 
     /// Whether the whole body has been seen. A connection that closes before has cut it short.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, ChunkState::Done)
     }
 
     /// The trailer fields (section 7.1.2), complete once the body is done. A digest may stand here (RFC 9530
     /// section 2), but nothing about framing, routing or the range may be taken from here.
-    pub fn trailers(&self) -> &Fields {
+    #[cfg(test)]
+    pub(crate) fn trailers(&self) -> &Fields {
         &self.trailers
     }
 
-    fn next(&mut self, byte: u8) -> Result<State, Error> {
+    fn next(&mut self, byte: u8) -> Result<ChunkState, ChunkError> {
         let expect = |wanted: u8, expected, then| match byte == wanted {
             true => Ok(then),
-            false => Err(Error::Unexpected { found: byte, expected }),
+            false => Err(ChunkError::Unexpected { found: byte, expected }),
         };
         match self.state {
-            State::Size { value, digits } => match (char::from(byte).to_digit(16), byte) {
+            ChunkState::Size { value, digits } => match (char::from(byte).to_digit(16), byte) {
                 (Some(_), _) if digits == MAX_SIZE_DIGITS || value > MAX_OFFSET >> 4 => {
-                    Err(Error::SizeTooLarge)
+                    Err(ChunkError::SizeTooLarge)
                 }
                 (Some(digit), _) => {
-                    Ok(State::Size { value: value << 4 | u64::from(digit), digits: digits + 1 })
+                    Ok(ChunkState::Size { value: value << 4 | u64::from(digit), digits: digits + 1 })
                 }
-                (None, b' ' | b'\t') if digits > 0 => Ok(State::Padding { size: value, length: 1 }),
-                (None, b';') if digits > 0 => Ok(State::Extension { size: value, length: 1 }),
-                (None, b'\r') if digits > 0 => Ok(State::SizeLf { size: value }),
-                (None, b'\n') if digits > 0 => Ok(State::after_size(value)),
-                _ => Err(Error::Unexpected { found: byte, expected: "a chunk size" }),
+                (None, b' ' | b'\t') if digits > 0 => Ok(ChunkState::Padding { size: value, length: 1 }),
+                (None, b';') if digits > 0 => Ok(ChunkState::Extension { size: value, length: 1 }),
+                (None, b'\r') if digits > 0 => Ok(ChunkState::SizeLf { size: value }),
+                (None, b'\n') if digits > 0 => Ok(ChunkState::after_size(value)),
+                _ => Err(ChunkError::Unexpected { found: byte, expected: "a chunk size" }),
             },
-            State::Padding { length, .. } | State::Extension { length, .. } if length >= MAX_EXTENSION => {
-                Err(Error::ExtensionTooLong)
+            ChunkState::Padding { length, .. } | ChunkState::Extension { length, .. }
+                if length >= MAX_EXTENSION =>
+            {
+                Err(ChunkError::ExtensionTooLong)
             }
-            State::Padding { size, length } => match byte {
-                b' ' | b'\t' => Ok(State::Padding { size, length: length + 1 }),
-                b';' => Ok(State::Extension { size, length: length + 1 }),
-                b'\r' => Ok(State::SizeLf { size }),
-                b'\n' => Ok(State::after_size(size)),
-                _ => Err(Error::Unexpected { found: byte, expected: "the end of a chunk size" }),
+            ChunkState::Padding { size, length } => match byte {
+                b' ' | b'\t' => Ok(ChunkState::Padding { size, length: length + 1 }),
+                b';' => Ok(ChunkState::Extension { size, length: length + 1 }),
+                b'\r' => Ok(ChunkState::SizeLf { size }),
+                b'\n' => Ok(ChunkState::after_size(size)),
+                _ => Err(ChunkError::Unexpected { found: byte, expected: "the end of a chunk size" }),
             },
-            State::Extension { size, length } => match byte {
-                b'\r' => Ok(State::SizeLf { size }),
-                b'\n' if self.ends.lf && !self.ends.crlf => Ok(State::after_size(size)),
-                b'\n' => Err(Error::Unexpected { found: byte, expected: "CRLF after a chunk extension" }),
-                _ => Ok(State::Extension { size, length: length + 1 }),
+            ChunkState::Extension { size, length } => match byte {
+                b'\r' => Ok(ChunkState::SizeLf { size }),
+                b'\n' if self.ends.lf && !self.ends.crlf => Ok(ChunkState::after_size(size)),
+                b'\n' => {
+                    Err(ChunkError::Unexpected { found: byte, expected: "CRLF after a chunk extension" })
+                }
+                _ => Ok(ChunkState::Extension { size, length: length + 1 }),
             },
-            State::SizeLf { size } => expect(b'\n', "LF after a chunk size", State::after_size(size)),
-            State::DataCr if byte == b'\n' => Ok(State::default()),
-            State::DataCr => expect(b'\r', "CRLF after a chunk", State::DataLf),
-            State::DataLf => expect(b'\n', "CRLF after a chunk", State::default()),
-            State::LineStart if byte == b'\r' => Ok(State::LastLf),
-            State::LineStart if byte == b'\n' => self.last(),
-            State::LineStart | State::Line => {
+            ChunkState::SizeLf { size } => {
+                expect(b'\n', "LF after a chunk size", ChunkState::after_size(size))
+            }
+            ChunkState::DataCr if byte == b'\n' => Ok(ChunkState::default()),
+            ChunkState::DataCr => expect(b'\r', "CRLF after a chunk", ChunkState::DataLf),
+            ChunkState::DataLf => expect(b'\n', "CRLF after a chunk", ChunkState::default()),
+            ChunkState::LineStart if byte == b'\r' => Ok(ChunkState::LastLf),
+            ChunkState::LineStart if byte == b'\n' => self.last(),
+            ChunkState::LineStart | ChunkState::Line => {
                 self.keep(byte)?;
                 Ok(match byte {
-                    b'\r' => State::LineLf,
-                    b'\n' => State::LineStart,
-                    _ => State::Line,
+                    b'\r' => ChunkState::LineLf,
+                    b'\n' => ChunkState::LineStart,
+                    _ => ChunkState::Line,
                 })
             }
-            State::LineLf => {
+            ChunkState::LineLf => {
                 self.keep(byte)?;
-                expect(b'\n', "LF after a trailer", State::LineStart)
+                expect(b'\n', "LF after a trailer", ChunkState::LineStart)
             }
-            State::LastLf => {
-                expect(b'\n', "LF at the end", State::Done)?;
+            ChunkState::LastLf => {
+                expect(b'\n', "LF at the end", ChunkState::Done)?;
                 self.last()
             }
             // `decode` deals with both before it comes here.
-            State::Data { .. } | State::Done => Ok(self.state),
+            ChunkState::Data { .. } | ChunkState::Done => Ok(self.state),
         }
     }
 
-    fn keep(&mut self, byte: u8) -> Result<(), Error> {
+    fn keep(&mut self, byte: u8) -> Result<(), ChunkError> {
         if self.trailer.len() >= MAX_TRAILERS {
-            return Err(Error::TrailersTooLong);
+            return Err(ChunkError::TrailersTooLong);
         }
         self.trailer.push(byte);
         Ok(())
     }
 
     /// The body is over. Trailers say nothing of where it ends, so an odd line of them costs that line.
-    fn last(&mut self) -> Result<State, Error> {
+    fn last(&mut self) -> Result<ChunkState, ChunkError> {
         let raw = std::mem::take(&mut self.trailer);
         let mut fields = Vec::new();
         for line in field_lines::lines(&raw) {
             fields.extend(field_lines::read(line, 1).unwrap_or_default());
         }
         if fields.len() > MAX_TRAILER_FIELDS {
-            return Err(Error::TrailersTooLong);
+            return Err(ChunkError::TrailersTooLong);
         }
         self.trailers = Fields::from_checked(fields.iter().map(|line| (line.name, &*line.value)));
-        Ok(State::Done)
+        Ok(ChunkState::Done)
     }
 }
 
-impl State {
+impl ChunkState {
     /// Behind the line of a chunk's size.
-    fn after_size(size: u64) -> State {
-        if size == 0 { State::LineStart } else { State::Data { left: size } }
+    fn after_size(size: u64) -> ChunkState {
+        if size == 0 { ChunkState::LineStart } else { ChunkState::Data { left: size } }
     }
 }
 
@@ -275,7 +282,7 @@ mod tests {
     use super::*;
 
     /// Decodes pieces of at most `piece` bytes: payload, bytes used, decoder.
-    fn decode(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, usize, ChunkedDecoder), Error> {
+    fn decode(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, usize, ChunkedDecoder), ChunkError> {
         let (mut decoder, mut payload, mut used) = (ChunkedDecoder::new(), Vec::new(), 0);
         while used < bytes.len() && !decoder.is_done() {
             let input = &bytes[used..bytes.len().min(used + piece)];
@@ -345,17 +352,17 @@ mod tests {
 
     #[test]
     fn caps() {
-        assert_eq!(decode(b"8000000000000000\r\n", 100).unwrap_err(), Error::SizeTooLarge);
-        assert_eq!(decode(b"00000000000000001\r\n", 100).unwrap_err(), Error::SizeTooLarge);
+        assert_eq!(decode(b"8000000000000000\r\n", 100).unwrap_err(), ChunkError::SizeTooLarge);
+        assert_eq!(decode(b"00000000000000001\r\n", 100).unwrap_err(), ChunkError::SizeTooLarge);
         assert!(decode(b"7fffffffffffffff\r\nx", 100).is_ok());
         let long = format!("4;{}", "x".repeat(2 * MAX_EXTENSION));
-        assert_eq!(decode(long.as_bytes(), 100).unwrap_err(), Error::ExtensionTooLong);
+        assert_eq!(decode(long.as_bytes(), 100).unwrap_err(), ChunkError::ExtensionTooLong);
         let long = format!("4{}", " ".repeat(2 * MAX_EXTENSION));
-        assert_eq!(decode(long.as_bytes(), 100).unwrap_err(), Error::ExtensionTooLong);
+        assert_eq!(decode(long.as_bytes(), 100).unwrap_err(), ChunkError::ExtensionTooLong);
         let long = format!("0\r\nA: {}", "x".repeat(MAX_TRAILERS));
-        assert_eq!(decode(long.as_bytes(), 100).unwrap_err(), Error::TrailersTooLong);
+        assert_eq!(decode(long.as_bytes(), 100).unwrap_err(), ChunkError::TrailersTooLong);
         let many = format!("0\r\n{}\r\n", "a: b\r\n".repeat(65));
-        assert_eq!(decode(many.as_bytes(), 100).unwrap_err(), Error::TrailersTooLong);
+        assert_eq!(decode(many.as_bytes(), 100).unwrap_err(), ChunkError::TrailersTooLong);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use crate::grammar::{parse_offset, trim};
 
 /// A range that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ContentRangeError {
     /// Not the grammar.
     #[error(
         "invalid Content-Range '{value}': expected 'bytes FIRST-LAST/SIZE', 'bytes FIRST-LAST/*' or 'bytes */SIZE'"
@@ -77,7 +77,7 @@ impl ContentRange {
     ///
     /// The range has to start where asked. It may end earlier (a server may send less, RFC 9110 section 15.3.7, and
     /// the rest is asked for again) but not later. An unknown size is let through; a different one is not.
-    pub fn answers(&self, first: u64, last: u64, complete: Option<u64>) -> Result<(), Error> {
+    pub fn answers(&self, first: u64, last: u64, complete: Option<u64>) -> Result<(), ContentRangeError> {
         let holds = match *self {
             ContentRange::Bytes { first: from, last: to, complete: size } => {
                 from == first && to <= last && (size.is_none() || complete.is_none() || size == complete)
@@ -85,15 +85,15 @@ impl ContentRange {
             ContentRange::Unsatisfied { .. } => false,
         };
         let asked = ContentRange::Bytes { first, last, complete };
-        if holds { Ok(()) } else { Err(Error::NotAsked { found: *self, asked }) }
+        if holds { Ok(()) } else { Err(ContentRangeError::NotAsked { found: *self, asked }) }
     }
 }
 
 impl FromStr for ContentRange {
-    type Err = Error;
+    type Err = ContentRangeError;
 
-    fn from_str(value: &str) -> Result<ContentRange, Error> {
-        let form = || Error::Form { value: quoted(value) };
+    fn from_str(value: &str) -> Result<ContentRange, ContentRangeError> {
+        let form = || ContentRangeError::Form { value: quoted(value) };
         let (unit, rest) =
             value.split_at(value.bytes().take_while(|byte| byte.is_ascii_alphabetic()).count());
         // As a request has it (`bytes=0-9/10`), with a colon, with blanks or without the unit: servers write
@@ -117,7 +117,7 @@ impl FromStr for ContentRange {
         let (first, last) = (parse_offset(first).ok_or_else(form)?, parse_offset(last).ok_or_else(form)?);
         // The last offset is below 2^63 - 1 so that last + 1 is still an offset.
         if first > last || last >= complete.unwrap_or(crate::grammar::MAX_OFFSET) {
-            return Err(Error::Order { value: quoted(value) });
+            return Err(ContentRangeError::Order { value: quoted(value) });
         }
         Ok(ContentRange::Bytes { first, last, complete })
     }
@@ -177,10 +177,10 @@ mod tests {
             "bytes 0-1/2/3",
             "bytes 0-99999999999999999999/*",
         ] {
-            assert!(matches!(text.parse::<ContentRange>(), Err(Error::Form { .. })), "{text}");
+            assert!(matches!(text.parse::<ContentRange>(), Err(ContentRangeError::Form { .. })), "{text}");
         }
         for text in ["bytes 2-1/3", "bytes 0-3/3", "bytes 0-0/0", "bytes 0-9223372036854775807/*"] {
-            assert!(matches!(text.parse::<ContentRange>(), Err(Error::Order { .. })), "{text}");
+            assert!(matches!(text.parse::<ContentRange>(), Err(ContentRangeError::Order { .. })), "{text}");
         }
     }
 

@@ -126,7 +126,7 @@ pub fn html_instead_of(name: &str, content_type: Option<&str>) -> bool {
 }
 
 /// Whether a media type is that of an HTML page.
-pub fn is_html(content_type: &str) -> bool {
+pub(crate) fn is_html(content_type: &str) -> bool {
     let media_type = content_type.split([';', ',']).next().unwrap_or_default().trim();
     ["text/html", "application/xhtml+xml"].iter().any(|html| html.eq_ignore_ascii_case(media_type))
 }

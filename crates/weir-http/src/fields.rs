@@ -4,7 +4,7 @@ use crate::grammar;
 
 /// A line that is not `Name: value`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum FieldsError {
     /// No colon.
     #[error("invalid header '{line}': expected 'Name: value'")]
     NoColon {
@@ -94,12 +94,12 @@ impl Fields {
     }
 
     /// Adds a field after the others, refusing what would not survive on the wire.
-    pub fn push(&mut self, name: &str, value: &str) -> Result<(), Error> {
+    pub fn push(&mut self, name: &str, value: &str) -> Result<(), FieldsError> {
         if !grammar::is_token(name) {
-            return Err(Error::Name { name: weir_units::quoted(name) });
+            return Err(FieldsError::Name { name: weir_units::quoted(name) });
         }
         if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
-            return Err(Error::Value { name: weir_units::quoted(name) });
+            return Err(FieldsError::Value { name: weir_units::quoted(name) });
         }
         self.0.push((name.to_owned(), grammar::trim(value).to_owned()));
         Ok(())
@@ -111,9 +111,9 @@ impl Fields {
     }
 
     /// Adds a field written as people write it after `-H`: `Name: value`.
-    pub fn push_line(&mut self, line: &str) -> Result<(), Error> {
+    pub fn push_line(&mut self, line: &str) -> Result<(), FieldsError> {
         let (name, value) =
-            line.split_once(':').ok_or_else(|| Error::NoColon { line: weir_units::quoted(line) })?;
+            line.split_once(':').ok_or_else(|| FieldsError::NoColon { line: weir_units::quoted(line) })?;
         self.push(grammar::trim(name), value)
     }
 
@@ -170,8 +170,8 @@ mod tests {
         let mut fields = Fields::new();
         fields.push_line("X-Token:  abc ").unwrap();
         assert_eq!(fields.header("x-token"), Some("abc"));
-        assert!(matches!(fields.push("A B", "1"), Err(Error::Name { .. })));
-        assert!(matches!(fields.push("A", "1\r\nHost: evil"), Err(Error::Value { .. })));
+        assert!(matches!(fields.push("A B", "1"), Err(FieldsError::Name { .. })));
+        assert!(matches!(fields.push("A", "1\r\nHost: evil"), Err(FieldsError::Value { .. })));
         assert_eq!(
             fields.push_line("nonsense").unwrap_err().to_string(),
             "invalid header 'nonsense': expected 'Name: value'"

@@ -6,7 +6,7 @@ use crate::content_disposition;
 use crate::fields::Fields;
 
 /// What weir appends to a name while the file is incomplete. A name leaves room for it.
-pub const PART_SUFFIX: &str = ".part.weir";
+pub(crate) const PART_SUFFIX: &str = ".part.weir";
 
 /// What stands behind a file's name while it grows: its bytes, its journal, and the journal while it is written.
 pub const KEPT: [&str; 3] = [".part", ".weir", ".weir~"];

@@ -19,11 +19,11 @@ pub const MAX_FIELDS: usize = 128;
 
 /// The most fields in the head of a response: as many as fit [`MAX_RESPONSE_HEAD`] where a line has 30 bytes, as usual.
 /// Large sites send about 40, odd ones some thousands; the bytes alone would allow 76,000, each of which costs 50 in memory.
-pub const MAX_RESPONSE_FIELDS: usize = MAX_RESPONSE_HEAD / 30;
+pub(crate) const MAX_RESPONSE_FIELDS: usize = MAX_RESPONSE_HEAD / 30;
 
 /// A head that cannot be used. None of these gets better by asking the same server again at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum HeadError {
     /// Not HTTP at all: another protocol, or TLS where plain text was expected.
     #[error("not an HTTP/1 message, it starts with '{start}': check the scheme and the port")]
     NotHttp {
@@ -79,11 +79,11 @@ pub enum Error {
         /// The lines that speak of it: `lines 2 and 3`.
         lines: String,
         /// What is wrong.
-        source: body::Error,
+        source: body::BodyError,
     },
     /// The length of a request's body cannot be told with certainty.
     #[error(transparent)]
-    Framing(#[from] body::Error),
+    Framing(#[from] body::BodyError),
     /// A request to be sent that could not be read back.
     #[error("invalid request {what} '{text}'")]
     Unsendable {
@@ -94,7 +94,7 @@ pub enum Error {
     },
     /// A field to be sent that could not be read back.
     #[error(transparent)]
-    Field(#[from] fields::Error),
+    Field(#[from] fields::FieldsError),
 }
 
 /// The head of a response (RFC 9112 section 4).
@@ -128,35 +128,35 @@ pub struct RequestHead {
 ///
 /// Each call starts again at the front, so call it once a read, not once a byte. A 1xx head comes out like any other
 /// ([`ResponseHead::is_interim`]): drop its bytes and call again.
-pub fn parse_response(buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Error> {
+pub fn parse_response(buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, HeadError> {
     parse_response_to("GET", buffer)
 }
 
 /// The same for a request with another method, on which it depends whether there is a body.
-pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Error> {
+pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, HeadError> {
     let window = buffer.get(..MAX_RESPONSE_HEAD).unwrap_or(buffer);
     // Empty lines in front are forgiven, as they are to clients (RFC 9112 section 2.2).
     let front = window.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let message = &window[front..];
     if !is_http_so_far(message) {
-        return Err(Error::NotHttp { start: start(window) });
+        return Err(HeadError::NotHttp { start: start(window) });
     }
     let Some(end) = end_of_head(message) else { return partial(window, MAX_RESPONSE_HEAD) };
     let block = &message[..end];
     let first = field_lines::lines(block).next().unwrap_or_default();
     let (status, minor, reason) = status_line(first, window)?;
     let rest = block.iter().position(|byte| *byte == b'\n').map_or(&[][..], |at| &block[at + 1..]);
-    let lines = field_lines::read(rest, 2).map_err(|Odd { number, field, how }| Error::Odd {
+    let lines = field_lines::read(rest, 2).map_err(|Odd { number, field, how }| HeadError::Odd {
         line: number,
         field: title(field),
         how,
     })?;
     if lines.len() > MAX_RESPONSE_FIELDS {
-        return Err(Error::TooManyFields { most: MAX_RESPONSE_FIELDS });
+        return Err(HeadError::TooManyFields { most: MAX_RESPONSE_FIELDS });
     }
     let fields = Fields::from_checked(lines.iter().map(|line| (line.name, &*line.value)));
     let head = ResponseHead { status, minor, reason, fields };
-    head.framing(method).map_err(|source| Error::ResponseFraming { lines: named(&lines), source })?;
+    head.framing(method).map_err(|source| HeadError::ResponseFraming { lines: named(&lines), source })?;
     Ok(Some((head, front + end)))
 }
 
@@ -200,9 +200,9 @@ fn end_of_head(message: &[u8]) -> Option<usize> {
 }
 
 /// `HTTP/1.1 200 OK`: status, minor version, reason (RFC 9112 section 4).
-fn status_line(line: &[u8], window: &[u8]) -> Result<(u16, u8, String), Error> {
-    let odd = |what| Error::Line { line: 1, what, text: start(window) };
-    let (minor, rest) = version(line).ok_or(Error::NotHttp { start: start(window) })?;
+fn status_line(line: &[u8], window: &[u8]) -> Result<(u16, u8, String), HeadError> {
+    let odd = |what| HeadError::Line { line: 1, what, text: start(window) };
+    let (minor, rest) = version(line).ok_or(HeadError::NotHttp { start: start(window) })?;
     // More than one blank is forgiven.
     let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
     let (digits, reason) = rest[blanks..].split_at_checked(3).ok_or(odd("no status"))?;
@@ -232,7 +232,7 @@ fn title(field: &'static str) -> &'static str {
 }
 
 /// Reads a request head from the front of `buffer`, as a server does; like [`parse_response`].
-pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Error> {
+pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, HeadError> {
     let window = window(buffer);
     let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -242,7 +242,7 @@ pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Erro
         Err(source) => return Err(malformed(window, source)),
     };
     let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Err(Error::NotHttp { start: start(window) });
+        return Err(HeadError::NotHttp { start: start(window) });
     };
     let fields = Fields::from_parsed(parsed.headers);
     let head = RequestHead { method: method.to_owned(), target: target.to_owned(), minor, fields };
@@ -268,7 +268,7 @@ impl ResponseHead {
     }
 
     /// Where the body ends, given the method of the request.
-    pub fn framing(&self, method: &str) -> Result<Framing, body::Error> {
+    pub fn framing(&self, method: &str) -> Result<Framing, body::BodyError> {
         body::response_framing(method, self.status, &self.fields)
     }
 
@@ -316,7 +316,7 @@ impl RequestHead {
     }
 
     /// Where the body ends.
-    pub fn framing(&self) -> Result<Framing, body::Error> {
+    pub fn framing(&self) -> Result<Framing, body::BodyError> {
         body::request_framing(&self.fields, self.minor)
     }
 
@@ -326,12 +326,12 @@ impl RequestHead {
     }
 
     /// The head as it goes on the wire. A method or target that would break the request line is refused.
-    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+    pub fn encode(&self) -> Result<Vec<u8>, HeadError> {
         if !grammar::is_token(&self.method) {
-            return Err(Error::Unsendable { what: "method", text: weir_units::quoted(&self.method) });
+            return Err(HeadError::Unsendable { what: "method", text: weir_units::quoted(&self.method) });
         }
         if self.target.is_empty() || !self.target.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::Unsendable { what: "target", text: weir_units::quoted(&self.target) });
+            return Err(HeadError::Unsendable { what: "target", text: weir_units::quoted(&self.target) });
         }
         let mut out = format!("{} {} HTTP/1.{}\r\n", self.method, self.target, self.minor.min(1));
         self.fields.write(&mut out);
@@ -349,15 +349,15 @@ fn window(buffer: &[u8]) -> &[u8] {
     buffer.get(..MAX_HEAD).unwrap_or(buffer)
 }
 
-fn partial<T>(window: &[u8], most: usize) -> Result<Option<T>, Error> {
-    if window.len() >= most { Err(Error::TooLarge { most }) } else { Ok(None) }
+fn partial<T>(window: &[u8], most: usize) -> Result<Option<T>, HeadError> {
+    if window.len() >= most { Err(HeadError::TooLarge { most }) } else { Ok(None) }
 }
 
-fn malformed(window: &[u8], source: httparse::Error) -> Error {
+fn malformed(window: &[u8], source: httparse::Error) -> HeadError {
     match source {
-        httparse::Error::TooManyHeaders => Error::TooManyFields { most: MAX_FIELDS },
-        httparse::Error::Version => Error::NotHttp { start: start(window) },
-        source => Error::Malformed { start: start(window), source },
+        httparse::Error::TooManyHeaders => HeadError::TooManyFields { most: MAX_FIELDS },
+        httparse::Error::Version => HeadError::NotHttp { start: start(window) },
+        source => HeadError::Malformed { start: start(window), source },
     }
 }
 
@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    fn response(text: &str) -> Result<Option<(ResponseHead, usize)>, Error> {
+    fn response(text: &str) -> Result<Option<(ResponseHead, usize)>, HeadError> {
         parse_response(text.as_bytes())
     }
 
@@ -419,21 +419,21 @@ mod tests {
     #[test]
     fn caps() {
         let long = |most: usize| format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(most));
-        assert_eq!(response(&long(MAX_RESPONSE_HEAD)), Err(Error::TooLarge { most: MAX_RESPONSE_HEAD }));
+        assert_eq!(response(&long(MAX_RESPONSE_HEAD)), Err(HeadError::TooLarge { most: MAX_RESPONSE_HEAD }));
         assert_eq!(response(&long(MAX_RESPONSE_HEAD - 100)), Ok(None));
         let request = format!("GET / HTTP/1.1\r\nA: {}", "x".repeat(MAX_HEAD));
-        assert_eq!(parse_request(request.as_bytes()), Err(Error::TooLarge { most: MAX_HEAD }));
+        assert_eq!(parse_request(request.as_bytes()), Err(HeadError::TooLarge { most: MAX_HEAD }));
         let many = |n: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(n));
         assert!(response(&many(MAX_RESPONSE_FIELDS)).unwrap().is_some());
         assert_eq!(
             response(&many(MAX_RESPONSE_FIELDS + 1)),
-            Err(Error::TooManyFields { most: MAX_RESPONSE_FIELDS })
+            Err(HeadError::TooManyFields { most: MAX_RESPONSE_FIELDS })
         );
         let request = |n: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(n));
         assert!(parse_request(request(MAX_FIELDS).as_bytes()).unwrap().is_some());
         assert_eq!(
             parse_request(request(MAX_FIELDS + 1).as_bytes()),
-            Err(Error::TooManyFields { most: MAX_FIELDS })
+            Err(HeadError::TooManyFields { most: MAX_FIELDS })
         );
         // A large buffer with body bytes behind a small head is no large head.
         assert!(
@@ -447,14 +447,17 @@ mod tests {
             response("SSH-2.0-OpenSSH_9.6\r\n").unwrap_err().to_string(),
             "not an HTTP/1 message, it starts with 'SSH-2.0-OpenSSH_9.6': check the scheme and the port"
         );
-        assert!(matches!(parse_response(b"\x15\x03\x01\0\x02"), Err(Error::NotHttp { .. })));
+        assert!(matches!(parse_response(b"\x15\x03\x01\0\x02"), Err(HeadError::NotHttp { .. })));
         for odd in
             ["HTTP/1.1 099 X", "HTTP/1.1 abc", "HTTP/1.1 200OK", "HTTP/1.1200 OK", "HTTP/1.1", "HTTP/1.1 20"]
         {
-            assert!(matches!(response(&format!("{odd}\r\n\r\n")), Err(Error::Line { line: 1, .. })), "{odd}");
+            assert!(
+                matches!(response(&format!("{odd}\r\n\r\n")), Err(HeadError::Line { line: 1, .. })),
+                "{odd}"
+            );
         }
         for other in ["HTTP/4 200 OK", "HTTP/20 200 OK", "HTTP/ 200", "HTTP/0.9 200", "ICY 200 OK"] {
-            assert!(matches!(response(other), Err(Error::NotHttp { .. })), "{other}");
+            assert!(matches!(response(other), Err(HeadError::NotHttp { .. })), "{other}");
         }
         assert_eq!(response("\r\n\nHTTP/1.1  200\n\n").unwrap().unwrap().1, 18);
     }
@@ -481,7 +484,7 @@ mod tests {
             }
         }
         for odd in ["HTTP/2 ", "HTTP/2.0.1 200", "HTTP/2 2000", "HTTP/1.10 200"] {
-            assert!(matches!(response(&format!("{odd}\r\n\r\n")), Err(Error::Line { .. })), "{odd}");
+            assert!(matches!(response(&format!("{odd}\r\n\r\n")), Err(HeadError::Line { .. })), "{odd}");
         }
     }
 
@@ -512,10 +515,10 @@ mod tests {
             "Content-Length: \r\n",
             "Content-Length: 99999999999999999999\r\n",
         ] {
-            assert!(matches!(head(fields), Err(Error::ResponseFraming { .. })), "{fields}");
+            assert!(matches!(head(fields), Err(HeadError::ResponseFraming { .. })), "{fields}");
         }
         for fields in ["Content-Length : 5\r\n", "A: b\rContent-Length: 5\r\n", "Content-Length: 5\0\r\n"] {
-            assert!(matches!(head(fields), Err(Error::Odd { line: 2, .. })), "{fields}");
+            assert!(matches!(head(fields), Err(HeadError::Odd { line: 2, .. })), "{fields}");
         }
         assert_eq!(
             head("A: b\r\nContent-Length: 5\r\nB: c\r\nContent-Length: 6\r\n").unwrap_err().to_string(),
@@ -524,7 +527,7 @@ mod tests {
         assert!(head("Content-Length: 5\r\nContent-Length: 5\r\n").is_ok());
         assert!(matches!(
             parse_request(b"GET / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            Err(Error::Framing(_))
+            Err(HeadError::Framing(_))
         ));
     }
 

@@ -18,7 +18,7 @@ const MAX_LINES: usize = 64;
 
 /// A body that is not of this type, whatever its head says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum MultipartError {
     /// A part, or what stands between two, is not as it has to be.
     #[error("malformed multipart/byteranges body: {what}")]
     Form {
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// The range of a part.
     #[error(transparent)]
-    Range(#[from] content_range::Error),
+    Range(#[from] content_range::ContentRangeError),
 }
 
 /// The boundary that a `Content-Type` of `multipart/byteranges` names; `None` for other types.
@@ -45,7 +45,7 @@ pub fn boundary(content_type: &str) -> Option<String> {
 
 /// Where in the body the next byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum BodyPosition {
     /// Before the first dividing line, where a text for old readers may stand (RFC 2046 section 5.1.1).
     Front,
     /// Between a part and the next dividing line.
@@ -62,7 +62,7 @@ enum Place {
 #[derive(Debug)]
 pub struct Parts {
     divider: Vec<u8>,
-    place: Place,
+    place: BodyPosition,
     /// The line under way, without its end.
     line: Vec<u8>,
     range: Option<ContentRange>,
@@ -73,25 +73,29 @@ impl Parts {
     /// A reader of a body whose parts are divided by `boundary`.
     pub fn new(boundary: &str) -> Parts {
         let divider = format!("--{boundary}").into_bytes();
-        Parts { divider, place: Place::Front, line: Vec::new(), range: None, count: 0 }
+        Parts { divider, place: BodyPosition::Front, line: Vec::new(), range: None, count: 0 }
     }
 
     /// Reads the next bytes of the body; `on_part` is told of each part that begins in them.
-    pub fn read(&mut self, mut bytes: &[u8], mut on_part: impl FnMut(ContentRange)) -> Result<(), Error> {
-        while !bytes.is_empty() && self.place != Place::Behind {
-            if let Place::Part(left) = &mut self.place {
+    pub fn read(
+        &mut self,
+        mut bytes: &[u8],
+        mut on_part: impl FnMut(ContentRange),
+    ) -> Result<(), MultipartError> {
+        while !bytes.is_empty() && self.place != BodyPosition::Behind {
+            if let BodyPosition::Part(left) = &mut self.place {
                 let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= taken as u64;
                 bytes = &bytes[taken..];
                 if *left == 0 {
-                    self.place = Place::Between;
+                    self.place = BodyPosition::Between;
                 }
                 continue;
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let piece = &bytes[..end.unwrap_or(bytes.len())];
             if self.line.len() + piece.len() > MAX_LINE {
-                return Err(Error::Form { what: "a line of more than 8 KiB outside of its parts" });
+                return Err(MultipartError::Form { what: "a line of more than 8 KiB outside of its parts" });
             }
             self.line.extend_from_slice(piece);
             bytes = &bytes[end.map_or(bytes.len(), |end| end + 1)..];
@@ -105,38 +109,47 @@ impl Parts {
 
     /// The last dividing line has come; behind it nothing is needed, not even the end of that line.
     pub fn is_whole(&self) -> bool {
-        let ends_here = matches!(self.place, Place::Front | Place::Between)
+        let ends_here = matches!(self.place, BodyPosition::Front | BodyPosition::Between)
             && self.kind_of(self.line.strip_suffix(b"\r").unwrap_or(&self.line)) == Some(Divider::Last);
-        self.count > 0 && (self.place == Place::Behind || ends_here)
+        self.count > 0 && (self.place == BodyPosition::Behind || ends_here)
     }
 
-    fn end_line(&mut self, line: &[u8], on_part: &mut impl FnMut(ContentRange)) -> Result<(), Error> {
+    fn end_line(
+        &mut self,
+        line: &[u8],
+        on_part: &mut impl FnMut(ContentRange),
+    ) -> Result<(), MultipartError> {
         match self.place {
-            Place::Front | Place::Between => match self.kind_of(line) {
-                Some(Divider::Next) => (self.place, self.range) = (Place::Head(0), None),
-                Some(Divider::Last) => self.place = Place::Behind,
-                None if self.place == Place::Front || line.is_empty() => {}
+            BodyPosition::Front | BodyPosition::Between => match self.kind_of(line) {
+                Some(Divider::Next) => (self.place, self.range) = (BodyPosition::Head(0), None),
+                Some(Divider::Last) => self.place = BodyPosition::Behind,
+                None if self.place == BodyPosition::Front || line.is_empty() => {}
                 None => {
-                    return Err(Error::Form { what: "a part with more bytes than its Content-Range says" });
+                    return Err(MultipartError::Form {
+                        what: "a part with more bytes than its Content-Range says",
+                    });
                 }
             },
-            Place::Head(_) if line.is_empty() => {
-                let range = self.range.ok_or(Error::Form { what: "a part without Content-Range" })?;
+            BodyPosition::Head(_) if line.is_empty() => {
+                let range =
+                    self.range.ok_or(MultipartError::Form { what: "a part without Content-Range" })?;
                 self.count += 1;
                 on_part(range);
-                self.place = Place::Part(range.len());
+                self.place = BodyPosition::Part(range.len());
             }
-            Place::Head(lines) if lines < MAX_LINES => {
-                self.place = Place::Head(lines + 1);
+            BodyPosition::Head(lines) if lines < MAX_LINES => {
+                self.place = BodyPosition::Head(lines + 1);
                 self.take_field(line)?;
             }
-            Place::Head(_) => return Err(Error::Form { what: "a part with more than 64 fields" }),
-            Place::Part(_) | Place::Behind => {}
+            BodyPosition::Head(_) => {
+                return Err(MultipartError::Form { what: "a part with more than 64 fields" });
+            }
+            BodyPosition::Part(_) | BodyPosition::Behind => {}
         }
         Ok(())
     }
 
-    fn take_field(&mut self, line: &[u8]) -> Result<(), Error> {
+    fn take_field(&mut self, line: &[u8]) -> Result<(), MultipartError> {
         let text = String::from_utf8_lossy(line);
         let Some((name, value)) = text.split_once(':') else { return Ok(()) };
         if !grammar::trim(name).eq_ignore_ascii_case("content-range") {
@@ -144,7 +157,7 @@ impl Parts {
         }
         let range: ContentRange = grammar::trim(value).parse()?;
         if range.len() == 0 || self.range.is_some_and(|other| other != range) {
-            return Err(Error::Form { what: "a part with two ranges, or with none" });
+            return Err(MultipartError::Form { what: "a part with two ranges, or with none" });
         }
         self.range = Some(range);
         Ok(())
@@ -177,7 +190,7 @@ mod tests {
                         --B\r\n--B  \r\nContent-Range: bytes 8-9/10\r\n\r\n\n\n\r\n--B--\r\n";
 
     /// What of `body`, in pieces of `step` bytes, is told.
-    fn read(body: &[u8], step: usize) -> Result<(Vec<String>, bool), Error> {
+    fn read(body: &[u8], step: usize) -> Result<(Vec<String>, bool), MultipartError> {
         let (mut parts, mut told) = (Parts::new("B"), Vec::new());
         for piece in body.chunks(step) {
             parts.read(piece, |range| told.push(range.to_string()))?;

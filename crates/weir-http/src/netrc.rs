@@ -15,11 +15,11 @@ use std::str::Chars;
 use base64::Engine as _;
 
 /// The largest file that is read.
-pub const MAX_SIZE: usize = 1024 * 1024;
+pub(crate) const MAX_SIZE: usize = 1024 * 1024;
 
 /// A file that cannot be used. The text never repeats what could be a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum NetrcError {
     /// Larger than [`MAX_SIZE`].
     #[error("netrc has {size} bytes: expected at most {MAX_SIZE}")]
     TooLarge {
@@ -90,12 +90,12 @@ const MAX_ODD: usize = 16;
 pub struct Netrc {
     /// Host in lower case, or `None` for `default`.
     entries: Vec<(Option<String>, Login)>,
-    odd: Vec<Error>,
+    odd: Vec<NetrcError>,
 }
 
 impl Netrc {
     /// What is wrong with the entries that were passed over, the first 16 of them.
-    pub fn odd(&self) -> &[Error] {
+    pub fn odd(&self) -> &[NetrcError] {
         &self.odd
     }
 
@@ -130,9 +130,9 @@ impl Netrc {
 }
 
 /// Reads the text of a netrc file.
-pub fn parse(text: &str) -> Result<Netrc, Error> {
+pub fn parse(text: &str) -> Result<Netrc, NetrcError> {
     if text.len() > MAX_SIZE {
-        return Err(Error::TooLarge { size: text.len() });
+        return Err(NetrcError::TooLarge { size: text.len() });
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut words = Words { chars: text.chars().peekable(), line: 1, ahead: None, of_machine: false };
@@ -158,17 +158,17 @@ pub fn parse(text: &str) -> Result<Netrc, Error> {
 
 impl Netrc {
     /// The next keyword and its value; false at the end.
-    fn take(&mut self, words: &mut Words<'_>) -> Result<bool, Error> {
+    fn take(&mut self, words: &mut Words<'_>) -> Result<bool, NetrcError> {
         let Some(word) = words.next()? else { return Ok(false) };
         let line = words.line;
         let keyword =
-            KEYWORDS.into_iter().find(|keyword| *keyword == word).ok_or(Error::NotAKeyword { line })?;
+            KEYWORDS.into_iter().find(|keyword| *keyword == word).ok_or(NetrcError::NotAKeyword { line })?;
         if keyword == "default" {
             self.entries.push((None, Login::default()));
             return Ok(true);
         }
         words.of_machine = keyword == "machine";
-        let value = words.next()?.ok_or(Error::MissingValue { line, keyword })?;
+        let value = words.next()?.ok_or(NetrcError::MissingValue { line, keyword })?;
         words.of_machine = false;
         let current = self.entries.last_mut().map(|(_, login)| login);
         match (keyword, current) {
@@ -177,7 +177,7 @@ impl Netrc {
             ("login", Some(current)) => current.login = value,
             ("password", Some(current)) => current.password = value,
             ("account", Some(_)) => {}
-            (keyword, _) => return Err(Error::NoMachine { line, keyword }),
+            (keyword, _) => return Err(NetrcError::NoMachine { line, keyword }),
         }
         Ok(true)
     }
@@ -196,7 +196,7 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    fn next(&mut self) -> Result<Option<String>, Error> {
+    fn next(&mut self) -> Result<Option<String>, NetrcError> {
         if let Some(word) = self.ahead.take() {
             return Ok(Some(word));
         }
@@ -238,26 +238,26 @@ impl Words<'_> {
     }
 
     /// `"a \"b\" \n"`, with curl's escapes; it ends on its line.
-    fn quoted(&mut self) -> Result<String, Error> {
+    fn quoted(&mut self) -> Result<String, NetrcError> {
         let line = self.line;
         self.bump();
         let mut word = String::new();
         loop {
             if matches!(self.chars.peek(), None | Some('\n')) {
-                return Err(Error::OpenQuote { line });
+                return Err(NetrcError::OpenQuote { line });
             }
             match self.bump() {
                 Some('"') => return Ok(word),
-                Some('\\') if self.chars.peek() == Some(&'\n') => return Err(Error::OpenQuote { line }),
+                Some('\\') if self.chars.peek() == Some(&'\n') => return Err(NetrcError::OpenQuote { line }),
                 Some('\\') => word.push(match self.bump() {
                     Some('n') => '\n',
                     Some('r') => '\r',
                     Some('t') => '\t',
                     Some(c) => c,
-                    None => return Err(Error::OpenQuote { line }),
+                    None => return Err(NetrcError::OpenQuote { line }),
                 }),
                 Some(c) => word.push(c),
-                None => return Err(Error::OpenQuote { line }),
+                None => return Err(NetrcError::OpenQuote { line }),
             }
         }
     }
@@ -314,7 +314,7 @@ mod tests {
         assert!(!format!("{netrc:?}").contains("hunter2"));
         assert_eq!(netrc.lookup("a").unwrap().authorization(), "Basic bWU6aHVudGVyMg==");
         let netrc = parse("machine a\nlogin me password hunter2 hunter3").unwrap();
-        assert_eq!(netrc.odd(), [Error::NotAKeyword { line: 2 }]);
+        assert_eq!(netrc.odd(), [NetrcError::NotAKeyword { line: 2 }]);
         assert!(!format!("{} {netrc:?}", netrc.odd()[0]).contains("hunter"));
     }
 
@@ -322,11 +322,11 @@ mod tests {
     fn an_odd_entry_costs_that_entry() {
         let good = "machine b login me password secret\n";
         for (odd, error) in [
-            ("machine a login x password y z\n", Error::NotAKeyword { line: 2 }),
-            ("machine a login x password \"y\n", Error::OpenQuote { line: 2 }),
-            ("machine a login x password \"y\\\n", Error::OpenQuote { line: 2 }),
-            ("machine \"a\n login x password y\n", Error::OpenQuote { line: 2 }),
-            ("machine a nonsense macdef init\nmachine c login evil\n\n", Error::NotAKeyword { line: 2 }),
+            ("machine a login x password y z\n", NetrcError::NotAKeyword { line: 2 }),
+            ("machine a login x password \"y\n", NetrcError::OpenQuote { line: 2 }),
+            ("machine a login x password \"y\\\n", NetrcError::OpenQuote { line: 2 }),
+            ("machine \"a\n login x password y\n", NetrcError::OpenQuote { line: 2 }),
+            ("machine a nonsense macdef init\nmachine c login evil\n\n", NetrcError::NotAKeyword { line: 2 }),
         ] {
             let netrc = parse(&format!("machine c login me\n{odd}{good}")).unwrap();
             assert_eq!(netrc.odd(), [error], "{odd}");
@@ -335,17 +335,17 @@ mod tests {
             assert_eq!(netrc.lookup("c").unwrap().login, "me", "{odd}");
         }
         let early = parse(&format!("login x password y\n{good}")).unwrap();
-        assert_eq!(early.odd(), [Error::NoMachine { line: 1, keyword: "login" }]);
+        assert_eq!(early.odd(), [NetrcError::NoMachine { line: 1, keyword: "login" }]);
         assert!(early.lookup("b").is_some());
     }
 
     #[test]
     fn says_what_is_wrong() {
         let odd = |text| parse(text).unwrap().odd().to_vec();
-        assert_eq!(odd("machine"), [Error::MissingValue { line: 1, keyword: "machine" }]);
-        assert_eq!(odd("\nlogin x"), [Error::NoMachine { line: 2, keyword: "login" }]);
-        assert_eq!(odd("machine a password \"x\n"), [Error::OpenQuote { line: 1 }]);
-        assert!(matches!(parse(&" ".repeat(MAX_SIZE + 1)), Err(Error::TooLarge { .. })));
+        assert_eq!(odd("machine"), [NetrcError::MissingValue { line: 1, keyword: "machine" }]);
+        assert_eq!(odd("\nlogin x"), [NetrcError::NoMachine { line: 2, keyword: "login" }]);
+        assert_eq!(odd("machine a password \"x\n"), [NetrcError::OpenQuote { line: 1 }]);
+        assert!(matches!(parse(&" ".repeat(MAX_SIZE + 1)), Err(NetrcError::TooLarge { .. })));
         assert_eq!(parse("").unwrap().lookup("a"), None);
     }
 

@@ -18,7 +18,7 @@ pub struct Version<'a> {
 
 /// How a request with preconditions goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PreconditionOutcome {
     /// As if there were none.
     Proceed,
     /// 304: the client's copy is current.
@@ -28,26 +28,26 @@ pub enum Outcome {
 }
 
 /// Judges the preconditions of a GET or HEAD in the order of section 13.2.2. A date that cannot be read is ignored.
-pub fn judge(fields: &Fields, version: Version) -> Outcome {
+pub fn judge(fields: &Fields, version: Version) -> PreconditionOutcome {
     let is_newer_than = |name| match (parse_date(once(fields, name)), version.modified) {
         (Some(date), Some(modified)) => Some(modified > date),
         _ => None,
     };
     if has(fields, "if-match") {
         if !fields.headers_all("if-match").any(|line| if_match(line, version.tag)) {
-            return Outcome::Failed;
+            return PreconditionOutcome::Failed;
         }
     } else if is_newer_than("if-unmodified-since") == Some(true) {
-        return Outcome::Failed;
+        return PreconditionOutcome::Failed;
     }
     if has(fields, "if-none-match") {
         if fields.headers_all("if-none-match").any(|line| if_none_match(line, version.tag)) {
-            return Outcome::NotModified;
+            return PreconditionOutcome::NotModified;
         }
     } else if is_newer_than("if-modified-since") == Some(false) {
-        return Outcome::NotModified;
+        return PreconditionOutcome::NotModified;
     }
-    Outcome::Proceed
+    PreconditionOutcome::Proceed
 }
 
 /// What a GET asks for of an object of `size` bytes: its `Range`, unless an `If-Range` names another version.
@@ -155,32 +155,35 @@ mod tests {
     #[test]
     fn preconditions_follow_the_order_of_the_rfc() {
         for (lines, expected) in [
-            (&[][..], Outcome::Proceed),
-            (&[("If-Match", "*")], Outcome::Proceed),
-            (&[("If-Match", "\"x\", \"v,1\"")], Outcome::Proceed),
-            (&[("If-Match", "\"x\\\",\"v,1\"")], Outcome::Proceed),
-            (&[("if-match", "W/\"v,1\"")], Outcome::Failed),
-            (&[("If-Match", "\"x\"")], Outcome::Failed),
-            (&[("If-Match", "\"x\" \"v,1\"")], Outcome::Failed),
-            (&[("If-Match", "v,1")], Outcome::Failed),
-            (&[("If-Match", "")], Outcome::Failed),
-            (&[("If-Match", "\"x\""), ("If-Match", "\"v,1\"")], Outcome::Proceed),
-            (&[("If-Unmodified-Since", MODIFIED)], Outcome::Proceed),
-            (&[("If-Unmodified-Since", EARLIER)], Outcome::Failed),
-            (&[("If-Unmodified-Since", EARLIER), ("If-Unmodified-Since", EARLIER)], Outcome::Proceed),
-            (&[("If-Match", "*"), ("If-Unmodified-Since", EARLIER)], Outcome::Proceed),
-            (&[("If-None-Match", "*")], Outcome::NotModified),
-            (&[("If-None-Match", "W/\"v,1\"")], Outcome::NotModified),
-            (&[("If-None-Match", ",, \"v,1\" ,")], Outcome::NotModified),
-            (&[("If-None-Match", "w/\"v,1\"")], Outcome::Proceed),
-            (&[("If-None-Match", "\"x\"")], Outcome::Proceed),
-            (&[("If-None-Match", "\"v")], Outcome::Proceed),
-            (&[("If-Modified-Since", MODIFIED)], Outcome::NotModified),
-            (&[("If-Modified-Since", LATER)], Outcome::NotModified),
-            (&[("If-Modified-Since", EARLIER)], Outcome::Proceed),
-            (&[("If-Modified-Since", "yesterday")], Outcome::Proceed),
-            (&[("If-None-Match", "\"x\""), ("If-Modified-Since", LATER)], Outcome::Proceed),
-            (&[("If-Match", "\"x\""), ("If-None-Match", "*")], Outcome::Failed),
+            (&[][..], PreconditionOutcome::Proceed),
+            (&[("If-Match", "*")], PreconditionOutcome::Proceed),
+            (&[("If-Match", "\"x\", \"v,1\"")], PreconditionOutcome::Proceed),
+            (&[("If-Match", "\"x\\\",\"v,1\"")], PreconditionOutcome::Proceed),
+            (&[("if-match", "W/\"v,1\"")], PreconditionOutcome::Failed),
+            (&[("If-Match", "\"x\"")], PreconditionOutcome::Failed),
+            (&[("If-Match", "\"x\" \"v,1\"")], PreconditionOutcome::Failed),
+            (&[("If-Match", "v,1")], PreconditionOutcome::Failed),
+            (&[("If-Match", "")], PreconditionOutcome::Failed),
+            (&[("If-Match", "\"x\""), ("If-Match", "\"v,1\"")], PreconditionOutcome::Proceed),
+            (&[("If-Unmodified-Since", MODIFIED)], PreconditionOutcome::Proceed),
+            (&[("If-Unmodified-Since", EARLIER)], PreconditionOutcome::Failed),
+            (
+                &[("If-Unmodified-Since", EARLIER), ("If-Unmodified-Since", EARLIER)],
+                PreconditionOutcome::Proceed,
+            ),
+            (&[("If-Match", "*"), ("If-Unmodified-Since", EARLIER)], PreconditionOutcome::Proceed),
+            (&[("If-None-Match", "*")], PreconditionOutcome::NotModified),
+            (&[("If-None-Match", "W/\"v,1\"")], PreconditionOutcome::NotModified),
+            (&[("If-None-Match", ",, \"v,1\" ,")], PreconditionOutcome::NotModified),
+            (&[("If-None-Match", "w/\"v,1\"")], PreconditionOutcome::Proceed),
+            (&[("If-None-Match", "\"x\"")], PreconditionOutcome::Proceed),
+            (&[("If-None-Match", "\"v")], PreconditionOutcome::Proceed),
+            (&[("If-Modified-Since", MODIFIED)], PreconditionOutcome::NotModified),
+            (&[("If-Modified-Since", LATER)], PreconditionOutcome::NotModified),
+            (&[("If-Modified-Since", EARLIER)], PreconditionOutcome::Proceed),
+            (&[("If-Modified-Since", "yesterday")], PreconditionOutcome::Proceed),
+            (&[("If-None-Match", "\"x\""), ("If-Modified-Since", LATER)], PreconditionOutcome::Proceed),
+            (&[("If-Match", "\"x\""), ("If-None-Match", "*")], PreconditionOutcome::Failed),
         ] {
             assert_eq!(judge(&fields(lines), version()), expected, "{lines:?}");
         }

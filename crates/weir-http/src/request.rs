@@ -23,16 +23,16 @@ const fn bad(why: &'static str) -> Refusal {
 }
 
 /// What a head that could not be read is answered with.
-impl From<&head::Error> for Refusal {
-    fn from(error: &head::Error) -> Refusal {
+impl From<&head::HeadError> for Refusal {
+    fn from(error: &head::HeadError) -> Refusal {
         match error {
-            head::Error::TooLarge { .. } => Refusal { status: 431, why: "the head is too large" },
-            head::Error::TooManyFields { .. } => Refusal { status: 431, why: "too many fields" },
+            head::HeadError::TooLarge { .. } => Refusal { status: 431, why: "the head is too large" },
+            head::HeadError::TooManyFields { .. } => Refusal { status: 431, why: "too many fields" },
             // RFC 9112, 6.1: a coding that is not understood is not implemented.
-            head::Error::Framing(body::Error::TransferEncoding { .. }) => {
+            head::HeadError::Framing(body::BodyError::TransferEncoding { .. }) => {
                 Refusal { status: 501, why: "unknown transfer coding" }
             }
-            head::Error::Framing(_) => bad("the length of the body is in doubt"),
+            head::HeadError::Framing(_) => bad("the length of the body is in doubt"),
             _ => bad("malformed head"),
         }
     }

@@ -115,7 +115,7 @@ pub fn http_date(time: SystemTime) -> String {
 }
 
 /// Whether a `Last-Modified` date is strong, given the `Date` of the same answer (section 8.8.2.2).
-pub fn is_strong_date(modified: SystemTime, date: SystemTime) -> bool {
+pub(crate) fn is_strong_date(modified: SystemTime, date: SystemTime) -> bool {
     date.duration_since(modified).is_ok_and(|age| age >= Duration::from_secs(1))
 }
 
@@ -125,7 +125,7 @@ pub fn equal_weak(a: &str, b: &str) -> bool {
 }
 
 /// Strong comparison (section 8.8.3.2): the same text, and neither is weak.
-pub fn equal_strong(a: &str, b: &str) -> bool {
+pub(crate) fn equal_strong(a: &str, b: &str) -> bool {
     !is_weak(a) && !is_weak(b) && equal_weak(a, b)
 }
 

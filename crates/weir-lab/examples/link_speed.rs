@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use weir_lab::bed::Bed;
 use weir_lab::path::{Direction, Fidelity, Path};
-use weir_lab::{Error, congestion};
+use weir_lab::{LabError, congestion};
 use weir_units::Rate;
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), LabError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
@@ -30,13 +30,13 @@ fn main() -> Result<(), Error> {
     }
 }
 
-fn rates() -> Result<(), Error> {
+fn rates() -> Result<(), LabError> {
     [1.0, 10.0, 100.0, 400.0, 1000.0, 2000.0]
         .into_iter()
         .try_for_each(|mbit| one(mbit, 1.0, Fidelity::Packet))
 }
 
-fn gso() -> Result<(), Error> {
+fn gso() -> Result<(), LabError> {
     [1000.0, 5000.0, 10000.0, 0.0].into_iter().try_for_each(|mbit| one(mbit, 0.5, Fidelity::Gso))
 }
 
@@ -50,7 +50,7 @@ fn path(mbit: f64, one_way: f64, fidelity: Fidelity) -> Path {
 }
 
 /// One connection downloads for 4 s; the last 3 count.
-fn one(mbit: f64, one_way: f64, fidelity: Fidelity) -> Result<(), Error> {
+fn one(mbit: f64, one_way: f64, fidelity: Fidelity) -> Result<(), LabError> {
     let bed = Bed::new(&path(mbit, one_way, fidelity))?;
     let chosen = std::env::var("WEIR_LAB_CC").ok();
     let _allowed = chosen.is_some().then(congestion::allow).transpose()?;
@@ -132,7 +132,7 @@ fn cpu_of_link() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn delays() -> Result<(), Error> {
+fn delays() -> Result<(), LabError> {
     for round_trip in [1.0, 20.0, 100.0] {
         let bed = Bed::new(&path(0.0, round_trip / 2.0, Fidelity::Packet))?;
         let far = bed.far_address();

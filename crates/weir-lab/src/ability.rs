@@ -5,7 +5,7 @@ use weir_observe::host::Probe;
 use weir_units::plain;
 
 use crate::bed::INTERFACE;
-use crate::error::Error;
+use crate::error::LabError;
 use crate::netns::Namespace;
 use crate::path::Fidelity;
 use crate::privilege::{self, Privilege};
@@ -42,17 +42,17 @@ fn tun() -> Finding {
     }
 }
 
-fn namespace() -> Result<(Privilege, Namespace), Error> {
+fn namespace() -> Result<(Privilege, Namespace), LabError> {
     Ok((privilege::enter()?, Namespace::new()?))
 }
 
 /// What was attempted and the system's word, with the error's own way out where it has one.
-fn missing(error: &Error, origin: &str) -> Finding {
+fn missing(error: &LabError, origin: &str) -> Finding {
     match error {
-        Error::Refused { attempt, cause, way_out } => {
+        LabError::Refused { attempt, cause, way_out } => {
             Finding::missing(format!("{attempt}: {}", plain(cause)), origin).with_way_out(*way_out)
         }
-        Error::System { attempt, source } => {
+        LabError::System { attempt, source } => {
             Finding::missing(format!("{attempt}: {}", plain(source)), origin)
         }
         other => Finding::missing(other.to_string(), origin),

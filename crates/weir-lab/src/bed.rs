@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::LabError;
 use crate::link;
 use crate::netns::{Namespace, interface::Interface};
 use crate::path::{MTU, Path};
@@ -89,7 +89,7 @@ impl Counters {
 
 impl Bed {
     /// Makes the namespaces, their interfaces and the link. Needs root, or [`privilege::enter`](crate::privilege::enter).
-    pub fn new(path: &Path) -> Result<Bed, Error> {
+    pub fn new(path: &Path) -> Result<Bed, LabError> {
         path.check()?;
         let (near, far) = (Namespace::new()?, Namespace::new()?);
         let near_tun = Arc::new(attach(&near, NEAR, path)?);
@@ -121,7 +121,7 @@ impl Bed {
     }
 
     /// Changes the path while packets are under way. The fidelity stays what it was.
-    pub fn set_path(&self, path: &Path) -> Result<(), Error> {
+    pub fn set_path(&self, path: &Path) -> Result<(), LabError> {
         path.check()?;
         self.up.configure(&path.up);
         self.down.configure(&path.down);
@@ -134,14 +134,14 @@ impl Bed {
     }
 
     /// Sets a value at both ends.
-    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), Error> {
+    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), LabError> {
         self.near.set_sysctl(name, value)?;
         self.far.set_sysctl(name, value)
     }
 }
 
 /// Gives a namespace its interface.
-fn attach(namespace: &Namespace, address: Ipv4Addr, path: &Path) -> Result<Tun, Error> {
+fn attach(namespace: &Namespace, address: Ipv4Addr, path: &Path) -> Result<Tun, LabError> {
     // What one connection learned of the path must not help the next: each run begins anew.
     namespace.set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
     namespace.run(|| {

@@ -85,7 +85,7 @@ impl Cgroup {
     }
 
     /// Removes the group `name` below `tree` if a killed run left it. Returns whether it is gone.
-    pub fn remove_leftover(tree: &Path, name: &str) -> bool {
+    pub(crate) fn remove_leftover(tree: &Path, name: &str) -> bool {
         let path = tree.join(name);
         if path.exists() {
             drop(Cgroup { path: path.clone() });

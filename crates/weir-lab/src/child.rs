@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
 /// Between two looks at the interrupt flag; the child's own end wakes at once, so this does not blur wall times.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A child at work; killed and reaped when dropped.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Running {
             }
             let mut polled = vec![PollFd::from_borrowed_fd(self.end.as_fd(), PollFlags::IN)];
             polled.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
-            match poll(&mut polled, Some(&LOOK)) {
+            match poll(&mut polled, Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) if polled[0].revents().is_empty() => return Ok(Woken::Ready),
                 Ok(_) => return Ok(Woken::Ended),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::error::Error;
+use crate::error::LabError;
 
 /// What a comparison needs.
 const WANTED: [&str; 3] = ["reno", "bbr", "cubic"];
@@ -34,7 +34,7 @@ pub struct Allowed {
 }
 
 /// Adds reno, cubic and bbr to what namespaces may choose, if they are not there. Needs root in the first namespace.
-pub fn allow() -> Result<Allowed, Error> {
+pub fn allow() -> Result<Allowed, LabError> {
     List::of_system().allow()
 }
 
@@ -89,13 +89,13 @@ impl List {
         self.folder.join("tcp_allowed_congestion_control")
     }
 
-    fn allow(self) -> Result<Allowed, Error> {
+    fn allow(self) -> Result<Allowed, LabError> {
         let lacking = !missing(&read(&self.allowed)?, &read(&self.available)?).is_empty();
         match self.raise() {
             Ok(record) => Ok(Allowed { change: record.map(|record| (self, record)) }),
             // An ordinary user, while a run of root's holds the change.
             Err(_) if !lacking => Ok(Allowed { change: None }),
-            Err(cause) => Err(Error::Refused {
+            Err(cause) => Err(LabError::Refused {
                 attempt: format!("cannot change {}", self.allowed.display()),
                 cause,
                 way_out: "run as root; the congestion controls it already lists can be chosen anyway",
@@ -197,8 +197,8 @@ fn missing<'a>(allowed: &str, available: &'a str) -> Vec<&'a str> {
     wanted.filter(|name| !allowed.split_whitespace().any(|other| other == *name)).collect()
 }
 
-fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|cause| Error::Refused {
+fn read(path: &Path) -> Result<String, LabError> {
+    fs::read_to_string(path).map_err(|cause| LabError::Refused {
         attempt: format!("cannot read {}", path.display()),
         cause,
         way_out: "it exists in the machine's first network namespace alone; the default congestion control works",
@@ -304,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut list = list(folder.path());
         list.allowed = folder.path().to_owned();
-        assert!(matches!(list.clone().allow(), Err(Error::Refused { .. })));
+        assert!(matches!(list.clone().allow(), Err(LabError::Refused { .. })));
         assert!(!list.folder.exists());
     }
 }

@@ -6,7 +6,7 @@ use weir_units::plain;
 
 /// Why the lab could not do something.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LabError {
     /// A system call failed.
     #[error("{attempt}")]
     System {
@@ -50,10 +50,10 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl LabError {
     /// For `map_err`: what was attempted, as "cannot ...".
-    pub(crate) fn system<E: Into<io::Error>>(attempt: impl Into<String>) -> impl FnOnce(E) -> Error {
+    pub(crate) fn system<E: Into<io::Error>>(attempt: impl Into<String>) -> impl FnOnce(E) -> LabError {
         let attempt = attempt.into();
-        move |source| Error::System { attempt, source: source.into() }
+        move |source| LabError::System { attempt, source: source.into() }
     }
 }

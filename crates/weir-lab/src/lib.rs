@@ -12,7 +12,7 @@
 //! let bed = Bed::new(&Path { down: slow, ..Path::default() })?;
 //! let (client, server) = (bed.near(), bed.far_address());
 //! client.run(|| std::net::TcpStream::connect((server, 80)))?.ok();
-//! # Ok::<(), weir_lab::Error>(())
+//! # Ok::<(), weir_lab::LabError>(())
 //! ```
 
 pub mod ability;
@@ -27,7 +27,7 @@ pub mod privilege;
 pub mod trace;
 pub mod tun;
 
-pub use error::Error;
+pub use error::LabError;
 
 pub mod cgroup;
 pub mod child;

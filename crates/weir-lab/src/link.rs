@@ -139,7 +139,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// A packet that was dropped.
-    pub fn take_spent(&mut self) -> Option<P> {
+    pub(crate) fn take_spent(&mut self) -> Option<P> {
         self.spent.pop()
     }
 

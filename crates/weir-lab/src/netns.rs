@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-use crate::error::Error;
+use crate::error::LabError;
 
 /// A network namespace of this process.
 #[derive(Debug)]
@@ -23,13 +23,13 @@ pub struct Namespace {
 
 impl Namespace {
     /// Makes one; its loopback interface is up.
-    pub fn new() -> Result<Namespace, Error> {
+    pub fn new() -> Result<Namespace, LabError> {
         let made = in_thread(|| {
             // SAFETY: NEWNET changes nothing about the file descriptors of this thread.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
             File::open("/proc/thread-self/ns/net")
         });
-        let handle = made.map_err(|cause| Error::Refused {
+        let handle = made.map_err(|cause| LabError::Refused {
             attempt: "cannot make a network namespace".to_owned(),
             cause,
             way_out: crate::privilege::way_out(),
@@ -40,21 +40,21 @@ impl Namespace {
     }
 
     /// Runs `work` on a thread inside the namespace and waits for it.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         in_thread(|| {
             self.join()?;
             Ok(work())
         })
-        .map_err(Error::system("cannot enter a network namespace"))
+        .map_err(LabError::system("cannot enter a network namespace"))
     }
 
     /// Starts a thread inside the namespace.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, Error> {
+    ) -> Result<JoinHandle<T>, LabError> {
         let attempt = "cannot start a thread in a network namespace";
-        let handle = self.handle.try_clone().map_err(Error::system(attempt))?;
+        let handle = self.handle.try_clone().map_err(LabError::system(attempt))?;
         let (report, entered) = std::sync::mpsc::sync_channel(1);
         let thread = thread::spawn(move || {
             let joined = join(&handle);
@@ -66,7 +66,7 @@ impl Namespace {
         entered
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("its thread ended")))
-            .map_err(Error::system(attempt))?;
+            .map_err(LabError::system(attempt))?;
         // Another thread only to take the value out of its Option would cost more than this one line explains.
         Ok(thread::spawn(move || match thread.join() {
             Ok(Some(value)) => value,
@@ -76,15 +76,15 @@ impl Namespace {
     }
 
     /// Makes the child that `command` starts begin its life inside the namespace.
-    pub fn enter(&self, command: &mut Command) -> Result<(), Error> {
-        let handle = self.handle.try_clone().map_err(Error::system("cannot share a network namespace"))?;
+    pub fn enter(&self, command: &mut Command) -> Result<(), LabError> {
+        let handle = self.handle.try_clone().map_err(LabError::system("cannot share a network namespace"))?;
         // SAFETY: the closure only makes one system call, setns, which is allowed between fork and exec.
         unsafe { command.pre_exec(move || join(&handle)) };
         Ok(())
     }
 
     /// Sets a value of this namespace: `name` is one of net.*, with dots.
-    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), Error> {
+    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), LabError> {
         let written = if name.starts_with("net.") && !name.contains('/') {
             // As sysctl(8) has it: dots separate folders.
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -92,7 +92,7 @@ impl Namespace {
         } else {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "only net.* belongs to a namespace"))
         };
-        written.map_err(|cause| Error::Sysctl {
+        written.map_err(|cause| LabError::Sysctl {
             name: name.to_owned(),
             value: value.to_owned(),
             cause,
@@ -101,10 +101,10 @@ impl Namespace {
     }
 
     /// Reads a value of this namespace.
-    pub fn sysctl(&self, name: &str) -> Result<String, Error> {
+    pub fn sysctl(&self, name: &str) -> Result<String, LabError> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         let read = self.run(|| fs::read_to_string(&path))?;
-        read.map(|text| text.trim().to_owned()).map_err(Error::system(format!("cannot read {name}")))
+        read.map(|text| text.trim().to_owned()).map_err(LabError::system(format!("cannot read {name}")))
     }
 
     fn join(&self) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_units::{Bytes, Rate};
 
-use crate::error::Error;
+use crate::error::LabError;
 use crate::trace::Trace;
 
 pub use queue::{Discipline, Queue, QueueLimit};
@@ -144,15 +144,15 @@ impl Path {
     }
 
     /// Refuses what no link can do.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), LabError> {
         self.up.check("up")?;
         self.down.check("down")
     }
 }
 
 impl Direction {
-    fn check(&self, name: &str) -> Result<(), Error> {
-        let refuse = |why: &str| Err(Error::Path(format!("{name}: {why}")));
+    fn check(&self, name: &str) -> Result<(), LabError> {
+        let refuse = |why: &str| Err(LabError::Path(format!("{name}: {why}")));
         // The lower bound keeps a packet's time within minutes, the upper one a byte's time above the clock's resolution.
         let fits = |rate: Rate| (100.0..=1e11).contains(&rate.0);
         if self.rate.is_some_and(|rate| !fits(rate)) {

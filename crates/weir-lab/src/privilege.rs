@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::thread::{CapabilitySet, UnshareFlags, capabilities, unshare_unsafe};
 
-use crate::error::Error;
+use crate::error::LabError;
 
 /// Where the right comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +18,9 @@ pub enum Privilege {
 
 /// Gets the right. To be called before any thread is started, because a process with several cannot change its user
 /// namespace. Children run as the same user as ever, without any capability.
-pub fn enter() -> Result<Privilege, Error> {
+pub fn enter() -> Result<Privilege, LabError> {
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
-    let own = capabilities(None).map_err(Error::system("cannot read this process's capabilities"))?;
+    let own = capabilities(None).map_err(LabError::system("cannot read this process's capabilities"))?;
     if own.effective.contains(needed) {
         return Ok(Privilege::Own);
     }
@@ -39,8 +39,8 @@ fn keep_identity(user: u32, group: u32) -> io::Result<()> {
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))
 }
 
-fn refused(cause: io::Error) -> Error {
-    Error::Refused { attempt: "cannot make a user namespace".to_owned(), cause, way_out: way_out() }
+fn refused(cause: io::Error) -> LabError {
+    LabError::Refused { attempt: "cannot make a user namespace".to_owned(), cause, way_out: way_out() }
 }
 
 /// What would allow namespaces here.

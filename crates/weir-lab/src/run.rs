@@ -38,7 +38,7 @@ pub struct Lab {
 
 /// What one run showed.
 #[derive(Debug)]
-pub struct Seen {
+pub struct RunFindings {
     /// Payload that arrived.
     pub bytes: u64,
     /// Wall time of the work.
@@ -55,9 +55,9 @@ pub struct Seen {
 
 /// A scenario, carried out.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ScenarioOutcome {
     /// The run.
-    pub seen: Seen,
+    pub seen: RunFindings,
     /// The limits expected of each side.
     pub limits: Vec<LimitCheck>,
     /// The figures expected.
@@ -102,7 +102,7 @@ pub struct ThenOutcome {
     /// How far off the prediction may be.
     pub within: f64,
     /// The run with the change.
-    pub outcome: Box<Outcome>,
+    pub outcome: Box<ScenarioOutcome>,
 }
 
 impl LimitCheck {
@@ -135,7 +135,7 @@ impl ThenOutcome {
     }
 }
 
-impl Outcome {
+impl ScenarioOutcome {
     /// Whether all is as expected.
     pub fn holds(&self) -> bool {
         self.limits.iter().all(LimitCheck::holds)
@@ -152,7 +152,7 @@ impl Outcome {
 
 impl Lab {
     /// Carries out `scenario`, and its change where it has one.
-    pub fn run(&self, scenario: &Scenario) -> Result<Outcome, WorkError> {
+    pub fn run(&self, scenario: &Scenario) -> Result<ScenarioOutcome, WorkError> {
         let seen = self.once(scenario)?;
         let then = scenario.then.as_ref().map(|then| self.run_then(then, &seen)).transpose()?;
         let gain = then.as_ref().map(|then| then.achieved * seen.seconds / seen.bytes.max(1) as f64);
@@ -161,10 +161,10 @@ impl Lab {
             seen: if figure.of == Quantity::Gain { gain } else { seen.values.get(figure.of.name()).copied() },
         });
         let figures = figures.collect();
-        Ok(Outcome { limits: limits(scenario, &seen), figures, then, seen })
+        Ok(ScenarioOutcome { limits: limits(scenario, &seen), figures, then, seen })
     }
 
-    fn run_then(&self, then: &Then, before: &Seen) -> Result<ThenOutcome, WorkError> {
+    fn run_then(&self, then: &Then, before: &RunFindings) -> Result<ThenOutcome, WorkError> {
         let (predicted, by) = match then.predicted {
             Prediction::Gain(gain) => (Some(gain * rate_of(before).0), "law"),
             Prediction::Advice(side) => (advised(before, side), "advice"),
@@ -181,7 +181,7 @@ impl Lab {
     }
 
     /// One run, with everything set up for it and undone after it.
-    fn once(&self, scenario: &Scenario) -> Result<Seen, WorkError> {
+    fn once(&self, scenario: &Scenario) -> Result<RunFindings, WorkError> {
         let folder = Folder::new()?;
         // Where it may not be changed, what the namespaces may choose already does for most scenarios.
         let _allowed = congestion::allow().inspect_err(|error| tracing::info!("{error}")).ok();
@@ -228,17 +228,17 @@ fn prepare(namespace: &Namespace, host: &Host) -> Result<(), WorkError> {
     Ok(())
 }
 
-fn judge(done: Done, late: Option<Duration>, near: Evidence, far: Evidence) -> Seen {
+fn judge(done: Done, late: Option<Duration>, near: Evidence, far: Evidence) -> RunFindings {
     let values = measure(&done, &near, &far);
     let mut evidence = BTreeMap::from([(Side::Receiver, near), (Side::Sender, far)]);
     if let Some(own) = done.evidence {
         evidence.insert(Side::Weir, own);
     }
     let verdicts = evidence.iter().map(|(side, evidence)| (*side, explain(evidence))).collect();
-    Seen { bytes: done.bytes, seconds: done.wall.as_secs_f64(), late, verdicts, values, evidence }
+    RunFindings { bytes: done.bytes, seconds: done.wall.as_secs_f64(), late, verdicts, values, evidence }
 }
 
-fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {
+fn limits(scenario: &Scenario, seen: &RunFindings) -> Vec<LimitCheck> {
     let checks = scenario.limits.iter().map(|(side, expected)| {
         let verdict = seen.verdicts.get(side);
         let shares = verdict.map(|verdict| verdict.shares.iter()).into_iter().flatten();
@@ -254,10 +254,10 @@ fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {
 }
 
 /// The first number in the advice of a side, most useful first.
-fn advised(seen: &Seen, side: Side) -> Option<f64> {
+fn advised(seen: &RunFindings, side: Side) -> Option<f64> {
     seen.verdicts.get(&side)?.advice.iter().find_map(|advice| advice.predicted_rate)
 }
 
-fn rate_of(seen: &Seen) -> Rate {
+fn rate_of(seen: &RunFindings) -> Rate {
     Rate(if seen.seconds > 0.0 { seen.bytes as f64 / seen.seconds } else { 0.0 })
 }

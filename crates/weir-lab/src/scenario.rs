@@ -28,7 +28,7 @@ pub use shipped::{names, shipped, text};
 pub use text::{Span, Text};
 pub use workload::{Data, Download, Iperf3, ServerConfig, Setting, Socket, Transfer, Workload};
 
-use error::Place;
+use error::SourceText;
 use figure::FigureText;
 use host::HostText;
 use path::PathText;
@@ -162,7 +162,7 @@ impl Scenario {
 
     /// The scenario in `text`, which `file` names in errors.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let place = Place { file, text };
+        let place = SourceText { file, text };
         let document: Document = toml::from_str(text).map_err(|error| place.of(&error))?;
         let name = FilePath::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (then, document) = document.without_then();
@@ -173,7 +173,7 @@ impl Scenario {
 }
 
 /// The file with `change` laid over it, and without what must come out of the first run.
-fn changed(place: &Place<'_>, change: toml::Table, name: &str) -> Result<Scenario, ScenarioError> {
+fn changed(place: &SourceText<'_>, change: toml::Table, name: &str) -> Result<Scenario, ScenarioError> {
     let mut whole: toml::Table = toml::from_str(place.text).map_err(|error| place.of(&error))?;
     // What the first run must show, the changed one need not.
     for own in ["then", "figure", "limit"] {
@@ -184,14 +184,16 @@ fn changed(place: &Place<'_>, change: toml::Table, name: &str) -> Result<Scenari
     // Written out and read again: a table by itself has no places in a text, which checks need for their errors.
     let text = toml::to_string(&whole).map_err(|error| refused(error.to_string()))?;
     let document: Document = toml::from_str(&text).map_err(|error| refused(error.message().to_owned()))?;
-    document.check(&Place { file: place.file, text: &text }, name.to_owned()).map_err(|error| match error {
-        ScenarioError::Wrong { field, why, .. } => refused(format!("{field}: {why}")),
-        other => other,
-    })
+    document.check(&SourceText { file: place.file, text: &text }, name.to_owned()).map_err(
+        |error| match error {
+            ScenarioError::Wrong { field, why, .. } => refused(format!("{field}: {why}")),
+            other => other,
+        },
+    )
 }
 
 impl ThenText {
-    fn check(self, place: &Place<'_>, name: &str) -> Result<Then, ScenarioError> {
+    fn check(self, place: &SourceText<'_>, name: &str) -> Result<Then, ScenarioError> {
         let predicted = match (self.advice_by, self.gain) {
             (Some(side), None) => Prediction::Advice(side),
             (None, Some(gain)) if gain.get_ref().is_finite() && *gain.get_ref() > 0.0 => {
@@ -211,7 +213,7 @@ impl Document {
         (self.then.take(), self)
     }
 
-    fn check(self, place: &Place<'_>, name: String) -> Result<Scenario, ScenarioError> {
+    fn check(self, place: &SourceText<'_>, name: String) -> Result<Scenario, ScenarioError> {
         let path = self.path.path();
         path.check().map_err(|error| place.field("path", error.to_string()))?;
         let figures =

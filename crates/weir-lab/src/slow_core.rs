@@ -18,7 +18,7 @@ use crate::folder::Folder;
 use crate::slow_error::SlowError;
 
 /// The quota's period: the shortest that the kernel takes is 1 ms and it accounts in slices of 5 ms, so 20 ms keeps the
-/// pauses below a window of evidence without losing much to the slices.
+/// pauses below an interval of evidence without losing much to the slices.
 const PERIOD_US: u32 = 20_000;
 
 /// The least that a quota can be (kernel/sched/core.c, min_cfs_quota_period).

@@ -19,7 +19,7 @@ impl SlowError {
     }
 
     /// What was attempted, and what the system said to it.
-    pub fn caused(attempt: impl Into<String>, cause: impl Into<io::Error>) -> SlowError {
+    pub(crate) fn caused(attempt: impl Into<String>, cause: impl Into<io::Error>) -> SlowError {
         SlowError { attempt: attempt.into(), cause: Some(cause.into()) }
     }
 }

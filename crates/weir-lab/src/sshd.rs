@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use weir_observe::sock_diag::{Filter, SockDiag};
 
 use crate::child::die_with_parent;
-use crate::error::Error;
+use crate::error::LabError;
 use crate::netns::Namespace;
 
 /// Where sshd lies on the usual systems: it is not on the path of ordinary users. It wants to be called by its whole path.
@@ -33,7 +33,7 @@ const SEPARATION: &str = "/run/sshd";
 const PARENT_GONE: Signal = Signal::USR2;
 
 /// A server that does not listen by then never will.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until it is dropped; its sessions end with it.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ impl Sshd {
         (address, port): (Ipv4Addr, u16),
         folder: &Path,
         weir: &Path,
-    ) -> Result<Sshd, Error> {
-        let refused = |cause, way_out| Error::Refused {
+    ) -> Result<Sshd, LabError> {
+        let refused = |cause, way_out| LabError::Refused {
             attempt: "cannot start an sshd in the lab".to_owned(),
             cause,
             way_out,
@@ -63,14 +63,14 @@ impl Sshd {
         let missing = || refused(io::ErrorKind::NotFound.into(), "install openssh-server");
         let program: &str = there.ok_or_else(missing)?;
         let prepared = prepare(folder, (address, port), weir);
-        let config = prepared.map_err(Error::system("cannot make an sshd's keys and configuration"))?;
-        let said = File::create(folder.join("log")).map_err(Error::system("cannot write sshd's log"))?;
+        let config = prepared.map_err(LabError::system("cannot make an sshd's keys and configuration"))?;
+        let said = File::create(folder.join("log")).map_err(LabError::system("cannot write sshd's log"))?;
         let mut command = Command::new(weir);
         command.args(["lab", "guard", "--", program, "-D", "-e", "-f"]).arg(folder.join("sshd_config"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         die_with_parent(&mut command, PARENT_GONE);
         namespace.enter(&mut command)?;
-        let guard = command.spawn().map_err(Error::system("cannot run sshd"))?;
+        let guard = command.spawn().map_err(LabError::system("cannot run sshd"))?;
         let mut sshd = Sshd { guard, config };
         sshd.wait_until_it_listens(namespace, port, folder)?;
         Ok(sshd)
@@ -86,14 +86,14 @@ impl Sshd {
         self.guard.id()
     }
 
-    fn wait_until_it_listens(&mut self, at: &Namespace, port: u16, folder: &Path) -> Result<(), Error> {
+    fn wait_until_it_listens(&mut self, at: &Namespace, port: u16, folder: &Path) -> Result<(), LabError> {
         let start = Instant::now();
         while !is_listening(at, port)? {
-            let ended = self.guard.try_wait().map_err(Error::system("cannot wait for sshd"))?.is_some();
-            if ended || start.elapsed() > PATIENCE {
+            let ended = self.guard.try_wait().map_err(LabError::system("cannot wait for sshd"))?.is_some();
+            if ended || start.elapsed() > TIMEOUT {
                 let said = fs::read_to_string(folder.join("log")).unwrap_or_default();
                 let why = said.lines().last().unwrap_or("it says nothing").to_owned();
-                return Err(Error::system("sshd does not listen")(io::Error::other(why)));
+                return Err(LabError::system("sshd does not listen")(io::Error::other(why)));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -111,13 +111,13 @@ impl Drop for Sshd {
 }
 
 /// Whether a socket of `namespace` listens on `port`.
-pub(crate) fn is_listening(namespace: &Namespace, port: u16) -> Result<bool, Error> {
-    let cannot = || Error::system("cannot list the sockets of a namespace");
+pub(crate) fn is_listening(namespace: &Namespace, port: u16) -> Result<bool, LabError> {
+    let cannot = || LabError::system("cannot list the sockets of a namespace");
     let listed = namespace.run(move || {
         let filter = Filter { port: Some(port), listening: true, ..Filter::default() };
         SockDiag::open()?.tcp(&filter).map(|sockets| !sockets.is_empty())
     })?;
-    listed.map_err(|error: weir_observe::Error| cannot()(io::Error::other(error.to_string())))
+    listed.map_err(|error: weir_observe::ObserveError| cannot()(io::Error::other(error.to_string())))
 }
 
 /// Writes what sshd and its clients need into `folder`; returns the clients' configuration.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::clock::Moment;
 use weir_units::Bytes;
 
-use crate::error::Error;
+use crate::error::LabError;
 
 /// What one opportunity carries.
-pub const OPPORTUNITY: u32 = 1500;
+pub(crate) const OPPORTUNITY: u32 = 1500;
 
 /// A minute of 10 Gbit/s.
 const LONGEST: Bytes = Bytes(400_000_000);
@@ -25,17 +25,17 @@ pub struct Trace {
 
 impl Trace {
     /// Reads and parses a file.
-    pub fn read(path: &Path) -> Result<Trace, Error> {
+    pub fn read(path: &Path) -> Result<Trace, LabError> {
         let text = weir_units::read_text(path, LONGEST)
-            .map_err(Error::system(format!("cannot read {}", path.display())))?;
+            .map_err(LabError::system(format!("cannot read {}", path.display())))?;
         Trace::parse(&text)
     }
 
     /// One number a line, none smaller than the one before, the last above zero. Empty lines are allowed.
-    pub fn parse(text: &str) -> Result<Trace, Error> {
+    pub fn parse(text: &str) -> Result<Trace, LabError> {
         let mut times: Vec<u64> = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            let refuse = |why: &str| Err(Error::Trace { line: index + 1, why: why.to_owned() });
+            let refuse = |why: &str| Err(LabError::Trace { line: index + 1, why: why.to_owned() });
             let line = line.trim();
             if line.is_empty() {
                 continue;
@@ -53,9 +53,9 @@ impl Trace {
             times.push(time);
         }
         match times.last() {
-            None => Err(Error::Trace { line: 1, why: "the trace is empty".to_owned() }),
+            None => Err(LabError::Trace { line: 1, why: "the trace is empty".to_owned() }),
             Some(0) => {
-                Err(Error::Trace { line: times.len(), why: "the last time must be above 0".to_owned() })
+                Err(LabError::Trace { line: times.len(), why: "the last time must be above 0".to_owned() })
             }
             Some(_) => Ok(Trace { times }),
         }
@@ -124,7 +124,7 @@ mod tests {
     fn names_the_line_in_error() {
         for (text, line) in [("5\nx\n", 2), ("5\n4\n", 2), ("", 1), ("0\n0\n", 2), ("1\n-2\n", 2)] {
             assert!(
-                matches!(Trace::parse(text), Err(Error::Trace { line: at, .. }) if at == line),
+                matches!(Trace::parse(text), Err(LabError::Trace { line: at, .. }) if at == line),
                 "{text:?}"
             );
         }

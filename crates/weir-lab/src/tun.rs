@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use crate::error::Error;
+use crate::error::LabError;
 use crate::netns::interface;
 use crate::path::{Fidelity, MTU};
 
@@ -28,7 +28,7 @@ impl Tun {
     ///
     /// Checksums are left open by the kernel that sends and taken on trust by the one that receives, as between a
     /// machine and its own network card: the virtio header says so, and is passed on with the packet.
-    pub fn open(name: &str, fidelity: Fidelity) -> Result<Tun, Error> {
+    pub fn open(name: &str, fidelity: Fidelity) -> Result<Tun, LabError> {
         let file = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
             .map_err(cannot_open)?;
         let mut request = interface::request(name);
@@ -43,7 +43,7 @@ impl Tun {
     }
 
     /// Bytes that a buffer for [`read`](Tun::read) needs.
-    pub fn buffer_size(&self) -> usize {
+    pub(crate) fn buffer_size(&self) -> usize {
         match self.fidelity {
             Fidelity::Packet => HEADER + MTU,
             Fidelity::Gso => SUPER_FRAME,
@@ -65,7 +65,7 @@ impl Tun {
     }
 
     /// Says which unfinished packets this end takes.
-    fn offload(&self) -> Result<(), Error> {
+    fn offload(&self) -> Result<(), LabError> {
         let segmented = libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
         let datagrams = libc::TUN_F_USO4 | libc::TUN_F_USO6;
         let wanted = match self.fidelity {
@@ -104,8 +104,8 @@ pub fn wire_bytes(frame: &[u8]) -> u32 {
     total + header * ((total - header).div_ceil(segment) - 1)
 }
 
-fn cannot_open(cause: Errno) -> Error {
-    Error::Refused {
+fn cannot_open(cause: Errno) -> LabError {
+    LabError::Refused {
         attempt: "cannot open /dev/net/tun".to_owned(),
         cause: cause.into(),
         way_out: match cause {
@@ -115,10 +115,10 @@ fn cannot_open(cause: Errno) -> Error {
     }
 }
 
-fn check(result: i32, attempt: &str) -> Result<(), Error> {
+fn check(result: i32, attempt: &str) -> Result<(), LabError> {
     match result {
         0 => Ok(()),
-        _ => Err(Error::Refused {
+        _ => Err(LabError::Refused {
             attempt: attempt.to_owned(),
             cause: io::Error::last_os_error(),
             way_out: "it needs the right to administer this namespace's network (CAP_NET_ADMIN)",

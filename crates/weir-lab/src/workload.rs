@@ -19,7 +19,7 @@ use crate::bed::Bed;
 use crate::scenario::{Scenario, Workload};
 use crate::slow_core::SlowCore;
 use crate::slow_disk::SlowDisk;
-use crate::{Error, SlowError};
+use crate::{LabError, SlowError};
 
 /// The port that serves, so that watchers know it beforehand. Its namespace is the lab's own, so it is free.
 pub(crate) const PORT: u16 = 8000;
@@ -29,13 +29,13 @@ pub(crate) const PORT: u16 = 8000;
 pub enum WorkError {
     /// The bed.
     #[error(transparent)]
-    Bed(#[from] Error),
+    Bed(#[from] LabError),
     /// A slow host.
     #[error(transparent)]
     Slow(#[from] SlowError),
     /// The far end's server.
     #[error("the remote end cannot serve")]
-    Serve(#[from] weir_serve::Error),
+    Serve(#[from] weir_serve::ServeError),
     /// A program that does not run, or a system call of the lab's own programs that fails.
     #[error("{attempt}")]
     Program {
@@ -66,7 +66,7 @@ impl WorkError {
     /// Whether this machine, its user or its programs do not allow it, rather than something having gone wrong.
     pub fn is_refusal(&self) -> bool {
         match self {
-            WorkError::Bed(Error::Refused { .. } | Error::Sysctl { .. }) => true,
+            WorkError::Bed(LabError::Refused { .. } | LabError::Sysctl { .. }) => true,
             WorkError::Slow(_) => true,
             WorkError::Program { cause, .. } => cause.kind() == io::ErrorKind::NotFound,
             _ => false,

@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use weir_lab::bed::Bed;
 use weir_lab::path::{Direction, Fidelity, Loss, Path, Queue, QueueLimit, Share};
-use weir_lab::{Error, congestion};
+use weir_lab::{LabError, congestion};
 use weir_units::{Bytes, Rate};
 
 /// A test that waits this long for anything has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A bed, or a word on why there is none; on CI its absence is a failure.
 fn bed(path: &Path) -> Option<Bed> {
     match Bed::new(path) {
         Ok(bed) => Some(bed),
-        Err(error @ Error::Refused { .. }) => skip(&error.to_string()),
+        Err(error @ LabError::Refused { .. }) => skip(&error.to_string()),
         Err(error) => panic!("{error:?}"),
     }
 }
@@ -82,7 +82,7 @@ fn a_link_with_a_full_queue_carries_its_rate() {
                 let _ = socket.send_to(&[0; 1400], (far, 9));
                 // The device keeps 500 packets for the link's thread and drops what comes beyond.
                 while number % 250 == 0 && seen().packets_in < number {
-                    assert!(start.elapsed() < PATIENCE, "packets that never came in");
+                    assert!(start.elapsed() < TIMEOUT, "packets that never came in");
                     std::thread::yield_now();
                 }
             }
@@ -147,7 +147,7 @@ fn the_share_asked_for_is_lost_and_the_rest_arrives() {
         .unwrap();
     let start = Instant::now();
     while bed.counters().up.link.packets_in < 2000 {
-        assert!(start.elapsed() < PATIENCE, "packets that never came in");
+        assert!(start.elapsed() < TIMEOUT, "packets that never came in");
         std::thread::yield_now();
     }
     let seen = bed.counters().up.link;

@@ -137,7 +137,7 @@ impl FromStr for Ability {
 /// How far an ability goes here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum AbilityState {
     /// As far as weir can use it.
     Ok,
     /// A part of it.
@@ -146,13 +146,13 @@ pub enum State {
     Missing,
 }
 
-impl State {
+impl AbilityState {
     /// The name in records and reports.
     pub fn name(self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Limited => "limited",
-            State::Missing => "missing",
+            AbilityState::Ok => "ok",
+            AbilityState::Limited => "limited",
+            AbilityState::Missing => "missing",
         }
     }
 }
@@ -161,7 +161,7 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// How far it goes.
-    pub state: State,
+    pub state: AbilityState,
     /// What was read or happened, in words.
     pub reading: String,
     /// Where from: a file, a system call.
@@ -173,17 +173,17 @@ pub struct Finding {
 impl Finding {
     /// All of it is there.
     pub fn ok(reading: impl Into<String>, origin: impl Into<String>) -> Finding {
-        Finding { state: State::Ok, reading: reading.into(), origin: origin.into(), way_out: None }
+        Finding { state: AbilityState::Ok, reading: reading.into(), origin: origin.into(), way_out: None }
     }
 
     /// A part of it is there.
     pub fn limited(reading: impl Into<String>, origin: impl Into<String>) -> Finding {
-        Finding { state: State::Limited, ..Finding::ok(reading, origin) }
+        Finding { state: AbilityState::Limited, ..Finding::ok(reading, origin) }
     }
 
     /// It is not there.
     pub fn missing(reading: impl Into<String>, origin: impl Into<String>) -> Finding {
-        Finding { state: State::Missing, ..Finding::ok(reading, origin) }
+        Finding { state: AbilityState::Missing, ..Finding::ok(reading, origin) }
     }
 
     /// With what would bring more.

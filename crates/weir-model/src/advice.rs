@@ -10,7 +10,7 @@ mod waits;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Clocks, Evidence, Window};
+use crate::evidence::{Clocks, Evidence, Interval};
 use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::path::buffer_for;
@@ -36,11 +36,11 @@ impl Advice {
     }
 }
 
-/// What advice is made from: a limit's time as one window, and what the run showed.
+/// What advice is made from: a limit's time as one interval, and what the run showed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held<'a> {
     pub(crate) evidence: &'a Evidence,
-    pub(crate) together: &'a Window,
+    pub(crate) together: &'a Interval,
     pub(crate) knee: Option<Knee>,
     /// Bytes written in the whole run.
     pub(crate) written: u64,
@@ -126,10 +126,10 @@ impl Held<'_> {
         if seconds > 0.0 { self.together.received as f64 / seconds } else { 0.0 }
     }
 
-    /// Lanes at work in the last window that received something, one at least: what more is counted from.
+    /// Lanes at work in the last interval that received something, one at least: what more is counted from.
     fn lanes(&self) -> u32 {
-        let last = self.evidence.windows.iter().rev().find(|window| window.received > 0);
-        last.map_or(1, |window| spent(window).lanes.max(1))
+        let last = self.evidence.intervals.iter().rev().find(|interval| interval.received > 0);
+        last.map_or(1, |interval| spent(interval).lanes.max(1))
     }
 
     /// Bytes per second of one lane while it was at work under the limit.
@@ -145,7 +145,7 @@ impl Held<'_> {
             return Vec::new();
         }
         let tried = self.evidence.trials.iter().map(|trial| trial.lanes_after.max(trial.lanes_before)).max();
-        let most = self.evidence.windows.iter().map(|window| spent(window).lanes).max();
+        let most = self.evidence.intervals.iter().map(|interval| spent(interval).lanes).max();
         let lanes = 2 * tried.max(most).unwrap_or(0).max(self.lanes()).min(1 << 20);
         let predicted = (self.each() > 0.0).then(|| self.each() * f64::from(lanes));
         vec![Advice::new(format!("use more connections (-c {lanes}): {why}"), predicted)]
@@ -193,11 +193,11 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
 
 /// What our own limiter hides: the busiest thread's share of a core, and the rate at which it would fill it
 /// (100 / utilisation). `None` without such a limiter, and below 5 % of a core: to multiply by more than twenty is no measurement.
-pub(crate) fn core_ceiling(window: &Window) -> Option<(f64, f64)> {
-    let seconds = window.span.as_secs_f64();
-    let cpu = cpu_core::busiest_thread(window).filter(|cpu| *cpu >= 0.05)?;
-    let known = seconds > 0.0 && window.received > 0 && spent(window).limited > 0.0;
-    known.then(|| (cpu, window.received as f64 / seconds / cpu))
+pub(crate) fn core_ceiling(interval: &Interval) -> Option<(f64, f64)> {
+    let seconds = interval.span.as_secs_f64();
+    let cpu = cpu_core::busiest_thread(interval).filter(|cpu| *cpu >= 0.05)?;
+    let known = seconds > 0.0 && interval.received > 0 && spent(interval).limited > 0.0;
+    known.then(|| (cpu, interval.received as f64 / seconds / cpu))
 }
 
 fn for_latency(held: &Held<'_>) -> Vec<Advice> {
@@ -329,7 +329,7 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
         let each = trial.rate_after / f64::from(trial.lanes_after);
         let lanes = trial.lanes_after.saturating_mul(2);
         // More may have followed the trial without one of their own, as where they then met the user's limit.
-        let most = held.evidence.windows.iter().map(|window| window.lanes.len()).max();
+        let most = held.evidence.intervals.iter().map(|interval| interval.lanes.len()).max();
         if most.is_none_or(|most| most < lanes as usize) {
             let action = format!("use more connections (-c {lanes}): each carried {} so far", rate(each));
             advice.push(Advice::new(action, Some(each * f64::from(lanes))));

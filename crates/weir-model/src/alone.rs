@@ -4,7 +4,7 @@
 
 use weir_units::Rate;
 
-use crate::evidence::{DiskAlone, Window};
+use crate::evidence::{DiskAlone, Interval};
 use crate::words::{percent, rate};
 
 /// From this share of what it took alone on, a device is at its own ceiling: disks are measured to about a tenth, and what a
@@ -12,7 +12,7 @@ use crate::words::{percent, rate};
 const CEILING: f64 = 0.8;
 
 /// The line for the time in which the disk held, or paced, the writes. `name` is the device, `held` all of that time together.
-pub(crate) fn line(alone: &DiskAlone, name: &str, held: &Window) -> Option<String> {
+pub(crate) fn line(alone: &DiskAlone, name: &str, held: &Interval) -> Option<String> {
     let most = alone.write.filter(|most| most.is_finite() && *most > 0.0)?;
     let before = format!("{name} alone took {} (this host's calibration of {})", rate(most), alone.date);
     let Some(disk) = held.disk.value().filter(|_| !held.span.is_zero()) else { return Some(before) };
@@ -35,17 +35,17 @@ mod tests {
 
     use super::*;
     use crate::evidence::{
-        CpuWindow, DirtyWindow, DiskWindow, Evidence, Facts, LaneWindow, Reading, ThreadWindow,
+        CpuInterval, DirtyInterval, DiskInterval, Evidence, Facts, LaneInterval, Reading, ThreadInterval,
     };
     use crate::limit::Limit;
     use crate::verdict::{MainLimit, explain};
 
     fn told(alone: Option<f64>, written: Option<u64>) -> Option<String> {
         let disk = match written {
-            Some(written) => Reading::Value(DiskWindow { written, read: 0, busy: 1.0 }),
+            Some(written) => Reading::Value(DiskInterval { written, read: 0, busy: 1.0 }),
             None => Reading::default(),
         };
-        let held = Window { span: Duration::from_secs(2), disk, ..Window::default() };
+        let held = Interval { span: Duration::from_secs(2), disk, ..Interval::default() };
         let alone = DiskAlone { write: alone, read: None, date: "2026-11-22".into() };
         line(&alone, "vda", &held)
     }
@@ -54,27 +54,27 @@ mod tests {
     fn run(blocked: bool, alone: Option<DiskAlone>) -> Evidence {
         let ms = Duration::from_millis;
         let lane = match blocked {
-            true => LaneWindow { write: ms(95), write_cpu: ms(2), ..LaneWindow::default() },
-            false => LaneWindow { output_wait: ms(95), ..LaneWindow::default() },
+            true => LaneInterval { write: ms(95), write_cpu: ms(2), ..LaneInterval::default() },
+            false => LaneInterval { output_wait: ms(95), ..LaneInterval::default() },
         };
-        let window = |at: u32| Window {
+        let interval = |at: u32| Interval {
             at: f64::from(at) / 10.0,
             span: ms(100),
             received: 10_000_000,
             written: 10_000_000,
-            lanes: vec![LaneWindow { thread: Reading::Value(ThreadWindow::default()), ..lane.clone() }],
-            disk: Reading::Value(DiskWindow { written: 10_000_000, read: 0, busy: 0.98 }),
-            cpu: Reading::Value(CpuWindow { busy: vec![0.1, 0.1], ..CpuWindow::default() }),
-            dirty: Reading::Value(DirtyWindow {
+            lanes: vec![LaneInterval { thread: Reading::Value(ThreadInterval::default()), ..lane.clone() }],
+            disk: Reading::Value(DiskInterval { written: 10_000_000, read: 0, busy: 0.98 }),
+            cpu: Reading::Value(CpuInterval { busy: vec![0.1, 0.1], ..CpuInterval::default() }),
+            dirty: Reading::Value(DirtyInterval {
                 dirty: 1,
                 threshold: 1 << 30,
                 background: 1 << 29,
                 device_limit: None,
             }),
-            ..Window::default()
+            ..Interval::default()
         };
         let facts = Facts { disk: Some("vda".into()), disk_alone: alone, cpus: 2, ..Facts::default() };
-        Evidence { windows: (0..10).map(window).collect(), facts, ..Evidence::default() }
+        Evidence { intervals: (0..10).map(interval).collect(), facts, ..Evidence::default() }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What stood around a watched program's connections over one window: attempts to connect, resolvers waited
+//! What stood around a watched program's connections over one interval: attempts to connect, resolvers waited
 //! on, the neighbours of its pipes, its other connections, and what it did itself while no socket owed
 //! anything.
 //!
-//! Each sample of a window falls under exactly one of [`Around::busy`], [`Around::owing`],
+//! Each sample of an interval falls under exactly one of [`Around::busy`], [`Around::owing`],
 //! [`Around::connecting`], [`Around::resolving`] and [`Around::rest`], so that their shares are shares of its
 //! time. No judgement here.
 
@@ -11,17 +11,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::reading::{Reading, seconds};
-use crate::thread::{ThreadWindow, join_thread};
+use crate::thread::{ThreadInterval, join_thread};
 use crate::words::percent;
 
-/// The surroundings of one window. `samples` of zero: nobody watched them, and nothing below means anything.
+/// The surroundings of one interval. `samples` of zero: nobody watched them, and nothing below means
+/// anything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Around {
     /// How often they were sampled.
     pub samples: u32,
-    /// The window is part of a command's life, which was watched from its start: its time counts whatever it
-    /// did.
+    /// The interval is part of a command's life, which was watched from its start: its time counts whatever
+    /// it did.
     pub command: bool,
     /// Samples at which a connection moved bytes, had some unread or under way, or waited for an answer.
     pub busy: u32,
@@ -115,7 +116,7 @@ pub struct Attempt {
     pub peer: String,
     /// What is not answered.
     pub step: Step,
-    /// Since it began, at the window's end.
+    /// Since it began, at the interval's end.
     #[serde(with = "seconds")]
     pub age: Duration,
     /// How often the step was sent again so far.
@@ -186,7 +187,7 @@ pub struct Neighbour {
     /// It reads what the program writes; else it writes what the program reads.
     pub reads: bool,
     /// Its busiest thread.
-    pub thread: Reading<ThreadWindow>,
+    pub thread: Reading<ThreadInterval>,
     /// It is watched as a part of the program itself.
     pub inside: bool,
 }
@@ -203,7 +204,7 @@ pub struct Sync {
     pub path: Option<String>,
     /// Its device, where that is known.
     pub device: Option<String>,
-    /// The share of the window in which the device had a request in flight, 0 to 1.
+    /// The share of the interval in which the device had a request in flight, 0 to 1.
     pub busy: Option<f64>,
 }
 
@@ -237,7 +238,7 @@ impl Around {
         self.command || self.connecting > 0 || self.resolving > 0 || self.refusing > 0
     }
 
-    /// Takes the window that follows into this one. `spans`: the length of each.
+    /// Takes the interval that follows into this one. `spans`: the length of each.
     pub(crate) fn join(&mut self, next: &Around, spans: (Duration, Duration)) {
         let add = |sum: &mut u32, next: u32| *sum = sum.saturating_add(next);
         self.rest.join(&next.rest);
@@ -275,7 +276,7 @@ impl Around {
     }
 }
 
-/// More of a kind would not be read, and joined windows must not grow without end.
+/// More of a kind would not be read, and joined intervals must not grow without end.
 const MOST: usize = 64;
 
 fn join_lists<T: Clone>(
@@ -395,24 +396,24 @@ impl Sync {
 mod tests {
     use super::*;
 
-    fn window(rest: Rest) -> Around {
+    fn interval(rest: Rest) -> Around {
         Around { samples: rest.samples(), rest, ..Around::default() }
     }
 
     #[test]
     fn joined_samples_stay_shares_of_the_time() {
-        let mut sum = window(Rest { sleeping: 4, who: Some("a".to_owned()), ..Rest::default() });
+        let mut sum = interval(Rest { sleeping: 4, who: Some("a".to_owned()), ..Rest::default() });
         let next = Around { samples: 6, resolving: 6, ..Around::default() };
         sum.join(&next, (Duration::from_millis(80), Duration::from_millis(120)));
         assert_eq!((sum.samples, sum.rest.samples(), sum.resolving), (10, 4, 6));
         assert_eq!((sum.share(sum.resolving), sum.rest.who.as_deref()), (0.6, Some("a")));
-        let named = |who: &str| window(Rest { sleeping: 1, who: Some(who.to_owned()), ..Rest::default() });
+        let named = |who: &str| interval(Rest { sleeping: 1, who: Some(who.to_owned()), ..Rest::default() });
         let mut sum = named("bash (pid 7)");
         sum.join(&named("python3 (pid 7)"), (Duration::ZERO, Duration::ZERO));
         assert_eq!(sum.rest.who.as_deref(), Some("python3 (pid 7)"));
         // Of two others the one that was found more often.
         let often = Rest { who_samples: 9, ..named("sleep (pid 8)").rest };
-        sum.join(&window(often), (Duration::ZERO, Duration::ZERO));
+        sum.join(&interval(often), (Duration::ZERO, Duration::ZERO));
         sum.join(&named("sh (pid 9)"), (Duration::ZERO, Duration::ZERO));
         assert_eq!(sum.rest.who.as_deref(), Some("sleep (pid 8)"));
     }
@@ -436,9 +437,9 @@ mod tests {
 
     #[test]
     fn what_was_not_watched_is_not_written_and_old_evidence_loads() {
-        let text = serde_json::to_string(&crate::evidence::Window::default()).unwrap();
+        let text = serde_json::to_string(&crate::evidence::Interval::default()).unwrap();
         assert!(!text.contains("around"), "{text}");
-        assert!(serde_json::from_str::<crate::evidence::Window>("{}").unwrap().around.is_empty());
+        assert!(serde_json::from_str::<crate::evidence::Interval>("{}").unwrap().around.is_empty());
         assert_eq!(serde_json::from_str::<Around>("{}").unwrap(), Around::default());
     }
 }

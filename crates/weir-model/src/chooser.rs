@@ -76,7 +76,7 @@ const HEADROOM: f64 = 1.03;
 
 /// Between two looks at blocks while none is compressed: a look takes some 20 us, so this is less than half a percent of a
 /// processor, and 16 of them tell within a tenth of a second that the data have changed.
-const LOOK: Duration = Duration::from_millis(5);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Share of the processors that other programs take before they count.
 const OTHERS: f64 = 0.1;
@@ -288,7 +288,7 @@ impl Chooser {
     fn wants_look(&mut self, now: Duration) -> bool {
         let due = !self.is_plain() || now >= self.look;
         if due {
-            self.look = now + LOOK;
+            self.look = now + SAMPLE_INTERVAL;
         }
         due
     }

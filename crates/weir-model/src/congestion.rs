@@ -11,17 +11,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::decision::ControlChange;
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::limit::Limit;
 use crate::rule::sender::flow::slack;
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 pub use crate::sender::is_bbr;
 
-/// Windows that are looked at: a second of 100 ms each.
+/// Intervals that are looked at: a second of 100 ms each.
 const LOOKS: usize = 10;
 
 /// Of these, so many held by loss convince. The end of slow start, where the queue before a full link overflows, takes two
-/// round trips and fewer windows.
+/// round trips and fewer intervals.
 const STRIKES: usize = 3;
 
 /// A round trip of so many times the shortest has a queue in it. Where one stood in the last second, what was lost may be what
@@ -38,10 +38,10 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Two rates over a second, one after another on the same path, differ by this much without a cause.
 const NOISE: f64 = 0.1;
 
-/// What a sender saw in a window of 100 ms.
+/// What a sender saw in an interval of 100 ms.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight {
-    /// The window's length.
+    /// The interval's length.
     pub span: Duration,
     /// The judge's word on it.
     pub limit: Limit,
@@ -54,16 +54,16 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// What this window of a sender shows, which was held by `limit`.
-    pub fn of(window: &Window, limit: Limit, acked: f64) -> Sight {
-        let seen = || window.lanes.iter().filter_map(|lane| lane.sender.value());
-        let queued = |seen: &&SenderWindow| {
+    /// What this interval of a sender shows, which was held by `limit`.
+    pub fn of(interval: &Interval, limit: Limit, acked: f64) -> Sight {
+        let seen = || interval.lanes.iter().filter_map(|lane| lane.sender.value());
+        let queued = |seen: &&SenderInterval| {
             let times =
                 seen.rtt.zip(seen.min_rtt).map(|(rtt, least)| (rtt.as_secs_f64(), least.as_secs_f64()));
             times.is_some_and(|(rtt, least)| rtt > QUEUED * least + slack(least))
         };
         Sight {
-            span: window.span,
+            span: interval.span,
             limit,
             acked,
             round_trip: seen().filter_map(|seen| seen.min_rtt).max(),
@@ -75,14 +75,14 @@ impl Sight {
 /// The policy's state.
 #[derive(Debug, Default)]
 pub struct Policy {
-    /// The last windows, oldest first.
+    /// The last intervals, oldest first.
     recent: VecDeque<Sight>,
-    state: State,
+    state: PolicyState,
     now: Duration,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-enum State {
+enum PolicyState {
     #[default]
     Usual,
     /// By BBR, whose rate is its own from `settled` on.
@@ -92,7 +92,7 @@ enum State {
 }
 
 impl Policy {
-    /// Takes in a window. [`ControlChange::Try`] is for all lanes and those that come later,
+    /// Takes in an interval. [`ControlChange::Try`] is for all lanes and those that come later,
     /// [`ControlChange::Back`] for all that were changed.
     pub fn observe(&mut self, seen: Sight) -> Option<ControlChange> {
         self.now += seen.span;
@@ -101,20 +101,20 @@ impl Policy {
         }
         self.recent.push_back(seen);
         match self.state {
-            State::Usual => self.usual(seen),
-            State::Trying { settled, before } => self.trying(settled, before),
-            State::Done => None,
+            PolicyState::Usual => self.usual(seen),
+            PolicyState::Trying { settled, before } => self.trying(settled, before),
+            PolicyState::Done => None,
         }
     }
 
-    /// The time of the windows so far.
+    /// The time of the intervals so far.
     pub fn now(&self) -> Duration {
         self.now
     }
 
     /// It is not to be had here.
     pub fn refused(&mut self) {
-        self.state = State::Done;
+        self.state = PolicyState::Done;
     }
 
     fn usual(&mut self, seen: Sight) -> Option<ControlChange> {
@@ -126,7 +126,7 @@ impl Policy {
         // What slow start carried before its first loss is not what loss leaves.
         let before = rate(self.recent.iter().filter(|seen| seen.limit == Limit::PathLoss));
         let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
-        self.state = State::Trying { settled: self.now + settle, before };
+        self.state = PolicyState::Trying { settled: self.now + settle, before };
         self.recent.clear();
         Some(ControlChange::Try(before))
     }
@@ -142,27 +142,27 @@ impl Policy {
         if !self.recent.iter().all(|seen| is_of_network(seen.limit)) {
             return None;
         }
-        self.state = State::Done;
+        self.state = PolicyState::Done;
         let after = rate(&self.recent);
         let is_less = after < before * (1.0 - NOISE);
         Some(if is_less { ControlChange::Back(before, after) } else { ControlChange::Keep(before, after) })
     }
 }
 
-/// Bytes per second of these windows.
-fn rate<'a>(windows: impl IntoIterator<Item = &'a Sight>) -> f64 {
+/// Bytes per second of these intervals.
+fn rate<'a>(intervals: impl IntoIterator<Item = &'a Sight>) -> f64 {
     let sum = |(bytes, span): (f64, f64), seen: &Sight| {
         let time = seen.span.as_secs_f64();
         (bytes + seen.acked * time, span + time)
     };
-    let (bytes, span) = windows.into_iter().fold((0.0, 0.0), sum);
+    let (bytes, span) = intervals.into_iter().fold((0.0, 0.0), sum);
     bytes / span.max(1e-3)
 }
 
-/// What the oldest lane of a window goes by, where its sender was seen.
-pub fn of(window: &Window) -> Option<&str> {
-    let known = |lane: &'_ &crate::evidence::LaneWindow| lane.sender.value().is_some();
-    let oldest = window.lanes.iter().filter(known).min_by_key(|lane| lane.lane)?;
+/// What the oldest lane of an interval goes by, where its sender was seen.
+pub fn of(interval: &Interval) -> Option<&str> {
+    let known = |lane: &'_ &crate::evidence::LaneInterval| lane.sender.value().is_some();
+    let oldest = interval.lanes.iter().filter(known).min_by_key(|lane| lane.lane)?;
     oldest.sender.value()?.congestion_control.as_deref()
 }
 
@@ -178,9 +178,9 @@ pub struct Controls {
 const MOST_CHANGES: usize = 8;
 
 impl Controls {
-    /// Takes in a window. A lane that is new is no change, whatever it begins with.
-    pub fn observe(&mut self, window: &Window) {
-        for lane in &window.lanes {
+    /// Takes in an interval. A lane that is new is no change, whatever it begins with.
+    pub fn observe(&mut self, interval: &Interval) {
+        for lane in &interval.lanes {
             let Some(name) = lane.sender.value().and_then(|seen| seen.congestion_control.as_ref()) else {
                 continue;
             };
@@ -188,10 +188,10 @@ impl Controls {
             let other = self.changes.last().is_none_or(|(_, last)| last != name);
             let changed = before.is_some_and(|before| before != *name);
             if other && (changed || self.changes.is_empty()) && self.changes.len() < MOST_CHANGES {
-                self.changes.push((window.at, name.clone()));
+                self.changes.push((interval.at, name.clone()));
             }
         }
-        self.known.retain(|id, _| window.lanes.iter().any(|lane| lane.lane == *id));
+        self.known.retain(|id, _| interval.lanes.iter().any(|lane| lane.lane == *id));
     }
 
     /// Each, oldest first.
@@ -215,7 +215,7 @@ fn is_of_network(limit: Limit) -> bool {
 mod tests {
     use super::*;
     use crate::decision::{Decision, Event};
-    use crate::evidence::{LaneWindow, Reading};
+    use crate::evidence::{LaneInterval, Reading};
     use proptest::prelude::*;
 
     const WINDOW: Duration = Duration::from_millis(100);
@@ -234,11 +234,11 @@ mod tests {
         }
     }
 
-    /// What was said over `windows`, with the number of the window.
-    fn said(windows: impl IntoIterator<Item = Sight>) -> Vec<(usize, ControlChange)> {
+    /// What was said over `intervals`, with the number of the interval.
+    fn said(intervals: impl IntoIterator<Item = Sight>) -> Vec<(usize, ControlChange)> {
         let mut policy = Policy::default();
-        let windows = windows.into_iter().enumerate();
-        windows.filter_map(|(at, seen)| Some((at, rounded(policy.observe(seen)?)))).collect()
+        let intervals = intervals.into_iter().enumerate();
+        intervals.filter_map(|(at, seen)| Some((at, rounded(policy.observe(seen)?)))).collect()
     }
 
     fn lossy(count: usize, acked: f64) -> impl Iterator<Item = Sight> {
@@ -272,26 +272,28 @@ mod tests {
     fn a_sight_is_of_most_lanes() {
         let lane = |rtt: u64, shortest: u64| {
             let [rtt, shortest] = [rtt, shortest].map(|time| Some(Duration::from_millis(time)));
-            let sender = SenderWindow { rtt, min_rtt: shortest, ..SenderWindow::default() };
-            LaneWindow { sender: Reading::Value(sender), ..LaneWindow::default() }
+            let sender = SenderInterval { rtt, min_rtt: shortest, ..SenderInterval::default() };
+            LaneInterval { sender: Reading::Value(sender), ..LaneInterval::default() }
         };
-        let queue = |lanes: Vec<LaneWindow>| {
-            let window = Window { lanes, ..Window::default() };
-            let seen = Sight::of(&window, Limit::PathLoss, 1.0);
+        let queue = |lanes: Vec<LaneInterval>| {
+            let interval = Interval { lanes, ..Interval::default() };
+            let seen = Sight::of(&interval, Limit::PathLoss, 1.0);
             (seen.queue, seen.round_trip.map(|time| time.as_millis()))
         };
         assert_eq!(queue(vec![lane(130, 100), lane(130, 90), lane(50, 50)]), (true, Some(100)));
         assert_eq!(queue(vec![lane(120, 100), lane(60, 50)]), (false, Some(100)));
         assert_eq!(queue(vec![]), (false, None));
         // On a path of microseconds two wake-ups are no queue, and what was not read says nothing.
-        let quick = SenderWindow {
+        let quick = SenderInterval {
             rtt: Some(Duration::from_micros(400)),
             min_rtt: Some(Duration::from_micros(100)),
-            ..SenderWindow::default()
+            ..SenderInterval::default()
         };
-        let unread = SenderWindow { min_rtt: None, ..quick.clone() };
+        let unread = SenderInterval { min_rtt: None, ..quick.clone() };
         for sender in [quick, unread] {
-            assert!(!queue(vec![LaneWindow { sender: Reading::Value(sender), ..LaneWindow::default() }]).0);
+            assert!(
+                !queue(vec![LaneInterval { sender: Reading::Value(sender), ..LaneInterval::default() }]).0
+            );
         }
     }
 
@@ -310,7 +312,7 @@ mod tests {
     fn what_the_network_does_not_hold_proves_nothing() {
         let held = std::iter::repeat_n(sight(Limit::Disk, 1e6), 60);
         let free = std::iter::repeat_n(sight(Limit::PathBandwidth, 1e7), 60);
-        // A second of windows that the network holds begins behind the others.
+        // A second of intervals that the network holds begins behind the others.
         let judged = (3 + 60 + 9, ControlChange::Keep(1e7, 1e7));
         assert_eq!(said(lossy(3, 1e7).chain(held).chain(free)), [(2, ControlChange::Try(1e7)), judged]);
     }
@@ -326,26 +328,28 @@ mod tests {
 
     #[test]
     fn a_change_is_of_a_lane_that_was_there() {
-        let window = |at: u32, lanes: &[(u32, &str)]| {
+        let interval = |at: u32, lanes: &[(u32, &str)]| {
             let lane = |(lane, name): &(u32, &str)| {
-                let sender =
-                    SenderWindow { congestion_control: Some((*name).to_owned()), ..SenderWindow::default() };
-                LaneWindow { lane: *lane, sender: Reading::Value(sender), ..LaneWindow::default() }
+                let sender = SenderInterval {
+                    congestion_control: Some((*name).to_owned()),
+                    ..SenderInterval::default()
+                };
+                LaneInterval { lane: *lane, sender: Reading::Value(sender), ..LaneInterval::default() }
             };
-            Window { at: f64::from(at), lanes: lanes.iter().map(lane).collect(), ..Window::default() }
+            Interval { at: f64::from(at), lanes: lanes.iter().map(lane).collect(), ..Interval::default() }
         };
         let mut controls = Controls::default();
-        controls.observe(&Window::default());
-        controls.observe(&window(1, &[(1, "cubic")]));
-        controls.observe(&window(2, &[(1, "bbr"), (2, "cubic")]));
-        controls.observe(&window(3, &[(1, "bbr"), (2, "bbr")]));
+        controls.observe(&Interval::default());
+        controls.observe(&interval(1, &[(1, "cubic")]));
+        controls.observe(&interval(2, &[(1, "bbr"), (2, "cubic")]));
+        controls.observe(&interval(3, &[(1, "bbr"), (2, "bbr")]));
         // The old lanes broke, and what took their place has not followed yet.
-        controls.observe(&window(4, &[(3, "cubic")]));
-        controls.observe(&window(5, &[(3, "bbr")]));
+        controls.observe(&interval(4, &[(3, "cubic")]));
+        controls.observe(&interval(5, &[(3, "bbr")]));
         assert_eq!(controls.changes(), [(1.0, "cubic".to_owned()), (2.0, "bbr".to_owned())]);
         // One that says something else each time fills nothing.
         for at in 6..100 {
-            controls.observe(&window(at, &[(3, if at % 2 == 0 { "cubic" } else { "bbr" })]));
+            controls.observe(&interval(at, &[(3, if at % 2 == 0 { "cubic" } else { "bbr" })]));
         }
         assert_eq!(controls.changes().len(), MOST_CHANGES);
     }
@@ -373,9 +377,9 @@ mod tests {
             ("a full link", many(Limit::PathBandwidth, 1e7).collect()),
         ];
         let mut text = String::new();
-        for (name, windows) in paths {
+        for (name, intervals) in paths {
             text += &format!("{name}\n");
-            for (at, change) in said(windows) {
+            for (at, change) in said(intervals) {
                 let event = Event { at: WINDOW * at as u32, decision: Decision::Congestion(change) };
                 text += &format!("    {event}\n");
             }
@@ -386,9 +390,9 @@ mod tests {
     proptest! {
         /// Whatever is seen, it changes its mind once at most.
         #[test]
-        fn there_and_back_is_all(windows in proptest::collection::vec((0..Limit::ALL.len(), 0.0..1e9), 0..300)) {
-            let windows = windows.into_iter().map(|(limit, acked)| sight(Limit::ALL[limit], acked));
-            let said = said(windows);
+        fn there_and_back_is_all(intervals in proptest::collection::vec((0..Limit::ALL.len(), 0.0..1e9), 0..300)) {
+            let intervals = intervals.into_iter().map(|(limit, acked)| sight(Limit::ALL[limit], acked));
+            let said = said(intervals);
             prop_assert!(said.len() <= 2);
             let is_try = |(_, change): &(usize, ControlChange)| matches!(change, ControlChange::Try(_));
             let kinds: Vec<bool> = said.iter().map(is_try).collect();

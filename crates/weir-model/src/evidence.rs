@@ -1,7 +1,7 @@
-//! What was seen of a transfer, window by window. No judgement here.
+//! What was seen of a transfer, interval by interval. No judgement here.
 //!
-//! A window is the difference of two snapshots, 10 to 250 ms apart. Times of a lane's stages are wall time unless
-//! the name says `cpu`, and they add up to at most the window's span.
+//! An interval is the difference of two snapshots, 10 to 250 ms apart. Times of a lane's stages are wall time
+//! unless the name says `cpu`, and they add up to at most the interval's span.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use crate::around::Around;
 use crate::limit::Limit;
 pub use crate::reading::Reading;
 use crate::reading::seconds;
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::stages::Stages;
-pub use crate::thread::{Found, ThreadWindow};
+pub use crate::thread::{Found, ThreadInterval};
 use crate::waits::Waits;
 
 /// Everything known about one run, in order of time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// The windows, oldest first, without gaps.
-    pub windows: Vec<Window>,
+    /// The intervals, oldest first, without gaps.
+    #[serde(rename = "windows")]
+    pub intervals: Vec<Interval>,
     /// What adding or dropping lanes brought, as measured by the tuner.
     pub trials: Vec<Trial>,
     /// The facts that hold for the whole run.
@@ -134,10 +135,10 @@ pub struct Trial {
 /// One stretch of time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Window {
-    /// Seconds from the start of the run to the window's start.
+pub struct Interval {
+    /// Seconds from the start of the run to the interval's start.
     pub at: f64,
-    /// The window's length.
+    /// The interval's length.
     #[serde(with = "seconds")]
     pub span: Duration,
     /// Payload bytes received by all lanes; seen from the sender alone, acknowledged.
@@ -146,22 +147,22 @@ pub struct Window {
     pub written: u64,
     /// Objects finished.
     pub objects: u32,
-    /// Each lane that lived in this window.
-    pub lanes: Vec<LaneWindow>,
+    /// Each lane that lived in this interval.
+    pub lanes: Vec<LaneInterval>,
     /// Time that at least one lane slept because the server said so (`Retry-After`, RateLimit, a 429 or 503).
     #[serde(with = "seconds")]
     pub server_backoff: Duration,
-    /// Busy time of the digest thread, and bytes it still had to read when the window ended.
+    /// Busy time of the digest thread, and bytes it still had to read when the interval ended.
     #[serde(with = "seconds")]
     pub verify_busy: Duration,
-    /// Digest backlog at the window's end, bytes.
+    /// Digest backlog at the interval's end, bytes.
     pub verify_backlog: u64,
     /// Every processor's use.
-    pub cpu: Reading<CpuWindow>,
-    /// The page cache's dirty state at the window's end.
-    pub dirty: Reading<DirtyWindow>,
+    pub cpu: Reading<CpuInterval>,
+    /// The page cache's dirty state at the interval's end.
+    pub dirty: Reading<DirtyInterval>,
     /// The output's device.
-    pub disk: Reading<DiskWindow>,
+    pub disk: Reading<DiskInterval>,
     /// Of a copy: the threads of the end that sends.
     #[serde(skip_serializing_if = "Reading::is_missing")]
     pub sending: Reading<Stages>,
@@ -203,17 +204,17 @@ pub struct Program {
     /// [`Limit::Compress`] or [`Limit::Encrypt`].
     pub stage: Limit,
     /// Its busiest thread.
-    pub thread: ThreadWindow,
+    pub thread: ThreadInterval,
 }
 
-/// What one lane (one connection at work) did in a window.
+/// What one lane (one connection at work) did in an interval.
 ///
 /// Of a foreign process a lane is a connection and the thread that serves it. `tcp` is there where this host receives the
 /// data, `sender` where it sends them, both only where both ends were watched; a connection's few bytes the other way
 /// (requests) make no second view. Times stay zero on a sender: its thread's [`Found`] says more.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LaneWindow {
+pub struct LaneInterval {
     /// The lane's number, from 0; stays with a foreign connection for its life, and is not used again.
     pub lane: u32,
     /// Payload bytes received; seen from the sender alone, acknowledged.
@@ -246,7 +247,7 @@ pub struct LaneWindow {
     /// Waiting for the consumer of our stdout.
     #[serde(with = "seconds")]
     pub output_wait: Duration,
-    /// No work to do; the part of the window in which a foreign connection did not exist.
+    /// No work to do; the part of the interval in which a foreign connection did not exist.
     #[serde(with = "seconds")]
     pub idle: Duration,
     /// Requests sent.
@@ -256,11 +257,11 @@ pub struct LaneWindow {
     /// Fresh connections made.
     pub connects: u32,
     /// The lane's thread, from `/proc/self/task/TID/schedstat`.
-    pub thread: Reading<ThreadWindow>,
-    /// The lane's socket at the window's end, and what changed in it, as the receiver of the data sees it.
-    pub tcp: Reading<TcpWindow>,
+    pub thread: Reading<ThreadInterval>,
+    /// The lane's socket at the interval's end, and what changed in it, as the receiver of the data sees it.
+    pub tcp: Reading<TcpInterval>,
     /// The same connection as the sender of the data sees it.
-    pub sender: Reading<SenderWindow>,
+    pub sender: Reading<SenderInterval>,
     /// What the subject's own socket waited for, whichever way the data went.
     #[serde(skip_serializing_if = "Reading::is_missing")]
     pub waits: Reading<Waits>,
@@ -269,7 +270,7 @@ pub struct LaneWindow {
 /// The receiver's view of one TCP connection (tcp_info by offset; Linux include/uapi/linux/tcp.h).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct TcpWindow {
+pub struct TcpInterval {
     /// Round trip measured by the receiver from its data (`tcpi_rcv_rtt`); zero-less: `None` until measured. Follows
     /// the application's period on an app-limited flow, so it only supports other evidence.
     #[serde(with = "seconds::optional")]
@@ -281,19 +282,19 @@ pub struct TcpWindow {
     pub receive_window: Option<u64>,
     /// Upper clamp of the advertised window (`tcpi_rcv_ssthresh`), bytes.
     pub window_clamp: Option<u64>,
-    /// Bytes waiting in the receive queue, mean over the window's looks.
+    /// Bytes waiting in the receive queue, mean over the interval's looks.
     pub receive_queue: Option<u64>,
     /// sk_rcvbuf, bytes.
     pub receive_buffer: Option<u64>,
-    /// Segments that arrived out of order in this window (`tcpi_rcv_ooopack`).
+    /// Segments that arrived out of order in this interval (`tcpi_rcv_ooopack`).
     pub out_of_order: u64,
-    /// Data segments that arrived in this window.
+    /// Data segments that arrived in this interval.
     pub segments: u64,
     /// Congestion control of this end (the sender's is not visible from here).
     pub congestion_control: Option<String>,
 }
 
-impl TcpWindow {
+impl TcpInterval {
     /// The path's round trip: the smallest seen, unless a lost SYN is in it. Its first timer takes a second (RFC 6298,
     /// section 2), and where a receiver's only sample is the handshake, that second stays; what it measures from its
     /// data is then shorter by as much.
@@ -307,15 +308,15 @@ impl TcpWindow {
     }
 }
 
-/// Processor use over a window.
+/// Processor use over an interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct CpuWindow {
+pub struct CpuInterval {
     /// Busy share of each processor, 0 to 1, soft interrupts included.
     pub busy: Vec<f64>,
     /// Processors' worth of that for programs that make room for all others (a positive nice value).
     pub niced: f64,
-    /// Share of the window in soft interrupts, busiest processor, 0 to 1.
+    /// Share of the interval in soft interrupts, busiest processor, 0 to 1.
     pub softirq: f64,
     /// Stolen by the hypervisor, worst processor, 0 to 1.
     pub steal: f64,
@@ -327,7 +328,7 @@ pub struct CpuWindow {
 /// Dirty pages (`/proc/vmstat`, and the device's own limit where one is set).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DirtyWindow {
+pub struct DirtyInterval {
     /// Dirty plus under writeback, bytes.
     pub dirty: u64,
     /// `nr_dirty_threshold`, bytes.
@@ -338,10 +339,10 @@ pub struct DirtyWindow {
     pub device_limit: Option<u64>,
 }
 
-/// A block device over a window (`/proc/diskstats`).
+/// A block device over an interval (`/proc/diskstats`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DiskWindow {
+pub struct DiskInterval {
     /// Bytes written to the device.
     pub written: u64,
     /// Bytes read from the device.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::Rate;
 
-use crate::evidence::{Evidence, Window};
+use crate::evidence::{Evidence, Interval};
 use crate::limit::Limit;
 use crate::merge::merged;
 use crate::rule::Context;
-use crate::verdict::judge_window;
+use crate::verdict::judge_interval;
 
 /// From the first byte on: slow start of 60 MB in flight takes twelve round trips, and the chooser three windows of a full
 /// link.
@@ -22,8 +22,9 @@ const START: Duration = Duration::from_millis(1500);
 /// The part of that which counts.
 const SEEN: Duration = Duration::from_millis(700);
 
-/// Arrivals in it at least: blocks come whole, on a slow link one in several windows. Counted from behind one arrival to the end of
-/// another they are off by a window's length at most, over four of them by a tenth.
+/// Arrivals in it at least: blocks come whole, on a slow link one in several intervals. Counted from behind
+/// one arrival to the end of another they are off by an interval's length at most, over four of them by a
+/// tenth.
 const ARRIVALS: usize = 4;
 
 /// How far the sender's word may lie from what is seen, before it is taken for a mistake: the strongest codec against the
@@ -43,28 +44,28 @@ pub struct Forecast {
 
 /// The forecast, once enough of the run was seen. `outlook` is what the sender's law expects of the link as it is.
 pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast> {
-    let windows = &evidence.windows;
-    let first = windows.iter().position(|window| window.received > 0)?;
+    let intervals = &evidence.intervals;
+    let first = intervals.iter().position(|interval| interval.received > 0)?;
     // Saturating: whatever a far end tells must not overflow.
-    let all = windows[first..].iter().map(|window| window.span);
+    let all = intervals[first..].iter().map(|interval| interval.span);
     let mut from = all.fold(Duration::ZERO, Duration::saturating_add);
     if from < START {
         return None;
     }
-    let came = |window: &Window| window.received > 0;
-    let last = windows.iter().rposition(came)?;
+    let came = |interval: &Interval| interval.received > 0;
+    let last = intervals.iter().rposition(came)?;
     let (mut counted, mut span, mut arrivals) = (last + 1, Duration::ZERO, 0);
-    while span < SEEN || arrivals < ARRIVALS || !came(&windows[counted - 1]) {
+    while span < SEEN || arrivals < ARRIVALS || !came(&intervals[counted - 1]) {
         counted -= 1;
         if counted <= first {
             return None;
         }
-        span = span.saturating_add(windows[counted].span);
-        arrivals += usize::from(came(&windows[counted]));
+        span = span.saturating_add(intervals[counted].span);
+        arrivals += usize::from(came(&intervals[counted]));
     }
-    let seen = merged(&windows[counted..=last]);
+    let seen = merged(&intervals[counted..=last]);
     let rate = Rate::of(seen.received, seen.span);
-    let limit = judge_window(&seen, &Context::alone(evidence)).limit;
+    let limit = judge_interval(&seen, &Context::alone(evidence)).limit;
     let by_path = matches!(
         limit,
         Limit::PathBandwidth
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     fn run(millis: u64) -> Evidence {
-        let window = |at: u64| Window {
+        let interval = |at: u64| Interval {
             at: at as f64 / 1e3,
             span: Duration::from_millis(100),
             // Half a second of nothing, then half a second of slow start.
@@ -95,9 +96,9 @@ mod tests {
             } else {
                 1_000_000
             },
-            ..Window::default()
+            ..Interval::default()
         };
-        Evidence { windows: (0..millis / 100).map(|n| window(n * 100)).collect(), ..Evidence::default() }
+        Evidence { intervals: (0..millis / 100).map(|n| interval(n * 100)).collect(), ..Evidence::default() }
     }
 
     #[test]
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_law_counts_where_the_path_holds_and_its_word_is_likely() {
-        // Nothing is known of these windows but their bytes: the path is as likely as the sender.
+        // Nothing is known of these intervals but their bytes: the path is as likely as the sender.
         let rate = |outlook: f64| from_start(&run(2000), Some(Rate(outlook))).unwrap().rate.0.round();
         assert_eq!(rate(1.3e7), 1.3e7);
         assert_eq!(rate(9e7), 1e7);
@@ -126,7 +127,7 @@ mod tests {
         for at in (0..8000).step_by(100) {
             let received = if at % 600 == 0 { 1 << 20 } else { 0 };
             let span = Duration::from_millis(100);
-            slow.windows.push(Window { at: f64::from(at) / 1e3, span, received, ..Window::default() });
+            slow.intervals.push(Interval { at: f64::from(at) / 1e3, span, received, ..Interval::default() });
             foretold
                 .extend(from_start(&slow, None).map(|forecast| forecast.rate.0 / ((1 << 20) as f64 / 0.6)));
         }

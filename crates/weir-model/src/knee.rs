@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::words::{bytes, rate};
 
 /// Where memory stopped taking the writes: after how many bytes, and the rates before and after.
@@ -17,19 +17,20 @@ pub(crate) struct Knee {
 }
 
 impl Knee {
-    /// In these windows, of which `first` is the first that was paced.
-    pub(crate) fn find(windows: &[Window], first: usize) -> Option<Knee> {
-        let (before, after) = windows.split_at(first);
+    /// In these intervals, of which `first` is the first that was paced.
+    pub(crate) fn find(intervals: &[Interval], first: usize) -> Option<Knee> {
+        let (before, after) = intervals.split_at(first);
         // A tail without writes (a digest, a sync) is no longer the phase whose rate is told.
-        let last = after.iter().rposition(|window| window.written > 0).map_or(0, |last| last + 1);
-        let written =
-            |windows: &[Window]| windows.iter().fold(0u64, |sum, window| sum.saturating_add(window.written));
-        let rate_of = |windows: &[Window]| {
-            let time: f64 = windows.iter().map(|window| window.span.as_secs_f64()).sum();
-            (time > 0.0).then(|| written(windows) as f64 / time)
+        let last = after.iter().rposition(|interval| interval.written > 0).map_or(0, |last| last + 1);
+        let written = |intervals: &[Interval]| {
+            intervals.iter().fold(0u64, |sum, interval| sum.saturating_add(interval.written))
+        };
+        let rate_of = |intervals: &[Interval]| {
+            let time: f64 = intervals.iter().map(|interval| interval.span.as_secs_f64()).sum();
+            (time > 0.0).then(|| written(intervals) as f64 / time)
         };
         // Time without a byte (connecting, waiting for the answer) says nothing of how fast memory takes them.
-        let start = before.iter().position(|window| window.written > 0).unwrap_or(before.len());
+        let start = before.iter().position(|interval| interval.written > 0).unwrap_or(before.len());
         Some(Knee {
             bytes: written(before),
             before: rate_of(&before[start..]).filter(|rate| *rate > 0.0),

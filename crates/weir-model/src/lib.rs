@@ -3,10 +3,11 @@
 //! Pure: no file, no socket, no clock. The same evidence always gives the same words.
 //!
 //! * [`limit`]: the vocabulary of what can limit a transfer.
-//! * [`evidence`]: what was seen, window by window, each reading with its value or the reason it is missing.
+//! * [`evidence`]: what was seen, interval by interval, each reading with its value or the reason it is
+//!   missing.
 //! * [`around`]: what stood around the connections of a watched program.
 //! * [`sender`]: what the sending end of a connection knows.
-//! * [`merge`]: several windows seen as one, for the words of a verdict and to keep long runs small.
+//! * [`merge`]: several intervals seen as one, for the words of a verdict and to keep long runs small.
 //! * [`path`]: bandwidth-delay product, slow start, what loss allows.
 //! * [`pipeline`]: the min law: what a codec brings over a path, and which stage says so.
 //! * [`plan`]: that law for every codec, transport and link, and what connections need.
@@ -16,8 +17,9 @@
 //! * [`tuner`]: how many lanes, from the judge's word and the goodput.
 //! * [`congestion`]: by which congestion control a sender's lanes go. [`decision`]: what these three decide,
 //!   and why.
-//! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
-//! * [`verdict`]: windows judged, added up to shares over the run; [`worth`]: how often such verdicts are right.
+//! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each interval.
+//! * [`verdict`]: intervals judged, added up to shares over the run; [`worth`]: how often such verdicts are
+//!   right.
 //! * [`moved`]: whether there was a transfer at all.
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
 //! * [`loads`]: how near each stage was to its ceiling.
@@ -28,14 +30,14 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use weir_model::evidence::{Evidence, LaneWindow, Window};
+//! use weir_model::evidence::{Evidence, LaneInterval, Interval};
 //! use weir_model::limit::Limit;
 //! use weir_model::verdict::explain;
 //!
 //! let second = Duration::from_secs(1);
-//! let waiting = LaneWindow { output_wait: Duration::from_millis(900), ..LaneWindow::default() };
-//! let window = Window { span: second, received: 5_000_000, lanes: vec![waiting], ..Window::default() };
-//! let verdict = explain(&Evidence { windows: vec![window], ..Evidence::default() });
+//! let waiting = LaneInterval { output_wait: Duration::from_millis(900), ..LaneInterval::default() };
+//! let interval = Interval { span: second, received: 5_000_000, lanes: vec![waiting], ..Interval::default()
+//! }; let verdict = explain(&Evidence { intervals: vec![interval], ..Evidence::default() });
 //! assert_eq!(verdict.shares[&Limit::Reader], 1.0);
 //! ```
 #![forbid(unsafe_code)]

@@ -139,7 +139,7 @@ impl Limit {
     }
 
     /// Whether it is a matter of one end's files and stages alone, which no connection has a part in.
-    pub fn is_of_an_end(self) -> bool {
+    pub(crate) fn is_of_an_end(self) -> bool {
         use Limit::*;
         matches!(self, SourceDisk | Compress | Decompress | Verify | DirtyThrottle | Disk | Memory)
     }

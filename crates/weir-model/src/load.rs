@@ -192,7 +192,7 @@ fn verdict(
         not_visible: Vec::new(),
         missing,
         advice,
-        windows: Vec::new(),
+        intervals: Vec::new(),
         grounds: None,
     }
 }

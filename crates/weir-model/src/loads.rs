@@ -8,22 +8,22 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use weir_model::evidence::{Evidence, LaneWindow, Window};
+//! use weir_model::evidence::{Evidence, LaneInterval, Interval};
 //! use weir_model::limit::Limit;
 //! use weir_model::loads::loads;
 //!
 //! let second = Duration::from_secs(1);
-//! let writing = LaneWindow { write: Duration::from_millis(500), ..LaneWindow::default() };
+//! let writing = LaneInterval { write: Duration::from_millis(500), ..LaneInterval::default() };
 //! let (received, written) = (10_000_000, 10_000_000);
-//! let window = Window { span: second, received, written, lanes: vec![writing], ..Window::default() };
-//! let loads = loads(&Evidence { windows: vec![window], ..Evidence::default() });
+//! let interval = Interval { span: second, received, written, lanes: vec![writing], ..Interval::default() };
+//! let loads = loads(&Evidence { intervals: vec![interval], ..Evidence::default() });
 //! let store = loads.iter().find(|load| load.limit == Limit::DirtyThrottle).expect("it wrote");
 //! assert_eq!((store.load, store.ceiling), (0.5, Some(20e6)));
 //! ```
 
 use std::time::Duration;
 
-use crate::evidence::{Evidence, Facts, LaneWindow, Window};
+use crate::evidence::{Evidence, Facts, Interval, LaneInterval};
 use crate::limit::Limit;
 use crate::merge::merged;
 use crate::rule::spent::spent;
@@ -51,7 +51,7 @@ const BUSY: f64 = 0.5;
 
 /// Every stage that was measured, in the order in which bytes pass them.
 pub fn loads(evidence: &Evidence) -> Vec<Load> {
-    let whole = merged(&evidence.windows);
+    let whole = merged(&evidence.intervals);
     if whole.span.is_zero() {
         return Vec::new();
     }
@@ -117,7 +117,7 @@ impl List {
     }
 
     /// Connections whose sender was watched.
-    fn senders(&mut self, whole: &Window) {
+    fn senders(&mut self, whole: &Interval) {
         // Of several connections those that carry: one that is kept open beside them rests all the time.
         let most = whole.lanes.iter().map(|lane| lane.received).max().unwrap_or_default();
         let carrying = whole.lanes.iter().filter(|lane| lane.received >= most / 2);
@@ -142,7 +142,7 @@ impl List {
     }
 
     /// Connections whose receiver was watched, and the threads that serve them.
-    fn receivers(&mut self, whole: &Window, facts: &Facts) {
+    fn receivers(&mut self, whole: &Interval, facts: &Facts) {
         let spent = spent(whole);
         if whole.lanes.iter().any(|lane| lane.tcp.value().is_some()) && spent.lanes > 0 {
             self.timed(Limit::Application, spent.first_byte, "first bytes were waited for");
@@ -164,7 +164,7 @@ impl List {
             self.add(Limit::PathBandwidth, self.rate / link, Some(link), "of the line rate".to_owned());
         }
         for (lane, active) in working(whole) {
-            self.window(lane, active);
+            self.interval(lane, active);
             if let Some(thread) = lane.thread.value() {
                 let share = thread.cpu.as_secs_f64() / active;
                 self.timed(Limit::CpuCore, share, "the busiest thread ran");
@@ -179,7 +179,7 @@ impl List {
         }
     }
 
-    fn window(&mut self, lane: &LaneWindow, active: f64) {
+    fn interval(&mut self, lane: &LaneInterval, active: f64) {
         let Some(tcp) = lane.tcp.value() else { return };
         let rtt = tcp.receiver_rtt.into_iter().chain(tcp.shortest_rtt()).max();
         let (Some(rtt), Some(window)) = (rtt, tcp.receive_window.or(tcp.window_clamp)) else { return };
@@ -190,7 +190,7 @@ impl List {
     }
 
     /// Where the bytes end.
-    fn stores(&mut self, whole: &Window, facts: &Facts) {
+    fn stores(&mut self, whole: &Interval, facts: &Facts) {
         let spent = spent(whole);
         if whole.written > 0 && spent.lanes > 0 {
             self.timed(Limit::DirtyThrottle, spent.write_blocked, "blocked in write");
@@ -210,7 +210,7 @@ fn of_threads(stages: &Stages, time: Duration, span: Duration) -> f64 {
 }
 
 /// Lanes with the seconds in which they had work.
-fn working(whole: &Window) -> impl Iterator<Item = (&LaneWindow, f64)> {
+fn working(whole: &Interval) -> impl Iterator<Item = (&LaneInterval, f64)> {
     whole.lanes.iter().filter_map(|lane| {
         let active = whole.span.saturating_sub(lane.idle).as_secs_f64();
         (active > 0.01 * whole.span.as_secs_f64()).then_some((lane, active))
@@ -220,7 +220,7 @@ fn working(whole: &Window) -> impl Iterator<Item = (&LaneWindow, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{DiskWindow, Reading, TcpWindow, ThreadWindow};
+    use crate::evidence::{DiskInterval, Reading, TcpInterval, ThreadInterval};
 
     fn ms(count: u64) -> Duration {
         Duration::from_millis(count)
@@ -228,27 +228,27 @@ mod tests {
 
     /// 8 MB/s for two seconds over 20 ms with a window of 200 KB, on a core that is half busy.
     fn evidence() -> Evidence {
-        let lane = LaneWindow {
+        let lane = LaneInterval {
             received: 8_000_000,
             socket_wait: ms(400),
-            tcp: Reading::Value(TcpWindow {
+            tcp: Reading::Value(TcpInterval {
                 min_rtt: Some(ms(20)),
                 receive_window: Some(200_000),
-                ..TcpWindow::default()
+                ..TcpInterval::default()
             }),
-            thread: Reading::Value(ThreadWindow { cpu: ms(500), ..ThreadWindow::default() }),
-            ..LaneWindow::default()
+            thread: Reading::Value(ThreadInterval { cpu: ms(500), ..ThreadInterval::default() }),
+            ..LaneInterval::default()
         };
-        let window = |at: f64| Window {
+        let interval = |at: f64| Interval {
             at,
             span: ms(1000),
             received: 8_000_000,
             written: 8_000_000,
             lanes: vec![lane.clone()],
-            disk: Reading::Value(DiskWindow { written: 4_000_000, read: 0, busy: 0.8 }),
-            ..Window::default()
+            disk: Reading::Value(DiskInterval { written: 4_000_000, read: 0, busy: 0.8 }),
+            ..Interval::default()
         };
-        Evidence { windows: vec![window(0.0), window(1.0)], ..Evidence::default() }
+        Evidence { intervals: vec![interval(0.0), interval(1.0)], ..Evidence::default() }
     }
 
     #[test]

@@ -1,37 +1,39 @@
-//! Several windows seen as one: what did all of this time look like together?
+//! Several intervals seen as one: what did all of this time look like together?
 //!
 //! Times and counts add up; levels (a window, a queue) are taken from the last reading or averaged over time; minima stay
 //! minima. What only a sequence shows (a window that grows) is lost, so trends are judged before merging.
 
 use std::time::Duration;
 
-use crate::evidence::{CpuWindow, DiskWindow, Evidence, LaneWindow, Program, Reading, TcpWindow, Window};
-use crate::sender::SenderWindow;
+use crate::evidence::{
+    CpuInterval, DiskInterval, Evidence, Interval, LaneInterval, Program, Reading, TcpInterval,
+};
+use crate::sender::SenderInterval;
 use crate::thread::join_thread;
 use crate::waits::Waits;
 
 impl Evidence {
-    /// Adds a window and keeps at most `most` of them, by joining neighbours once that many are there: a transfer of a
-    /// day then costs the memory of one of minutes, at a coarser grain.
-    pub fn push(&mut self, window: Window, most: usize) {
-        self.windows.push(window);
-        if self.windows.len() > most.max(2) {
-            self.windows = self.windows.chunks(2).map(merged).collect();
+    /// Adds an interval and keeps at most `most` of them, by joining neighbours once that many are there: a
+    /// transfer of a day then costs the memory of one of minutes, at a coarser grain.
+    pub fn push(&mut self, interval: Interval, most: usize) {
+        self.intervals.push(interval);
+        if self.intervals.len() > most.max(2) {
+            self.intervals = self.intervals.chunks(2).map(merged).collect();
         }
     }
 }
 
-/// One window that stands for all of these; the empty window for none.
-pub fn merged<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Window {
-    let mut windows = windows.into_iter();
-    let Some(first) = windows.next() else { return Window::default() };
-    windows.fold(first.clone(), |mut sum, window| {
-        join_window(&mut sum, window);
+/// One interval that stands for all of these; the empty interval for none.
+pub fn merged<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> Interval {
+    let mut intervals = intervals.into_iter();
+    let Some(first) = intervals.next() else { return Interval::default() };
+    intervals.fold(first.clone(), |mut sum, interval| {
+        join_interval(&mut sum, interval);
         sum
     })
 }
 
-fn join_window(sum: &mut Window, next: &Window) {
+fn join_interval(sum: &mut Interval, next: &Interval) {
     let (before, after) = (sum.span, next.span);
     add(&mut sum.span, next.span);
     sum.received = sum.received.saturating_add(next.received);
@@ -51,7 +53,7 @@ fn join_window(sum: &mut Window, next: &Window) {
     join_programs(&mut sum.programs, &next.programs);
     sum.around.join(&next.around, (before, after));
     join(&mut sum.disk, &next.disk, |sum, next| {
-        *sum = DiskWindow {
+        *sum = DiskInterval {
             written: sum.written.saturating_add(next.written),
             read: sum.read.saturating_add(next.read),
             busy: mean(sum.busy, before, next.busy, after),
@@ -73,8 +75,9 @@ fn join_programs(sum: &mut Vec<Program>, next: &[Program]) {
     }
 }
 
-/// A lane that lives in only one of the two windows was idle in the other, so that fractions of the joint span hold.
-fn join_lanes(sum: &mut Vec<LaneWindow>, next: &[LaneWindow], before: Duration, after: Duration) {
+/// A lane that lives in only one of the two intervals was idle in the other, so that fractions of the joint
+/// span hold.
+fn join_lanes(sum: &mut Vec<LaneInterval>, next: &[LaneInterval], before: Duration, after: Duration) {
     for lane in sum.iter_mut() {
         match next.iter().find(|other| other.lane == lane.lane) {
             Some(other) => join_lane(lane, other),
@@ -90,7 +93,7 @@ fn join_lanes(sum: &mut Vec<LaneWindow>, next: &[LaneWindow], before: Duration, 
     }
 }
 
-fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
+fn join_lane(sum: &mut LaneInterval, next: &LaneInterval) {
     sum.received = sum.received.saturating_add(next.received);
     add(&mut sum.connecting, next.connecting);
     add(&mut sum.first_byte, next.first_byte);
@@ -106,11 +109,11 @@ fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
     sum.objects = sum.objects.saturating_add(next.objects);
     sum.connects = sum.connects.saturating_add(next.connects);
     join(&mut sum.thread, &next.thread, join_thread);
-    join(&mut sum.sender, &next.sender, SenderWindow::join);
+    join(&mut sum.sender, &next.sender, SenderInterval::join);
     join(&mut sum.waits, &next.waits, Waits::join);
     join(&mut sum.tcp, &next.tcp, |sum, next| {
         let earlier = std::mem::replace(sum, next.clone());
-        *sum = TcpWindow {
+        *sum = TcpInterval {
             receiver_rtt: next.receiver_rtt.or(earlier.receiver_rtt),
             min_rtt: earlier.min_rtt.into_iter().chain(next.min_rtt).min(),
             receive_window: next.receive_window.or(earlier.receive_window),
@@ -124,7 +127,7 @@ fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
     });
 }
 
-fn join_cpu(sum: &mut CpuWindow, next: &CpuWindow, before: Duration, after: Duration) {
+fn join_cpu(sum: &mut CpuInterval, next: &CpuInterval, before: Duration, after: Duration) {
     if sum.busy.len() == next.busy.len() {
         for (busy, other) in sum.busy.iter_mut().zip(&next.busy) {
             *busy = mean(*busy, before, *other, after);
@@ -160,15 +163,19 @@ fn mean(a: f64, a_span: Duration, b: f64, b_span: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    fn window(at: f64, lane: u32) -> Window {
-        let busy =
-            LaneWindow { lane, received: 10, socket_wait: Duration::from_secs(1), ..LaneWindow::default() };
-        Window { at, span: Duration::from_secs(1), received: 10, lanes: vec![busy], ..Window::default() }
+    fn interval(at: f64, lane: u32) -> Interval {
+        let busy = LaneInterval {
+            lane,
+            received: 10,
+            socket_wait: Duration::from_secs(1),
+            ..LaneInterval::default()
+        };
+        Interval { at, span: Duration::from_secs(1), received: 10, lanes: vec![busy], ..Interval::default() }
     }
 
     #[test]
     fn a_lane_absent_from_a_window_was_idle_in_it() {
-        let both = merged(&[window(0.0, 0), window(1.0, 1)]);
+        let both = merged(&[interval(0.0, 0), interval(1.0, 1)]);
         assert_eq!((both.received, both.span), (20, Duration::from_secs(2)));
         assert_eq!(both.lanes.len(), 2);
         assert!(both.lanes.iter().all(|lane| lane.idle == Duration::from_secs(1)));
@@ -178,9 +185,9 @@ mod tests {
     fn pushing_keeps_the_bytes_and_bounds_the_windows() {
         let mut evidence = Evidence::default();
         for at in 0..1000 {
-            evidence.push(window(f64::from(at), 0), 64);
+            evidence.push(interval(f64::from(at), 0), 64);
         }
-        assert!(evidence.windows.len() <= 64);
-        assert_eq!(evidence.windows.iter().map(|window| window.received).sum::<u64>(), 10_000);
+        assert!(evidence.intervals.len() <= 64);
+        assert_eq!(evidence.intervals.iter().map(|interval| interval.received).sum::<u64>(), 10_000);
     }
 }

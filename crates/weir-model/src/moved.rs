@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::evidence::{Evidence, Window};
+use crate::evidence::{Evidence, Interval};
 use crate::limit::Limit;
 use crate::verdict::{MainLimit, QUARTER, Verdict};
 use crate::words::{bytes, seconds};
@@ -42,16 +42,17 @@ fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
 /// What keeps bytes from moving at all stays: an attempt to connect, a resolver, packets that never pass, timeouts. It can be wrong for a
 /// run that ends before its first answer, whose wait may have had a cause that shows only in the rates of bytes.
 pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
-    let carried = |window: &Window| {
-        let sent = |lane: &crate::evidence::LaneWindow| lane.sender.value().map_or(0, |sender| sender.acked);
-        let lanes = window.lanes.iter().map(|lane| lane.received.max(sent(lane)));
-        lanes.fold(0_u64, u64::saturating_add).max(window.received)
+    let carried = |interval: &Interval| {
+        let sent =
+            |lane: &crate::evidence::LaneInterval| lane.sender.value().map_or(0, |sender| sender.acked);
+        let lanes = interval.lanes.iter().map(|lane| lane.received.max(sent(lane)));
+        lanes.fold(0_u64, u64::saturating_add).max(interval.received)
     };
-    let moved = evidence.windows.iter().map(carried).fold(0_u64, u64::saturating_add);
+    let moved = evidence.intervals.iter().map(carried).fold(0_u64, u64::saturating_add);
     if moved >= LEAST || is_of(verdict, &WITHOUT_BYTES) || verdict.limit.is_none() {
         return false;
     }
-    let spans = evidence.windows.iter().map(|window| window.span);
+    let spans = evidence.intervals.iter().map(|interval| interval.span);
     let span = spans.fold(Duration::ZERO, Duration::saturating_add);
     let moved = if moved == 0 { "no byte".to_owned() } else { bytes(moved as f64) };
     verdict.limit = None;
@@ -66,28 +67,28 @@ pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{LaneWindow, Reading, ThreadWindow};
+    use crate::evidence::{LaneInterval, Reading, ThreadInterval};
     use crate::verdict::explain;
 
     fn busy_thread(received: u64) -> Evidence {
         let span = Duration::from_millis(100);
-        let thread = ThreadWindow { cpu: span, looks: 5, ..ThreadWindow::default() };
-        let lane = LaneWindow { received, thread: Reading::Value(thread), ..LaneWindow::default() };
-        let window = |at: u32| Window {
+        let thread = ThreadInterval { cpu: span, looks: 5, ..ThreadInterval::default() };
+        let lane = LaneInterval { received, thread: Reading::Value(thread), ..LaneInterval::default() };
+        let interval = |at: u32| Interval {
             at: f64::from(at) * 0.1,
             span,
             received,
             lanes: vec![lane.clone()],
-            ..Window::default()
+            ..Interval::default()
         };
-        Evidence { windows: (0..30).map(window).collect(), ..Evidence::default() }
+        Evidence { intervals: (0..30).map(interval).collect(), ..Evidence::default() }
     }
 
     #[test]
     fn a_busy_program_with_idle_connections_is_no_full_core() {
         let mut idle = busy_thread(0);
-        idle.windows[7].lanes[0].received = 2;
-        idle.windows[7].received = 2;
+        idle.intervals[7].lanes[0].received = 2;
+        idle.intervals[7].received = 2;
         let mut verdict = explain(&idle);
         assert!(say_if_nothing(&idle, &mut verdict), "{verdict:?}");
         assert_eq!((verdict.limit, verdict.missing[0].as_str()), (None, "nothing moved: 2 B in 3.0 s"));

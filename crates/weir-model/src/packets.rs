@@ -116,7 +116,7 @@ fn verdict(finding: Option<Finding>, innocent: Vec<String>, missing: Vec<String>
         innocent,
         not_visible: Vec::new(),
         missing,
-        windows: Vec::new(),
+        intervals: Vec::new(),
         grounds: None,
     }
 }

@@ -31,18 +31,18 @@ pub fn bdp(rate: Rate, rtt: Duration) -> Bytes {
 }
 
 /// The rate of a connection that may have `window` bytes in flight; `None` without a round trip.
-pub fn window_rate(window: Bytes, rtt: Duration) -> Option<Rate> {
+pub(crate) fn window_rate(window: Bytes, rtt: Duration) -> Option<Rate> {
     (!rtt.is_zero()).then(|| Rate(window.0 as f64 / rtt.as_secs_f64()))
 }
 
 /// Round trips until a window that starts at [`INITIAL_WINDOW`] and doubles each time reaches `window`.
-pub fn slow_start_rounds(window: Bytes) -> u32 {
+pub(crate) fn slow_start_rounds(window: Bytes) -> u32 {
     let doublings = (window.0 as f64 / INITIAL_WINDOW as f64).log2().ceil();
     if doublings > 0.0 { doublings as u32 } else { 0 }
 }
 
 /// Bytes that slow start has carried once a path is full: 1 + 2 + 4 ... initial windows.
-pub fn slow_start_bytes(rate: Rate, rtt: Duration) -> Bytes {
+pub(crate) fn slow_start_bytes(rate: Rate, rtt: Duration) -> Bytes {
     let rounds = slow_start_rounds(bdp(rate, rtt)).min(40); // 2^40 initial windows are 16 PB: enough
     Bytes(((1u64 << rounds) - 1).saturating_mul(INITIAL_WINDOW))
 }

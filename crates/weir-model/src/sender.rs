@@ -1,8 +1,9 @@
-//! What the sending end of a connection knows about it, over one window.
+//! What the sending end of a connection knows about it, over one interval.
 //!
 //! The sender sees what no receiver can: its congestion window, its unsent bytes, its retransmissions, and the kernel's
-//! chronographs (tcp_get_info_chrono_stats in net/ipv4/tcp.c). Counters are differences over the window; gauges are
-//! means over its looks (20 to 50 ms apart); "looks at which" counts are out of [`SenderWindow::looks`].
+//! chronographs (tcp_get_info_chrono_stats in net/ipv4/tcp.c). Counters are differences over the interval;
+//! gauges are means over its looks (20 to 50 ms apart); "looks at which" counts are out of
+//! [`SenderInterval::looks`].
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::reading::seconds;
 /// The sender's view of one TCP connection.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SenderWindow {
+pub struct SenderInterval {
     /// Bytes that the peer's kernel acknowledged (`tcpi_bytes_acked`).
     pub acked: u64,
     /// With data queued or in flight: `tcpi_busy_time`, which contains the two that follow. In steps of a clock tick.
@@ -99,24 +100,25 @@ pub fn is_bbr(name: &str) -> bool {
     name.starts_with("bbr")
 }
 
-impl SenderWindow {
+impl SenderInterval {
     /// Bytes retransmitted that the peer reported as not needed: a segment each at most, since a probe may be smaller.
     pub(crate) fn needless(&self) -> u64 {
         self.duplicates.saturating_mul(self.segment).min(self.retransmitted)
     }
 
-    /// Bytes retransmitted without such a report, which comes a round trip later and so may be the next window's.
+    /// Bytes retransmitted without such a report, which comes a round trip later and so may be the next
+    /// interval's.
     pub(crate) fn lost(&self) -> u64 {
         self.retransmitted.saturating_sub(self.needless())
     }
 
-    /// Takes the window that follows into this one: counters add up, gauges are weighted by their looks.
-    pub fn join(&mut self, next: &SenderWindow) {
+    /// Takes the interval that follows into this one: counters add up, gauges are weighted by their looks.
+    pub fn join(&mut self, next: &SenderInterval) {
         let earlier = std::mem::take(self);
         let looks = (earlier.looks, next.looks);
         let count = u32::saturating_add;
         let bytes = u64::saturating_add;
-        *self = SenderWindow {
+        *self = SenderInterval {
             acked: bytes(earlier.acked, next.acked),
             busy: earlier.busy.saturating_add(next.busy),
             receive_window_limited: earlier

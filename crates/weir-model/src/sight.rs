@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::evidence::{Clocks, Evidence, LaneWindow, ThreadWindow, Window};
+use crate::evidence::{Clocks, Evidence, Interval, LaneInterval, ThreadInterval};
 use crate::limit::Limit;
 use crate::rule::{Context, View};
 pub use crate::vantage::{Vantage, vantage};
@@ -86,10 +86,11 @@ const BUFFERED: &str =
     "the peer's buffer holds what its program has not read, and its window shows that only late";
 
 impl Sight {
-    /// `whole` is all of the evidence that counts, as one window.
-    pub(crate) fn of(evidence: &Evidence, whole: &Window) -> Sight {
+    /// `whole` is all of the evidence that counts, as one interval.
+    pub(crate) fn of(evidence: &Evidence, whole: &Interval) -> Sight {
         let threads = || whole.lanes.iter().filter_map(|lane| lane.thread.value());
-        let at_pipe = |thread: &ThreadWindow| thread.found.pipe_full.saturating_add(thread.found.pipe_empty);
+        let at_pipe =
+            |thread: &ThreadInterval| thread.found.pipe_full.saturating_add(thread.found.pipe_empty);
         let (waits, samples) = threads().fold((0.0, 0.0), |(waits, samples), thread| {
             (waits + f64::from(at_pipe(thread)), samples + f64::from(thread.looks))
         });
@@ -174,7 +175,7 @@ const WORTH: f64 = 0.1;
 
 /// Three quarters of the bytes went by connections that are seen from their sender. A relay sees each of its flows from
 /// another end.
-fn sends(whole: &Window) -> bool {
+fn sends(whole: &Interval) -> bool {
     let (mut all, mut seen) = (0.0, 0.0);
     for lane in &whole.lanes {
         let bytes = lane.received as f64;
@@ -185,7 +186,7 @@ fn sends(whole: &Window) -> bool {
 }
 
 /// Some connection's own socket sent more than came, or it is not known which did.
-fn own_sends(whole: &Window) -> bool {
+fn own_sends(whole: &Interval) -> bool {
     let mut waits = whole.lanes.iter().filter_map(|lane| lane.waits.value()).peekable();
     waits.peek().is_none() || waits.any(|waits| waits.sent > waits.came)
 }
@@ -195,7 +196,7 @@ fn own_sends(whole: &Window) -> bool {
 /// in which each round trip brought all of it anew: a reader that is late holds back acknowledgements too.
 fn buffered(evidence: &Evidence) -> bool {
     let mut flows: BTreeMap<u32, Offered> = BTreeMap::new();
-    for lane in evidence.windows.iter().flat_map(|window| &window.lanes) {
+    for lane in evidence.intervals.iter().flat_map(|interval| &interval.lanes) {
         flows.entry(lane.lane).or_default().add(lane);
     }
     let all: f64 = flows.values().map(|flow| flow.acked as f64).sum();
@@ -214,7 +215,7 @@ struct Offered {
 }
 
 impl Offered {
-    fn add(&mut self, lane: &LaneWindow) {
+    fn add(&mut self, lane: &LaneInterval) {
         let Some(seen) = lane.sender.value() else { return };
         self.acked = self.acked.saturating_add(seen.acked);
         self.looks += u64::from(seen.looks);
@@ -241,7 +242,7 @@ impl Offered {
 mod tests {
     use super::*;
     use crate::evidence::Reading;
-    use crate::sender::SenderWindow;
+    use crate::sender::SenderInterval;
 
     fn sight(receiver: bool, sender: bool) -> Sight {
         let view = View { receiver, sender, stages: false, programs: false, waits: true, around: true };
@@ -278,10 +279,10 @@ mod tests {
 
     #[test]
     fn a_core_behind_a_pipe_is_not_ruled_out() {
-        let mut thread = ThreadWindow { looks: 10, ..ThreadWindow::default() };
+        let mut thread = ThreadInterval { looks: 10, ..ThreadInterval::default() };
         thread.found.pipe_full = 9;
-        let lane = LaneWindow { thread: Reading::Value(thread), ..LaneWindow::default() };
-        let whole = Window { lanes: vec![lane], ..Window::default() };
+        let lane = LaneInterval { thread: Reading::Value(thread), ..LaneInterval::default() };
+        let whole = Interval { lanes: vec![lane], ..Interval::default() };
         let mut evidence = Evidence::default();
         evidence.facts.clocks = Clocks::Sampled;
         assert!(Sight::of(&evidence, &whole).hidden(Limit::CpuCore).is_some());
@@ -333,14 +334,14 @@ mod tests {
 
     #[test]
     fn a_peers_reader_is_ruled_out_once_it_has_read_more_than_its_buffer_holds() {
-        let run = |windows: &[(u64, u64)]| {
+        let run = |intervals: &[(u64, u64)]| {
             let lane = |(acked, window)| {
                 let peer_window = Some((window, window, window));
-                let seen = SenderWindow { acked, peer_window, looks: 5, ..SenderWindow::default() };
-                LaneWindow { lane: 1, sender: Reading::Value(seen), ..LaneWindow::default() }
+                let seen = SenderInterval { acked, peer_window, looks: 5, ..SenderInterval::default() };
+                LaneInterval { lane: 1, sender: Reading::Value(seen), ..LaneInterval::default() }
             };
-            let window = |seen: &(u64, u64)| Window { lanes: vec![lane(*seen)], ..Window::default() };
-            Evidence { windows: windows.iter().map(window).collect(), ..Evidence::default() }
+            let interval = |seen: &(u64, u64)| Interval { lanes: vec![lane(*seen)], ..Interval::default() };
+            Evidence { intervals: intervals.iter().map(interval).collect(), ..Evidence::default() }
         };
         assert!(!buffered(&run(&[(500_000, 400_000), (500_000, 400_000)])));
         assert!(buffered(&run(&[(300_000, 400_000), (300_000, 400_000)])), "its buffer took it in");

@@ -1,4 +1,4 @@
-//! How the threads of one end of a copy spent a window: the stages of the pipeline by their own clocks.
+//! How the threads of one end of a copy spent an interval: the stages of the pipeline by their own clocks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reading::seconds;
 
-/// One end's threads together: times add up to threads times the window's span.
+/// One end's threads together: times add up to threads times the interval's span.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stages {
@@ -78,7 +78,7 @@ impl Stages {
         if working > 0.0 { (stage.as_secs_f64() / working).min(1.0) } else { 0.0 }
     }
 
-    /// Takes in the window that follows.
+    /// Takes in the interval that follows.
     pub fn join(&mut self, next: &Stages, before: Duration, after: Duration) {
         for (sum, next) in [
             (&mut self.idle, next.idle),

@@ -9,7 +9,7 @@ use crate::reading::seconds;
 /// A thread's use of its processor.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ThreadWindow {
+pub struct ThreadInterval {
     /// Which thread, for words: `wget (pid 4711)`. `None` for a lane of our own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -62,8 +62,8 @@ pub struct Found {
 }
 
 /// Takes what the same thread did next into what it did.
-pub(crate) fn join_thread(sum: &mut ThreadWindow, next: &ThreadWindow) {
-    *sum = ThreadWindow {
+pub(crate) fn join_thread(sum: &mut ThreadInterval, next: &ThreadInterval) {
+    *sum = ThreadInterval {
         name: sum.name.take().or_else(|| next.name.clone()),
         cpu: sum.cpu.saturating_add(next.cpu),
         system: match (sum.system, next.system) {

@@ -71,7 +71,7 @@ pub struct Observation {
 pub struct Tuner {
     max: u32,
     lanes: u32,
-    state: State,
+    state: TunerState,
     /// The windows since the lane count changed and the lanes had their first byte.
     recent: Recent,
     /// The best goodput over a stretch of windows since a trial failed: what server and path can carry.
@@ -112,7 +112,7 @@ struct Attempt {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum TunerState {
     Steady,
     /// New lanes are connecting since `since`.
     Joining {
@@ -189,7 +189,7 @@ impl Tuner {
         Tuner {
             max,
             lanes: first,
-            state: State::Steady,
+            state: TunerState::Steady,
             recent: Recent::default(),
             best: 0.0,
             not_before: Duration::ZERO,
@@ -234,7 +234,7 @@ impl Tuner {
     /// A window passed that tells nothing of the lanes' number: no trial goes on over it, and no rate reaches across it.
     pub fn pass(&mut self) {
         self.recent.clear();
-        self.state = State::Steady;
+        self.state = TunerState::Steady;
     }
 
     /// Takes a window in and says what is decided; how many lanes there are to be then is [`Tuner::lanes`].
@@ -250,10 +250,10 @@ impl Tuner {
         }
         match self.state {
             _ if seen.refused && self.lanes > 1 => self.refused(seen),
-            State::Steady => self.steady(seen),
-            State::Joining { attempt, since } => self.joining(seen, attempt, since),
-            State::Measuring { attempt, settled } => self.measuring(seen, attempt, settled),
-            State::Lighter { from, settled } => self.lighter(seen, from, settled),
+            TunerState::Steady => self.steady(seen),
+            TunerState::Joining { attempt, since } => self.joining(seen, attempt, since),
+            TunerState::Measuring { attempt, settled } => self.measuring(seen, attempt, settled),
+            TunerState::Lighter { from, settled } => self.lighter(seen, from, settled),
         }
         std::mem::take(&mut self.decided)
     }
@@ -274,7 +274,7 @@ impl Tuner {
         }
         let (to, attempt) = self.next(seen, rate, fallen);
         if to > self.lanes {
-            self.state = State::Joining { attempt, since: seen.now };
+            self.state = TunerState::Joining { attempt, since: seen.now };
             self.decide(to, LaneReason::Trial { limit: seen.limit, rate });
         }
     }
@@ -340,7 +340,7 @@ impl Tuner {
         let from = self.lanes;
         let brought = rate(self.recent.all());
         self.go_back(from - (from / 4).max(1), LaneReason::Spare { rate: brought });
-        self.state = State::Lighter { from, settled: seen.now + RECOVERY };
+        self.state = TunerState::Lighter { from, settled: seen.now + RECOVERY };
     }
 
     fn lighter(&mut self, seen: &Observation, from: u32, settled: Duration) {
@@ -352,7 +352,7 @@ impl Tuner {
         }
         let (after, best) = (rate(self.recent.all()), self.best);
         if after >= ENOUGH * best {
-            self.state = State::Steady;
+            self.state = TunerState::Steady;
             self.wait(seen.now, BELIEF.as_secs());
             return self.decide(self.lanes, LaneReason::SpareHolds { rate: after, best });
         }
@@ -410,7 +410,7 @@ impl Tuner {
     /// Goes on steadily with `lanes`.
     fn go_back(&mut self, lanes: u32, why: LaneReason) {
         self.decide(lanes.max(1), why);
-        self.state = State::Steady;
+        self.state = TunerState::Steady;
         self.recent.clear();
     }
 

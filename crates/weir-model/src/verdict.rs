@@ -1,7 +1,7 @@
-//! Windows judged, and added up to shares over the run; [`told`] puts it into words.
+//! Intervals judged, and added up to shares over the run; [`told`] puts it into words.
 //!
-//! [`judge_window`] serves the tuner and the progress line while a transfer runs, [`explain`] the record afterwards.
-//! Both ask the same rules. What to do about it is [`crate::advice`]'s.
+//! [`judge_interval`] serves the tuner and the progress line while a transfer runs, [`explain`] the record
+//! afterwards. Both ask the same rules. What to do about it is [`crate::advice`]'s.
 
 mod main_limit;
 mod told;
@@ -12,11 +12,11 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::{self, Advice};
-use crate::evidence::{Clocks, Evidence, Window};
+use crate::evidence::{Clocks, Evidence, Interval};
 use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
-pub use crate::rule::judge::{WindowVerdict, judge_window};
+pub use crate::rule::judge::{IntervalVerdict, judge_interval};
 use crate::rule::judge::{choose, judgements};
 use crate::rule::silence;
 use crate::rule::{Context, Judgement, RULES, View, latency};
@@ -49,9 +49,10 @@ pub struct Verdict {
     pub missing: Vec<String>,
     /// What to change.
     pub advice: Vec<Advice>,
-    /// The limit of each window, in the order of the evidence; `None` where an end was not seen and so nothing is known.
+    /// The limit of each interval, in the order of the evidence; `None` where an end was not seen and so
+    /// nothing is known.
     #[serde(skip)]
-    pub windows: Vec<Option<Limit>>,
+    pub intervals: Vec<Option<Limit>>,
     /// What it rests on, of another program's transfer.
     #[serde(skip)]
     pub grounds: Option<Grounds>,
@@ -71,7 +72,8 @@ pub struct Phase {
 /// A limit with more than this share is a main one (design: `mixed` where two hold more than a quarter each).
 pub(crate) const QUARTER: f64 = 0.25;
 
-/// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and windows, mostly start-up.
+/// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and intervals, mostly
+/// start-up.
 const SHORT: f64 = 0.1;
 
 /// What held this run: pure, the same evidence gives the same words.
@@ -83,7 +85,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     // That nothing was seen says nothing where nothing could be.
     worded.retain(|limit| evidence.facts.unseen.is_none() || *limit != Limit::SenderOrPath);
     let mut missing = run.too_short(main);
-    missing.extend(silence::lines(run.judged().map(|(window, _)| window), run.total));
+    missing.extend(silence::lines(run.judged().map(|(interval, _)| interval), run.total));
     missing.extend(missing_readings(evidence));
     if matches!(main, Some(MainLimit::One(Limit::SenderOrPath) | MainLimit::Mixed)) {
         missing.extend(run.untold());
@@ -106,17 +108,17 @@ pub fn explain(evidence: &Evidence) -> Verdict {
             }
             None => Vec::new(),
         },
-        windows: run.verdicts.iter().map(|verdict| (!verdict.unseen).then_some(verdict.limit)).collect(),
+        intervals: run.verdicts.iter().map(|verdict| (!verdict.unseen).then_some(verdict.limit)).collect(),
         grounds: run.grounds(&run.mains(main)),
         shares,
     }
 }
 
-/// A run with each window judged.
+/// A run with each interval judged.
 struct Run<'a> {
     evidence: &'a Evidence,
-    verdicts: Vec<WindowVerdict>,
-    /// The windows that count: all but a foreign transfer's rest before its first byte and after its last.
+    verdicts: Vec<IntervalVerdict>,
+    /// The intervals that count: all but a foreign transfer's rest before its first byte and after its last.
     counted: Range<usize>,
     /// Seconds that each limit held.
     held: BTreeMap<Limit, f64>,
@@ -133,29 +135,29 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn judge(evidence: &'a Evidence) -> Run<'a> {
-        let mut verdicts = Vec::with_capacity(evidence.windows.len());
+        let mut verdicts = Vec::with_capacity(evidence.intervals.len());
         let mut held = BTreeMap::new();
         let (mut begun, mut unseen) = (0.0, 0.0);
         let mut tallies = vec![[0.0; 3]; RULES.len()];
         let mut total = 0.0;
         let counted = counted(evidence);
-        for (index, window) in evidence.windows.iter().enumerate() {
+        for (index, interval) in evidence.intervals.iter().enumerate() {
             let context = Context::at(evidence, index);
-            let judgements = judgements(window, &context);
-            let verdict = choose(&judgements, window, &context);
-            let span = if counted.contains(&index) { window.span.as_secs_f64() } else { 0.0 };
+            let judgements = judgements(interval, &context);
+            let verdict = choose(&judgements, interval, &context);
+            let span = if counted.contains(&index) { interval.span.as_secs_f64() } else { 0.0 };
             total += span;
             if verdict.unseen {
                 unseen += span;
             } else if span > 0.0 {
                 *held.entry(verdict.limit).or_insert(0.0) += span;
-                if verdict.limit == Limit::Latency && latency::begins(window, &context) {
+                if verdict.limit == Limit::Latency && latency::begins(interval, &context) {
                     begun += span;
                 }
             }
             for ((tally, judgement), rule) in tallies.iter_mut().zip(&judgements).zip(RULES) {
                 match judgement {
-                    _ if !silence::shows(window.silent, rule) => {}
+                    _ if !silence::shows(interval.silent, rule) => {}
                     Some(Judgement::Convict { .. }) => tally[0] += span,
                     Some(Judgement::Acquit { .. }) => tally[1] += span,
                     Some(Judgement::Unknown { .. }) => tally[2] += span,
@@ -184,7 +186,7 @@ impl<'a> Run<'a> {
 
     fn knee(&self) -> Option<Knee> {
         let first = self.verdicts.iter().position(|verdict| verdict.limit == Limit::DirtyThrottle)?;
-        Knee::find(&self.evidence.windows, first)
+        Knee::find(&self.evidence.intervals, first)
     }
 
     fn main(&self) -> Option<MainLimit> {
@@ -219,19 +221,21 @@ impl<'a> Run<'a> {
     /// limiter), so that a short run will do: over several requests, since one may be any. All else is told from looks and
     /// from counters that step once a clock tick.
     fn timed(&self, limit: Limit) -> bool {
-        let lanes = || self.evidence.windows.iter().flat_map(|window| &window.lanes);
+        let lanes = || self.evidence.intervals.iter().flat_map(|interval| &interval.lanes);
         let requests = lanes().fold(0, |sum: u32, lane| sum.saturating_add(lane.requests));
         match limit {
             Limit::Latency | Limit::Application => requests >= 3,
             Limit::RateLimit => true,
             // The kernel counts each attempt that fails.
-            Limit::Connect => self.evidence.windows.iter().any(|window| window.around.failed_attempts > 0),
+            Limit::Connect => {
+                self.evidence.intervals.iter().any(|interval| interval.around.failed_attempts > 0)
+            }
             _ => false,
         }
     }
 
     fn received(&self) -> u64 {
-        self.evidence.windows.iter().fold(0, |sum, window| sum.saturating_add(window.received))
+        self.evidence.intervals.iter().fold(0, |sum, interval| sum.saturating_add(interval.received))
     }
 
     fn too_short(&self, main: Option<MainLimit>) -> Vec<String> {
@@ -265,9 +269,9 @@ impl<'a> Run<'a> {
     /// Of the signs of one limit, the mean over its time.
     fn strength(&self, limit: Limit) -> f64 {
         let (mut sure, mut time) = (0.0, 0.0);
-        for (window, verdict) in self.windows_of(limit) {
-            sure += verdict.strength * window.span.as_secs_f64();
-            time += window.span.as_secs_f64();
+        for (interval, verdict) in self.intervals_of(limit) {
+            sure += verdict.strength * interval.span.as_secs_f64();
+            time += interval.span.as_secs_f64();
         }
         if time > 0.0 { sure / time } else { 0.0 }
     }
@@ -301,13 +305,13 @@ impl<'a> Run<'a> {
     fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = Vec::new();
         let (mut from, mut apart) = (0.0, false);
-        for (index, (verdict, window)) in self.verdicts.iter().zip(&self.evidence.windows).enumerate() {
+        for (index, (verdict, interval)) in self.verdicts.iter().zip(&self.evidence.intervals).enumerate() {
             if !self.counted.contains(&index) || verdict.unseen {
-                from += window.span.as_secs_f64();
+                from += interval.span.as_secs_f64();
                 apart = true;
                 continue;
             }
-            let to = from + window.span.as_secs_f64();
+            let to = from + interval.span.as_secs_f64();
             match phases.last_mut() {
                 Some(last) if last.limit == verdict.limit && !apart => last.to = to,
                 _ => phases.push(Phase { from, to, limit: verdict.limit }),
@@ -317,25 +321,25 @@ impl<'a> Run<'a> {
         phases
     }
 
-    /// The windows that count, with their verdicts.
-    fn judged(&self) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> + Clone {
+    /// The intervals that count, with their verdicts.
+    fn judged(&self) -> impl Iterator<Item = (&'a Interval, &IntervalVerdict)> + Clone {
         let counted = |index: &usize| self.counted.contains(index);
-        let all = self.evidence.windows.iter().zip(&self.verdicts).enumerate();
+        let all = self.evidence.intervals.iter().zip(&self.verdicts).enumerate();
         all.filter(move |(index, _)| counted(index)).map(|(_, judged)| judged)
     }
 
-    fn windows_of(&self, limit: Limit) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> {
+    fn intervals_of(&self, limit: Limit) -> impl Iterator<Item = (&'a Interval, &IntervalVerdict)> {
         self.judged().filter(move |(_, verdict)| verdict.limit == limit && !verdict.unseen)
     }
 
-    /// All time that counts, as one window: a watch may have begun long before the transfer.
-    fn whole(&self) -> Window {
-        merged(self.judged().map(|(window, _)| window))
+    /// All time that counts, as one interval: a watch may have begun long before the transfer.
+    fn whole(&self) -> Interval {
+        merged(self.judged().map(|(interval, _)| interval))
     }
 
-    /// All time under one limit, as one window.
-    fn together(&self, limit: Limit) -> Window {
-        merged(self.windows_of(limit).map(|(window, _)| window))
+    /// All time under one limit, as one interval.
+    fn together(&self, limit: Limit) -> Interval {
+        merged(self.intervals_of(limit).map(|(interval, _)| interval))
     }
 
     fn advice(&self, worded: &[Limit], knee: Option<Knee>) -> Vec<Advice> {
@@ -346,9 +350,9 @@ impl<'a> Run<'a> {
                 let together = self.together(*limit);
                 let written = self
                     .evidence
-                    .windows
+                    .intervals
                     .iter()
-                    .fold(0, |sum: u64, window| sum.saturating_add(window.written));
+                    .fold(0, |sum: u64, interval| sum.saturating_add(interval.written));
                 let held = advice::Held { evidence: self.evidence, together: &together, knee, written };
                 let mut advice = advice::advise(*limit, &held);
                 for one in &mut advice {
@@ -366,13 +370,13 @@ impl<'a> Run<'a> {
     /// as it did, with it what of the watch came before and after the transfer, which the rate that was
     /// carried counts as well. `None` where it would be no more than was carried: the figure it came from was
     /// not that limit's then.
-    fn promise(&self, together: &Window, promised: f64) -> Option<f64> {
+    fn promise(&self, together: &Interval, promised: f64) -> Option<f64> {
         let held = together.span.as_secs_f64();
         let bytes = self.whole().received as f64;
         if bytes <= 0.0 || held <= 0.0 {
             return None;
         }
-        let spans = self.evidence.windows.iter().map(|window| window.span.as_secs_f64());
+        let spans = self.evidence.intervals.iter().map(|interval| interval.span.as_secs_f64());
         let watched = spans.sum::<f64>();
         let carried = bytes / watched;
         let faster = (watched - held) + together.received as f64 / promised;
@@ -385,33 +389,34 @@ impl<'a> Run<'a> {
 /// A promise of less than this much more is within what two runs of the same transfer differ by.
 const WORTH_PROMISING: f64 = 1.02;
 
-/// The windows that count. Of a foreign transfer the watch may begin before its first byte and last beyond its last:
-/// nobody then holds anything, least of all an application that has finished. A run of our own counts whole.
+/// The intervals that count. Of a foreign transfer the watch may begin before its first byte and last beyond
+/// its last: nobody then holds anything, least of all an application that has finished. A run of our own
+/// counts whole.
 fn counted(evidence: &Evidence) -> Range<usize> {
-    let windows = &evidence.windows;
-    let moves = |(index, window): (usize, &Window)| {
+    let intervals = &evidence.intervals;
+    let moves = |(index, interval): (usize, &Interval)| {
         let foreign = evidence.facts.clocks == Clocks::Sampled
-            || View::of(window, &Context::at(evidence, index)).sender_only();
-        !foreign || at_work(window)
+            || View::of(interval, &Context::at(evidence, index)).sender_only();
+        !foreign || at_work(interval)
     };
-    let first = windows.iter().enumerate().position(moves);
-    let last = windows.iter().enumerate().rposition(moves);
+    let first = intervals.iter().enumerate().position(moves);
+    let last = intervals.iter().enumerate().rposition(moves);
     let counted = match (first, last) {
         (Some(first), Some(last)) => first..last + 1,
-        _ => 0..windows.len(),
+        _ => 0..intervals.len(),
     };
     // A run that never moved was idle all the time, and that is then what there is to say.
-    let takes_time = windows[counted.clone()].iter().any(|window| !window.span.is_zero());
-    if takes_time { counted } else { 0..windows.len() }
+    let takes_time = intervals[counted.clone()].iter().any(|interval| !interval.span.is_zero());
+    if takes_time { counted } else { 0..intervals.len() }
 }
 
 /// Bytes move, lie in a socket, or are owed or waited for.
-fn at_work(window: &Window) -> bool {
-    window.received > 0
-        || window.written > 0
-        || !window.silent.is_none()
-        || window.around.counts()
-        || window.lanes.iter().any(|lane| {
+fn at_work(interval: &Interval) -> bool {
+    interval.received > 0
+        || interval.written > 0
+        || !interval.silent.is_none()
+        || interval.around.counts()
+        || interval.lanes.iter().any(|lane| {
             let waits = [lane.connecting, lane.first_byte, lane.output_wait, lane.write];
             let unread = lane.tcp.value().is_some_and(|tcp| tcp.receive_queue.unwrap_or(0) > 0);
             let sends = lane.sender.value().is_some_and(|seen| {
@@ -438,25 +443,25 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::evidence::LaneWindow;
+    use crate::evidence::LaneInterval;
 
     /// Four seconds of a megabyte each, held by the reader of the output.
     fn four_seconds() -> Evidence {
-        let waiting = LaneWindow { output_wait: Duration::from_millis(900), ..LaneWindow::default() };
-        let second = Window {
+        let waiting = LaneInterval { output_wait: Duration::from_millis(900), ..LaneInterval::default() };
+        let second = Interval {
             span: Duration::from_secs(1),
             received: 1_000_000,
             lanes: vec![waiting],
-            ..Window::default()
+            ..Interval::default()
         };
-        Evidence { windows: vec![second; 4], ..Evidence::default() }
+        Evidence { intervals: vec![second; 4], ..Evidence::default() }
     }
 
     #[test]
     fn a_promise_is_the_runs_and_never_below_what_was_carried() {
         let evidence = four_seconds();
         let run = Run::judge(&evidence);
-        let half = merged(evidence.windows[..2].iter());
+        let half = merged(evidence.intervals[..2].iter());
         // Half of the run at twice the rate: 4 MB in 3 s.
         let promised = run.promise(&half, 2e6).unwrap();
         assert!((promised - 4e6 / 3.0).abs() < 1.0, "{promised}");
@@ -470,11 +475,11 @@ mod tests {
         let mut evidence = four_seconds();
         evidence.facts.clocks = Clocks::Sampled;
         // A watch that began two seconds before the first byte: 4 MB in 6 s.
-        let idle = Window { span: Duration::from_secs(1), ..Window::default() };
-        evidence.windows.splice(0..0, [idle.clone(), idle]);
+        let idle = Interval { span: Duration::from_secs(1), ..Interval::default() };
+        evidence.intervals.splice(0..0, [idle.clone(), idle]);
         let run = Run::judge(&evidence);
         assert!(run.total < 5.0, "the idle time is nobody's: {}", run.total);
-        let all = merged(evidence.windows[2..].iter());
+        let all = merged(evidence.intervals[2..].iter());
         // The four seconds at twice the rate, the two before as they were.
         let promised = run.promise(&all, 2e6).unwrap();
         assert!((promised - 1e6).abs() < 1.0, "{promised}");
@@ -489,7 +494,7 @@ mod tests {
         let short = run.known(&mains, Grounds::OneEnd);
         let most = Grounds::OneEnd.worth() * 5.0 / 6.0;
         assert!((short - most).abs() < 1e-9, "{short}, not {most}");
-        evidence.windows = vec![evidence.windows[0].clone(); 100];
+        evidence.intervals = vec![evidence.intervals[0].clone(); 100];
         assert!(Run::judge(&evidence).known(&mains, Grounds::OneEnd) > short);
     }
 }

@@ -1,7 +1,8 @@
-//! What a connection waited for, over one window: turns, timers and rests that no rate of a link explains.
+//! What a connection waited for, over one interval: turns, timers and rests that no rate of a link explains.
 //!
-//! Both ends tell it alike, so it stands beside the views of sender and receiver. Counters are differences over the window;
-//! "looks at which" counts are out of [`Waits::looks`]. What a capture or an old kernel does not show stays at its default.
+//! Both ends tell it alike, so it stands beside the views of sender and receiver. Counters are differences
+//! over the interval; "looks at which" counts are out of [`Waits::looks`]. What a capture or an old kernel
+//! does not show stays at its default.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reading::seconds;
 
-/// Stalls kept of one window: a second of stalls of 20 ms, the shortest that looks can tell.
+/// Stalls kept of one interval: a second of stalls of 20 ms, the shortest that looks can tell.
 const MOST_STALLS: usize = 50;
 
 /// What one socket waited for.
@@ -57,7 +58,7 @@ pub struct Waits {
     /// Looks at which nothing had moved for a quarter of a round trip, and 8 ms at least (two ticks of the kernel's clock): data
     /// that flow leave no such gaps, turns do.
     pub silent: u32,
-    /// The stalls that ended in this window.
+    /// The stalls that ended in this interval.
     pub stalls: Vec<Stall>,
     /// Both ends agreed on window scaling; without it no window is above 65,535 bytes (RFC 7323). `None`: not told.
     pub scaled: Option<bool>,
@@ -97,7 +98,7 @@ pub enum Ended {
 }
 
 impl Waits {
-    /// Takes the window that follows into this one.
+    /// Takes the interval that follows into this one.
     pub fn join(&mut self, next: &Waits) {
         let count = u32::saturating_add;
         let bytes = u64::saturating_add;

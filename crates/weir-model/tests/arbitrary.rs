@@ -9,9 +9,9 @@ use weir_model::around::{
 use weir_model::evidence::*;
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
-use weir_model::sender::SenderWindow;
+use weir_model::sender::SenderInterval;
 use weir_model::stages::Stages;
-use weir_model::verdict::{explain, judge_window};
+use weir_model::verdict::{explain, judge_interval};
 use weir_model::waits::{Ended, Stall, Waits};
 
 fn span() -> impl Strategy<Value = Duration> {
@@ -39,11 +39,11 @@ fn maybe<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<V
     proptest::option::of(value)
 }
 
-fn tcp() -> impl Strategy<Value = TcpWindow> {
+fn tcp() -> impl Strategy<Value = TcpInterval> {
     let times = (maybe(span()), maybe(span()));
     let levels = (maybe(number()), maybe(number()), maybe(number()), maybe(number()));
     (times, levels, number(), number()).prop_map(
-        |((receiver_rtt, min_rtt), levels, out_of_order, segments)| TcpWindow {
+        |((receiver_rtt, min_rtt), levels, out_of_order, segments)| TcpInterval {
             receiver_rtt,
             min_rtt,
             receive_window: levels.0,
@@ -58,7 +58,7 @@ fn tcp() -> impl Strategy<Value = TcpWindow> {
 }
 
 /// Every field of a sender's view, each as strange as its type allows.
-fn sender() -> impl Strategy<Value = SenderWindow> {
+fn sender() -> impl Strategy<Value = SenderInterval> {
     let rates = proptest::collection::vec(maybe(float()), 3);
     let window = maybe((number(), number(), number()));
     (
@@ -70,7 +70,7 @@ fn sender() -> impl Strategy<Value = SenderWindow> {
         window,
         maybe(prop_oneof![Just("bbr".to_owned()), Just("cubic".to_owned())]),
     )
-        .prop_map(|(bytes, times, looks, rtts, rates, peer_window, congestion_control)| SenderWindow {
+        .prop_map(|(bytes, times, looks, rtts, rates, peer_window, congestion_control)| SenderInterval {
             acked: bytes[0],
             busy: times[0],
             receive_window_limited: times[1],
@@ -125,9 +125,9 @@ fn found() -> impl Strategy<Value = Found> {
     })
 }
 
-fn thread() -> impl Strategy<Value = ThreadWindow> {
+fn thread() -> impl Strategy<Value = ThreadInterval> {
     (span(), span(), span(), any::<u32>(), any::<u32>(), found()).prop_map(
-        |(cpu, runqueue, throttled, looks, in_dirty_throttle, found)| ThreadWindow {
+        |(cpu, runqueue, throttled, looks, in_dirty_throttle, found)| ThreadInterval {
             name: None,
             cpu,
             system: (looks % 2 == 0).then_some(runqueue),
@@ -184,11 +184,11 @@ fn waits() -> impl Strategy<Value = Waits> {
     )
 }
 
-fn lane() -> impl Strategy<Value = LaneWindow> {
+fn lane() -> impl Strategy<Value = LaneInterval> {
     let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
     let views = (reading(thread()), reading(tcp()), reading(sender()), reading(waits()));
     (counts, proptest::collection::vec(span(), 10), views).prop_map(
-        |((lane, received, requests, objects, connects), times, (thread, tcp, sender, waits))| LaneWindow {
+        |((lane, received, requests, objects, connects), times, (thread, tcp, sender, waits))| LaneInterval {
             lane,
             received,
             connecting: times[0],
@@ -212,12 +212,12 @@ fn lane() -> impl Strategy<Value = LaneWindow> {
     )
 }
 
-fn window() -> impl Strategy<Value = Window> {
+fn interval() -> impl Strategy<Value = Interval> {
     let cpu = (proptest::collection::vec(float(), 0..4), float(), float(), float(), span()).prop_map(
-        |(busy, niced, softirq, steal, process)| CpuWindow { busy, niced, softirq, steal, process },
+        |(busy, niced, softirq, steal, process)| CpuInterval { busy, niced, softirq, steal, process },
     );
     let dirty = (number(), number(), number(), maybe(number())).prop_map(
-        |(dirty, threshold, background, device_limit)| DirtyWindow {
+        |(dirty, threshold, background, device_limit)| DirtyInterval {
             dirty,
             threshold,
             background,
@@ -225,7 +225,7 @@ fn window() -> impl Strategy<Value = Window> {
         },
     );
     let disk =
-        (number(), number(), float()).prop_map(|(written, read, busy)| DiskWindow { written, read, busy });
+        (number(), number(), float()).prop_map(|(written, read, busy)| DiskInterval { written, read, busy });
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
     let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages()));
@@ -238,7 +238,7 @@ fn window() -> impl Strategy<Value = Window> {
             (cpu, dirty, disk, sending, receiving),
             (programs, around),
         )| {
-            Window {
+            Interval {
                 at,
                 span,
                 received,
@@ -382,8 +382,8 @@ fn evidence() -> impl Strategy<Value = Evidence> {
                 tcp_wmem_max: receive_buffer,
                 ..Facts::default()
             });
-    (proptest::collection::vec(window(), 0..6), proptest::collection::vec(trial, 0..3), facts)
-        .prop_map(|(windows, trials, facts)| Evidence { windows, trials, facts })
+    (proptest::collection::vec(interval(), 0..6), proptest::collection::vec(trial, 0..3), facts)
+        .prop_map(|(intervals, trials, facts)| Evidence { intervals, trials, facts })
 }
 
 proptest! {
@@ -391,30 +391,30 @@ proptest! {
     fn the_judge_always_answers(evidence in evidence()) {
         let verdict = explain(&evidence);
         let sum: f64 = verdict.shares.values().sum();
-        let observed = evidence.windows.iter().any(|window| !window.span.is_zero());
-        let unseen = verdict.windows.contains(&None);
+        let observed = evidence.intervals.iter().any(|interval| !interval.span.is_zero());
+        let unseen = verdict.intervals.contains(&None);
         let whole = (sum - 1.0).abs() < 1e-6 || unseen && sum < 1.0;
         prop_assert!(if observed { whole } else { verdict.shares.is_empty() }, "shares add up to {}", sum);
         prop_assert!((0.0..=1.0).contains(&verdict.confidence));
         prop_assert!(verdict.advice.iter().filter_map(|advice| advice.predicted_rate).all(|rate| rate.is_finite() && rate > 0.0));
-        prop_assert_eq!(verdict.windows.len(), evidence.windows.len());
+        prop_assert_eq!(verdict.intervals.len(), evidence.intervals.len());
         prop_assert_eq!(&verdict, &explain(&evidence.clone()));
         serde_json::to_string(&verdict).unwrap();
-        if let Some(window) = evidence.windows.first() {
-            let live = judge_window(window, &Context::live(&evidence));
+        if let Some(interval) = evidence.intervals.first() {
+            let live = judge_interval(interval, &Context::live(&evidence));
             prop_assert!((0.0..=1.0).contains(&live.strength));
         }
     }
 
     #[test]
-    fn keeping_few_windows_keeps_their_bytes(windows in proptest::collection::vec(window(), 0..40)) {
+    fn keeping_few_windows_keeps_their_bytes(intervals in proptest::collection::vec(interval(), 0..40)) {
         let mut evidence = Evidence::default();
-        let bytes = windows.iter().fold(0u64, |sum, window| sum.saturating_add(window.received));
-        for window in windows {
-            evidence.push(window, 8);
+        let bytes = intervals.iter().fold(0u64, |sum, interval| sum.saturating_add(interval.received));
+        for interval in intervals {
+            evidence.push(interval, 8);
         }
-        prop_assert!(evidence.windows.len() <= 8);
-        prop_assert_eq!(evidence.windows.iter().fold(0u64, |sum, window| sum.saturating_add(window.received)), bytes);
+        prop_assert!(evidence.intervals.len() <= 8);
+        prop_assert_eq!(evidence.intervals.iter().fold(0u64, |sum, interval| sum.saturating_add(interval.received)), bytes);
         explain(&evidence);
     }
 }

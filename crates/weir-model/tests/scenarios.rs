@@ -1,4 +1,5 @@
-//! Each file under `scenarios/` holds a run's facts and windows and what must be said of it. A bug report becomes a file.
+//! Each file under `scenarios/` holds a run's facts and intervals and what must be said of it. A bug report
+//! becomes a file.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -7,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
-use weir_model::evidence::{Evidence, Facts, Trial, Window};
+use weir_model::evidence::{Evidence, Facts, Interval, Trial};
 use weir_model::limit::Limit;
 use weir_model::rule::{RULES, Side};
 use weir_model::verdict::{MainLimit, Phase, Verdict, explain};
@@ -20,7 +21,7 @@ struct Scenario {
     facts: Facts,
     #[serde(default)]
     trials: Vec<Trial>,
-    /// Runs of equal windows; their places in time follow from their spans.
+    /// Runs of equal intervals; their places in time follow from their spans.
     stretches: Vec<Stretch>,
     expect: Expect,
 }
@@ -28,7 +29,7 @@ struct Scenario {
 #[derive(Deserialize)]
 struct Stretch {
     windows: usize,
-    window: Window,
+    window: Interval,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +42,7 @@ struct Expect {
     /// The least share of these limits.
     #[serde(default)]
     share_of: BTreeMap<Limit, f64>,
-    /// Limits that must hold no window.
+    /// Limits that must hold no interval.
     #[serde(default)]
     not: Vec<Limit>,
     /// Texts that must occur.
@@ -61,15 +62,15 @@ struct Expect {
 
 impl Scenario {
     fn evidence(&self) -> Evidence {
-        let mut windows = Vec::new();
+        let mut intervals = Vec::new();
         let mut at = 0.0;
         for stretch in &self.stretches {
             for _ in 0..stretch.windows {
-                windows.push(Window { at, ..stretch.window.clone() });
+                intervals.push(Interval { at, ..stretch.window.clone() });
                 at += stretch.window.span.as_secs_f64();
             }
         }
-        Evidence { windows, trials: self.trials.clone(), facts: self.facts.clone() }
+        Evidence { intervals, trials: self.trials.clone(), facts: self.facts.clone() }
     }
 }
 
@@ -176,7 +177,7 @@ fn evidence_and_verdicts_survive_json() {
         let text = serde_json::to_string(&evidence).unwrap();
         let again: Evidence = serde_json::from_str(&text).unwrap();
         assert_eq!(explain(&again).evidence, explain(&evidence).evidence, "{name}");
-        let verdict = Verdict { windows: Vec::new(), grounds: None, ..explain(&evidence) };
+        let verdict = Verdict { intervals: Vec::new(), grounds: None, ..explain(&evidence) };
         let again: Verdict = serde_json::from_str(&serde_json::to_string(&verdict).unwrap()).unwrap();
         assert_eq!(again.limit, verdict.limit, "{name}");
     }

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{number, read_once};
 
 /// One cache that holds data.
@@ -30,9 +30,9 @@ pub fn parse_size(text: &str) -> Result<u64, Malformed> {
 }
 
 /// The caches of a processor that hold data, nearest first.
-pub fn caches(cpu: usize) -> Result<Vec<Cache>, Error> {
+pub fn caches(cpu: usize) -> Result<Vec<Cache>, ObserveError> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
-    let entries = fs::read_dir(&folder).map_err(|cause| Error::unreadable(&folder, cause))?;
+    let entries = fs::read_dir(&folder).map_err(|cause| ObserveError::unreadable(&folder, cause))?;
     let mut caches = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -46,7 +46,7 @@ pub fn caches(cpu: usize) -> Result<Vec<Cache>, Error> {
         caches.push(Cache { level: u8::try_from(level).unwrap_or(u8::MAX), size });
     }
     caches.sort_unstable_by_key(|cache| cache.level);
-    if caches.is_empty() { Err(Error::Absent(format!("no caches in {folder}"))) } else { Ok(caches) }
+    if caches.is_empty() { Err(ObserveError::Absent(format!("no caches in {folder}"))) } else { Ok(caches) }
 }
 
 #[cfg(test)]

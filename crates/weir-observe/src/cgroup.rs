@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number, read_once};
 use crate::process::Pid;
 
@@ -63,8 +63,9 @@ pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// The number of a process's group of version 2, as sockets carry it ([`Glance::cgroup`](crate::sock_diag::Glance)), and the
-/// processes in the group; `None` where there is no such group or it may not be read.
+/// The number of a process's group of version 2, as sockets carry it
+/// ([`Glance::cgroup`](crate::sock_diag::QuickSocket)), and the processes in the group; `None` where there is
+/// no such group or it may not be read.
 pub fn unified(pid: Pid) -> Option<(u64, Vec<Pid>)> {
     use std::os::unix::fs::MetadataExt;
     let path = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_unified(text))).ok()??;
@@ -92,7 +93,7 @@ pub struct Quota {
 
 impl Quota {
     /// Fails when the process has ended. A process in the host's root group has a quota that never holds.
-    pub fn open(pid: Pid) -> Result<Quota, Error> {
+    pub fn open(pid: Pid) -> Result<Quota, ObserveError> {
         let folders = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_membership(text, "cpu")))?;
         let open = |folder: &PathBuf| {
             let mut file = ProcFile::open(folder.join("cpu.stat").to_string_lossy()).ok()?;
@@ -103,7 +104,7 @@ impl Quota {
     }
 
     /// Time held back since the last call. A thread is held back by one group at a time, the tightest: the largest counts.
-    pub fn window(&mut self) -> Duration {
+    pub fn interval(&mut self) -> Duration {
         let since = |(file, before): &mut (ProcFile, Duration)| match file.read(parse) {
             Ok(now) => now.time.saturating_sub(std::mem::replace(before, now.time)),
             Err(_) => Duration::ZERO,
@@ -157,6 +158,6 @@ mod tests {
     #[test]
     fn this_process_has_a_quota_or_none() {
         let mut quota = Quota::open(Pid(std::process::id())).unwrap();
-        assert!(quota.window() < Duration::from_secs(3600));
+        assert!(quota.interval() < Duration::from_secs(3600));
     }
 }

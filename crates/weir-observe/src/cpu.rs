@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_model::evidence::CpuWindow;
+use weir_model::evidence::CpuInterval;
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number};
 
 /// One processor's time since the machine started, in clock ticks of 10 ms (USER_HZ, 100 on every common machine).
@@ -46,10 +46,10 @@ pub fn parse(text: &str) -> Result<Vec<CpuTicks>, Malformed> {
 
 /// The shares between two readings; `process` is this process's CPU time between them. `None` when no tick passed.
 ///
-/// A share is no finer than one tick: in a window of 100 ms it moves by tenths. A processor that came or went
-/// between the two readings is left out.
-pub fn window(before: &[CpuTicks], after: &[CpuTicks], process: Duration) -> Option<CpuWindow> {
-    let mut seen = CpuWindow { process, ..CpuWindow::default() };
+/// A share is no finer than one tick: in an interval of 100 ms it moves by tenths. A processor that came or
+/// went between the two readings is left out.
+pub fn interval(before: &[CpuTicks], after: &[CpuTicks], process: Duration) -> Option<CpuInterval> {
+    let mut seen = CpuInterval { process, ..CpuInterval::default() };
     let mut passed = false;
     for now in after {
         let Some(then) = before.iter().find(|then| then.cpu == now.cpu) else { continue };
@@ -72,12 +72,12 @@ pub struct CpuReader(ProcFile);
 
 impl CpuReader {
     /// Fails where `/proc` is not mounted.
-    pub fn open() -> Result<CpuReader, Error> {
+    pub fn open() -> Result<CpuReader, ObserveError> {
         ProcFile::open("/proc/stat").map(CpuReader)
     }
 
     /// Each processor's ticks up to now.
-    pub fn read(&mut self) -> Result<Vec<CpuTicks>, Error> {
+    pub fn read(&mut self) -> Result<Vec<CpuTicks>, ObserveError> {
         self.0.read(parse)
     }
 }
@@ -125,19 +125,19 @@ mod tests {
         let before = parse("cpu0 100 0 100 800 0 0 50 0\ncpu1 0 5 0 1000 0 0 0 0\n").unwrap();
         let after =
             parse("cpu0 101 2 101 800 0 0 56 0\ncpu1 0 6 0 1007 0 0 0 2\ncpu2 9 0 0 0 0 0 0 0\n").unwrap();
-        let seen = window(&before, &after, Duration::from_millis(7)).unwrap();
+        let seen = interval(&before, &after, Duration::from_millis(7)).unwrap();
         assert_eq!(seen.busy, [1.0, 0.1]);
         assert_eq!((seen.softirq, seen.steal), (0.6, 0.2));
         assert!((seen.niced - 0.3).abs() < 1e-9, "{seen:?}");
         assert_eq!(seen.process, Duration::from_millis(7));
-        assert_eq!(window(&before, &before, Duration::ZERO), None);
+        assert_eq!(interval(&before, &before, Duration::ZERO), None);
     }
 
     #[test]
     fn idle_time_that_steps_back_does_not_give_more_than_all() {
         let before = parse("cpu0 10 0 0 100 50 0 0 0\n").unwrap();
         let after = parse("cpu0 20 0 0 100 45 0 0 0\n").unwrap();
-        assert_eq!(window(&before, &after, Duration::ZERO).unwrap().busy, [1.0]);
+        assert_eq!(interval(&before, &after, Duration::ZERO).unwrap().busy, [1.0]);
     }
 
     #[test]

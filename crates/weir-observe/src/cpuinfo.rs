@@ -3,7 +3,7 @@
 //! `/proc/cpuinfo`: a paragraph for each processor that is online. Its words differ by architecture: x86 has `model name`, arm64
 //! only numbers (`CPU implementer`, `CPU part`), s390 a line for each processor and none of the rest.
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::read_once;
 
 /// A name is cut here: it is a name.
@@ -44,7 +44,7 @@ fn is_number(rest: &str) -> bool {
 }
 
 /// This machine's.
-pub fn read() -> Result<Processors, Error> {
+pub fn read() -> Result<Processors, ObserveError> {
     read_once("/proc/cpuinfo", parse)
 }
 

@@ -5,10 +5,10 @@
 //! with `strict_limit` set a device's own. Not seen: the threshold of a memory cgroup, which no file shows
 //! ([`GroupLimit`] says where it must be).
 
-use weir_model::evidence::DirtyWindow;
+use weir_model::evidence::DirtyInterval;
 
 use crate::disk::Device;
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::memory;
 use crate::proc_file::{ProcFile, number, read_once};
 
@@ -45,12 +45,12 @@ pub struct VmstatReader(ProcFile);
 
 impl VmstatReader {
     /// Fails where `/proc` is not mounted.
-    pub fn open() -> Result<VmstatReader, Error> {
+    pub fn open() -> Result<VmstatReader, ObserveError> {
         ProcFile::open("/proc/vmstat").map(VmstatReader)
     }
 
     /// The state now.
-    pub fn read(&mut self) -> Result<Vmstat, Error> {
+    pub fn read(&mut self) -> Result<Vmstat, ObserveError> {
         self.0.read(|text| parse(text, rustix::param::page_size() as u64))
     }
 }
@@ -117,7 +117,7 @@ pub struct DeviceLimit {
 impl DeviceLimit {
     /// Finds the limits of the device that `device` writes to. A partition shares those of its whole disk; a network
     /// or FUSE file system has its own under its `st_dev`.
-    pub fn open(device: Device) -> Result<DeviceLimit, Error> {
+    pub fn open(device: Device) -> Result<DeviceLimit, ObserveError> {
         let own = format!("/sys/class/bdi/{device}");
         let folder = if std::path::Path::new(&own).exists() {
             own
@@ -125,7 +125,7 @@ impl DeviceLimit {
             // A partition's folder in /sys lies in that of its disk.
             let disk =
                 read_once(&format!("/sys/dev/block/{device}/../dev"), |text| Ok(text.trim().to_owned()))
-                    .map_err(|_| Error::Absent(format!("no writeback limits of device {device}")))?;
+                    .map_err(|_| ObserveError::Absent(format!("no writeback limits of device {device}")))?;
             format!("/sys/class/bdi/{disk}")
         };
         Ok(DeviceLimit {
@@ -135,7 +135,7 @@ impl DeviceLimit {
     }
 
     /// Bytes that may be dirty for this device; `None` where only the global threshold holds.
-    pub fn read(&mut self) -> Result<Option<u64>, Error> {
+    pub fn read(&mut self) -> Result<Option<u64>, ObserveError> {
         let strict = self.strict.read(|text| Ok(text.to_owned()))?;
         self.max.read(|max| parse_limit(&strict, max))
     }
@@ -159,7 +159,7 @@ pub struct DirtyReader {
 
 impl DirtyReader {
     /// `device`: where the output lies, as its `st_dev` says; `None` leaves the global threshold alone.
-    pub fn open(device: Option<Device>) -> Result<DirtyReader, Error> {
+    pub fn open(device: Option<Device>) -> Result<DirtyReader, ObserveError> {
         // Before Linux 6.2 and on file systems without a bdi of that name there is no such limit to read, or no way
         // to: the global counts are still worth having.
         let device = device.and_then(|device| DeviceLimit::open(device).ok());
@@ -167,10 +167,10 @@ impl DirtyReader {
     }
 
     /// The state now.
-    pub fn read(&mut self) -> Result<DirtyWindow, Error> {
+    pub fn read(&mut self) -> Result<DirtyInterval, ObserveError> {
         let now = self.vmstat.read()?;
         let device_limit = self.device.as_mut().and_then(|device| device.read().ok().flatten());
-        Ok(DirtyWindow {
+        Ok(DirtyInterval {
             dirty: now.dirty.saturating_add(now.writeback),
             threshold: now.threshold,
             background: now.background,

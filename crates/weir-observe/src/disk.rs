@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{major, minor, statfs};
-use weir_model::evidence::DiskWindow;
+use weir_model::evidence::DiskInterval;
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number};
 
 /// A sector in `/proc/diskstats` has 512 bytes, whatever the device's own are (Documentation/block/stat.rst).
@@ -41,35 +41,35 @@ impl fmt::Display for Device {
 
 /// The device number of the file system that holds `path`, or of the folder it will be created in; a block device
 /// stands for itself. Major 0 on a file system without one block device: btrfs, overlay, tmpfs, NFS.
-pub fn device_number(path: &Path) -> Result<Device, Error> {
+pub fn device_number(path: &Path) -> Result<Device, ObserveError> {
     let (_, metadata) = nearest(path)?;
     let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
     Ok(Device::from_raw(device))
 }
 
 /// The block device that holds `path`; an error with the file system's name where there is not one.
-pub fn block_device(path: &Path) -> Result<Device, Error> {
+pub fn block_device(path: &Path) -> Result<Device, ObserveError> {
     let device = device_number(path)?;
     if device.major != 0 {
         return Ok(device);
     }
     let (existing, _) = nearest(path)?;
     let kind = statfs(existing).map_or("a file system", |stat| file_system(stat.f_type as u64));
-    Err(Error::Absent(format!("no block device of its own holds {}: it is on {kind}", path.display())))
+    Err(ObserveError::Absent(format!("no block device of its own holds {}: it is on {kind}", path.display())))
 }
 
 /// `path`, or the nearest folder above it that exists: an output is named before it is made.
-fn nearest(path: &Path) -> Result<(&Path, std::fs::Metadata), Error> {
+fn nearest(path: &Path) -> Result<(&Path, std::fs::Metadata), ObserveError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for candidate in path.ancestors() {
         let candidate = if candidate.as_os_str().is_empty() { Path::new(".") } else { candidate };
         match candidate.metadata() {
             Ok(metadata) => return Ok((candidate, metadata)),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => last = cause,
-            Err(cause) => return Err(Error::unreadable(candidate.display().to_string(), cause)),
+            Err(cause) => return Err(ObserveError::unreadable(candidate.display().to_string(), cause)),
         }
     }
-    Err(Error::unreadable(path.display().to_string(), last))
+    Err(ObserveError::unreadable(path.display().to_string(), last))
 }
 
 /// The file systems without a block device that people download to (include/uapi/linux/magic.h).
@@ -125,10 +125,10 @@ pub fn parse(text: &str, device: Device) -> Result<DiskCounters, Malformed> {
 
 /// What the device did between two readings that lie `span` apart. A device replaced under the same number counts
 /// from nothing again; such a step backwards reads as no bytes.
-pub fn window(before: &DiskCounters, after: &DiskCounters, span: Duration) -> DiskWindow {
+pub fn interval(before: &DiskCounters, after: &DiskCounters, span: Duration) -> DiskInterval {
     let busy = Duration::from_millis(after.busy_ms.wrapping_sub(before.busy_ms).into());
     let share = if span.is_zero() { 0.0 } else { busy.as_secs_f64() / span.as_secs_f64() };
-    DiskWindow {
+    DiskInterval {
         written: after.written.saturating_sub(before.written),
         read: after.read.saturating_sub(before.read),
         busy: share.min(1.0),
@@ -144,12 +144,12 @@ pub struct DiskReader {
 
 impl DiskReader {
     /// Opens the counters of `device`; that the device is among them shows at the first read.
-    pub fn open(device: Device) -> Result<DiskReader, Error> {
+    pub fn open(device: Device) -> Result<DiskReader, ObserveError> {
         Ok(DiskReader { device, file: ProcFile::open("/proc/diskstats")? })
     }
 
     /// The device's counters now.
-    pub fn read(&mut self) -> Result<DiskCounters, Error> {
+    pub fn read(&mut self) -> Result<DiskCounters, ObserveError> {
         let device = self.device;
         self.file.read(|text| parse(text, device))
     }
@@ -198,9 +198,9 @@ mod tests {
     fn windows_survive_the_wrap_of_the_busy_clock() {
         let before = DiskCounters { name: "sda".into(), read: 512, written: 1024, busy_ms: u32::MAX - 9 };
         let after = DiskCounters { name: "sda".into(), read: 512, written: 5120, busy_ms: 40 };
-        let seen = window(&before, &after, Duration::from_millis(100));
-        assert_eq!(seen, DiskWindow { written: 4096, read: 0, busy: 0.5 });
-        let swapped = window(&after, &before, Duration::ZERO);
+        let seen = interval(&before, &after, Duration::from_millis(100));
+        assert_eq!(seen, DiskInterval { written: 4096, read: 0, busy: 0.5 });
+        let swapped = interval(&after, &before, Duration::ZERO);
         assert_eq!((swapped.written, swapped.busy), (0, 0.0));
     }
 

@@ -7,7 +7,7 @@ use weir_units::plain;
 
 /// A reading that could not be taken.
 #[derive(Debug)]
-pub enum Error {
+pub enum ObserveError {
     /// The system refused to hand it over: `cannot read /proc/vmstat: permission denied`.
     Unreadable {
         /// What was to be read, a path or a socket option.
@@ -30,24 +30,25 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
-impl Error {
-    pub(crate) fn unreadable(what: impl Into<String>, cause: impl Into<io::Error>) -> Error {
-        Error::Unreadable { what: what.into(), cause: cause.into() }
+impl ObserveError {
+    pub(crate) fn unreadable(what: impl Into<String>, cause: impl Into<io::Error>) -> ObserveError {
+        ObserveError::Unreadable { what: what.into(), cause: cause.into() }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ObserveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Unreadable { what, cause } => write!(f, "cannot read {what}: {}", plain(cause)),
-            Error::Unexpected { what, found } => write!(f, "unexpected {what}: {found}"),
-            Error::Absent(why) => f.write_str(why),
+            ObserveError::Unreadable { what, cause } => write!(f, "cannot read {what}: {}", plain(cause)),
+            ObserveError::Unexpected { what, found } => write!(f, "unexpected {what}: {found}"),
+            ObserveError::Absent(why) => f.write_str(why),
         }
     }
 }
 
-/// The cause is part of [`Error`]'s own text, so it is not also given as a source: a chain would print it twice.
-impl std::error::Error for Error {}
+/// The cause is part of [`ObserveError`]'s own text, so it is not also given as a source: a chain would print
+/// it twice.
+impl std::error::Error for ObserveError {}
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,12 +72,13 @@ mod tests {
 
     #[test]
     fn errors_read_as_one_lower_case_sentence() {
-        let denied = Error::unreadable("/proc/vmstat", io::Error::from_raw_os_error(libc::EACCES));
+        let denied = ObserveError::unreadable("/proc/vmstat", io::Error::from_raw_os_error(libc::EACCES));
         assert_eq!(denied.to_string(), "cannot read /proc/vmstat: permission denied");
-        let broken = Error::unreadable("/dev/sda", io::Error::from_raw_os_error(libc::EIO));
+        let broken = ObserveError::unreadable("/dev/sda", io::Error::from_raw_os_error(libc::EIO));
         assert_eq!(broken.to_string(), "cannot read /dev/sda: input/output error");
-        let odd = Error::Unexpected { what: "/proc/stat".into(), found: Malformed("no cpu line".into()) };
+        let odd =
+            ObserveError::Unexpected { what: "/proc/stat".into(), found: Malformed("no cpu line".into()) };
         assert_eq!(reading::<()>(Err(odd)), Reading::Missing("unexpected /proc/stat: no cpu line".into()));
-        assert_eq!(reading::<u8>(Ok::<_, Error>(7)), Reading::Value(7));
+        assert_eq!(reading::<u8>(Ok::<_, ObserveError>(7)), Reading::Value(7));
     }
 }

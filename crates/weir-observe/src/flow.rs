@@ -1,14 +1,15 @@
 //! What did one connection do between two looks at it, as the sender and as the receiver of its data?
 //!
-//! Whoever watches hands each reading of the socket to [`FlowProbe::look`] about every 20 ms and closes a window every
-//! 100 to 250 ms. Counters are differences from the last look of the window before; levels are means over the looks.
+//! Whoever watches hands each reading of the socket to [`FlowProbe::look`] about every 20 ms and closes an
+//! interval every 100 to 250 ms. Counters are differences from the last look of the interval before; levels
+//! are means over the looks.
 
 mod pauses;
 
 use std::time::Duration;
 
-use weir_model::evidence::{Reading, TcpWindow};
-use weir_model::sender::SenderWindow;
+use weir_model::evidence::{Reading, TcpInterval};
+use weir_model::sender::SenderInterval;
 use weir_model::waits::Waits;
 
 use crate::mean::Mean;
@@ -19,16 +20,16 @@ use pauses::Pauses;
 /// Watches one connection.
 #[derive(Debug, Default)]
 pub struct FlowProbe {
-    /// The counters at the last look of the window before.
+    /// The counters at the last look of the interval before.
     before: Option<Counters>,
     last: Option<TcpSocket>,
     sums: Sums,
     pauses: Pauses,
 }
 
-/// One connection over one window.
+/// One connection over one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FlowWindow {
+pub struct FlowInterval {
     /// Bytes received in order, read by the application or not.
     pub received: u64,
     /// Bytes that the peer's kernel acknowledged.
@@ -36,9 +37,9 @@ pub struct FlowWindow {
     /// Bytes sent, retransmissions included.
     pub sent: u64,
     /// As the receiver of the data sees it.
-    pub receiver: Reading<TcpWindow>,
+    pub receiver: Reading<TcpInterval>,
     /// As the sender of the data sees it.
-    pub sender: Reading<SenderWindow>,
+    pub sender: Reading<SenderInterval>,
     /// What it waited for.
     pub waits: Reading<Waits>,
     /// Share of the looks at which the receive queue was empty.
@@ -60,7 +61,8 @@ pub struct FlowWindow {
 /// first flight of an upload is more, ten segments.
 const REQUEST: u64 = 4 << 10;
 
-/// Below this a window's bytes do not tell which way the data flow: 64 KiB are more than requests and answers to them.
+/// Below this an interval's bytes do not tell which way the data flow: 64 KiB are more than requests and
+/// answers to them.
 const WORTH_SPEAKING: u64 = 64 << 10;
 
 /// One way carries less than this part of the other: requests beside a download, or answers beside an upload.
@@ -72,7 +74,7 @@ impl FlowProbe {
         FlowProbe::default()
     }
 
-    /// For a connection that began after the watch did: all it did counts, in its first window.
+    /// For a connection that began after the watch did: all it did counts, in its first interval.
     pub fn from_its_start() -> FlowProbe {
         FlowProbe { before: Some(Counters::default()), ..FlowProbe::default() }
     }
@@ -99,14 +101,14 @@ impl FlowProbe {
     }
 
     /// What happened since the last call. Without a look since, both views are missing.
-    pub fn window(&mut self) -> FlowWindow {
+    pub fn interval(&mut self) -> FlowInterval {
         let sums = std::mem::take(&mut self.sums);
-        let missing = || "the socket was not seen in this window".to_owned();
-        let unseen = FlowWindow {
+        let missing = || "the socket was not seen in this interval".to_owned();
+        let unseen = FlowInterval {
             receiver: Reading::Missing(missing()),
             sender: Reading::Missing(missing()),
             waits: Reading::Missing(missing()),
-            ..FlowWindow::default()
+            ..FlowInterval::default()
         };
         let Some(last) = self.last.as_ref().filter(|_| sums.looks > 0 || sums.ended) else { return unseen };
         let now = Counters::of(&last.info);
@@ -118,13 +120,13 @@ impl FlowProbe {
         if sums.looks == 0 {
             // It ended between two looks: its bytes count, its levels are not known.
             let (received, acked, sent) = (passed.received, passed.acked, passed.sent);
-            return FlowWindow { received, acked, sent, requests, ..unseen };
+            return FlowInterval { received, acked, sent, requests, ..unseen };
         }
-        // What the window shows if it is enough, else what the connection has shown so far.
+        // What the interval shows if it is enough, else what the connection has shown so far.
         let told = if passed.sent.saturating_add(passed.received) >= WORTH_SPEAKING { passed } else { now };
         let share = |count: u32| f64::from(count) / f64::from(sums.looks);
         let asking = now.received == 0 && now.sent <= REQUEST;
-        FlowWindow {
+        FlowInterval {
             received: passed.received,
             acked: passed.acked,
             sent: passed.sent,
@@ -140,7 +142,7 @@ impl FlowProbe {
             } else {
                 Reading::Value(sums.sender(last, &passed))
             },
-            waits: Reading::Value(self.pauses.window(&passed, &now, &last.info)),
+            waits: Reading::Value(self.pauses.interval(&passed, &now, &last.info)),
             waiting: share(sums.empty),
             awaiting_answer: if answers { 0.0 } else { share(sums.asked_last) },
             requests,
@@ -150,7 +152,7 @@ impl FlowProbe {
     }
 }
 
-/// The counters whose differences a window reports.
+/// The counters whose differences an interval reports.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     received: u64,
@@ -195,7 +197,7 @@ impl Counters {
         }
     }
 
-    /// Since the connection began: see [`FlowWindow::requests`].
+    /// Since the connection began: see [`FlowInterval::requests`].
     fn requests(&self) -> u32 {
         self.segments_out.min(self.segments_in.saturating_add(1))
     }
@@ -268,7 +270,7 @@ impl Sending {
     }
 }
 
-/// What the looks of one window add up to.
+/// What the looks of one interval add up to.
 #[derive(Debug, Clone, Default)]
 struct Sums {
     ended: bool,
@@ -357,9 +359,9 @@ impl Sums {
         }
     }
 
-    fn receiver(&self, last: &TcpSocket, passed: &Counters) -> TcpWindow {
+    fn receiver(&self, last: &TcpSocket, passed: &Counters) -> TcpInterval {
         let info = &last.info;
-        TcpWindow {
+        TcpInterval {
             receiver_rtt: info.rcv_rtt,
             min_rtt: info.min_rtt,
             receive_window: info.rcv_wnd.map(|window| offered(info, window)),
@@ -372,11 +374,11 @@ impl Sums {
         }
     }
 
-    fn sender(&self, last: &TcpSocket, passed: &Counters) -> SenderWindow {
+    fn sender(&self, last: &TcpSocket, passed: &Counters) -> SenderInterval {
         let info = &last.info;
         let segment = u64::from(info.snd_mss.unwrap_or_default());
         let rate = |mean: Mean| mean.value().map(|rate| rate as f64);
-        SenderWindow {
+        SenderInterval {
             acked: passed.acked,
             busy: passed.busy,
             receive_window_limited: passed.receive_window_limited,

@@ -3,26 +3,31 @@
 
 use std::time::Duration;
 
-use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
+use weir_model::evidence::{LaneInterval, Reading, ThreadInterval};
 
-use crate::flow::FlowWindow;
+use crate::flow::FlowInterval;
 
-impl FlowWindow {
+impl FlowInterval {
     /// The lane of a connection that sends the data.
-    pub fn sending(&self, thread: Reading<ThreadWindow>) -> LaneWindow {
-        LaneWindow {
+    pub fn sending(&self, thread: Reading<ThreadInterval>) -> LaneInterval {
+        LaneInterval {
             received: self.acked,
             thread,
             tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
             sender: self.sender.clone(),
             waits: self.waits.clone(),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         }
     }
 
-    /// The lane of a connection that receives the data. `lived` is how long of the window it was there, `connecting` the
-    /// share of that before its handshake's end.
-    pub fn receiving(&self, thread: Reading<ThreadWindow>, lived: Duration, connecting: f64) -> LaneWindow {
+    /// The lane of a connection that receives the data. `lived` is how long of the interval it was there,
+    /// `connecting` the share of that before its handshake's end.
+    pub fn receiving(
+        &self,
+        thread: Reading<ThreadInterval>,
+        lived: Duration,
+        connecting: f64,
+    ) -> LaneInterval {
         let (mut held, mut output, mut running) = (0.0, 0.0, 0.0);
         if let Reading::Value(thread) = &thread {
             held = share(thread.in_dirty_throttle + thread.found.writing_disk, thread.looks);
@@ -32,7 +37,7 @@ impl FlowWindow {
         let free = (1.0 - held - output - running - connecting).max(0.0);
         let asked = self.awaiting_answer.clamp(0.0, free);
         let waiting = (self.waiting - self.awaiting_answer).clamp(0.0, free - asked);
-        LaneWindow {
+        LaneInterval {
             received: self.received,
             connecting: lived.mul_f64(connecting),
             first_byte: lived.mul_f64(asked),
@@ -43,7 +48,7 @@ impl FlowWindow {
             tcp: self.receiver.clone(),
             sender: Reading::Missing("the sending end is the peer's".to_owned()),
             waits: self.waits.clone(),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         }
     }
 }

@@ -5,9 +5,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use weir_model::evidence::{Reading, TcpWindow, ThreadWindow};
+use weir_model::evidence::{Reading, TcpInterval, ThreadInterval};
 
-use crate::error::{Error, reading};
+use crate::error::{ObserveError, reading};
 use crate::mean::Mean;
 use crate::tcp_info::{self, TcpInfo};
 use crate::thread::{ThreadClock, ThreadTimes, Tid, WaitChannel, wait_channel};
@@ -16,21 +16,23 @@ use weir_units::plain;
 /// The start of the kernel function's name in which a writer sleeps when its writes are paced to the disk.
 const DIRTY_THROTTLE: &str = "balance_dirty_pages";
 
-/// Watches one lane. Cheap to [`look`](LaneProbe::look) through every 20 ms, a little dearer at a window's end.
+/// Watches one lane. Cheap to [`look`](LaneProbe::look) through every 20 ms, a little dearer at an interval's
+/// end.
 ///
 /// Measured on a 2-core Linux 6.18 machine (`cargo test --release -p weir-observe -- --ignored --nocapture cost`):
-/// a look costs 0.9 us of CPU a lane and a window 1.1 us in a tight loop. Sixteen lanes at 50 looks and 10 windows a
-/// second, with the machine's own window, took 0.54 to 0.73 % of one core; the same wake-ups without any reading 0.2 %.
-/// Reading after a sleep thus costs several times what it does in a loop, presumably for cold caches.
+/// a look costs 0.9 us of CPU a lane and an interval 1.1 us in a tight loop. Sixteen lanes at 50 looks and 10
+/// intervals a second, with the machine's own interval, took 0.54 to 0.73 % of one core; the same wake-ups
+/// without any reading 0.2 %. Reading after a sleep thus costs several times what it does in a loop,
+/// presumably for cold caches.
 #[derive(Debug)]
 pub struct LaneProbe {
-    clock: Result<ThreadClock, Error>,
-    channel: Result<WaitChannel, Error>,
+    clock: Result<ThreadClock, ObserveError>,
+    channel: Result<WaitChannel, ObserveError>,
     before: Result<ThreadTimes, String>,
     looks: u32,
     in_dirty_throttle: u32,
     socket: Option<Socket>,
-    /// From sockets that were replaced in this window.
+    /// From sockets that were replaced in this interval.
     replaced: Segments,
     queue: Mean,
 }
@@ -43,7 +45,7 @@ struct Socket {
     before: Segments,
 }
 
-/// The counters whose differences a window reports.
+/// The counters whose differences an interval reports.
 #[derive(Debug, Clone, Copy, Default)]
 struct Segments {
     data: u32,
@@ -51,7 +53,7 @@ struct Segments {
 }
 
 impl LaneProbe {
-    /// Starts the first window for the thread `tid` of this process, without a socket yet.
+    /// Starts the first interval for the thread `tid` of this process, without a socket yet.
     pub fn new(tid: Tid) -> LaneProbe {
         let clock = ThreadClock::open(tid);
         LaneProbe {
@@ -72,7 +74,7 @@ impl LaneProbe {
     /// peer sees its end. Segments that arrived before the call are not counted; those of a replaced socket are.
     pub fn set_socket(&mut self, socket: Option<OwnedFd>) {
         if let Some(old) = self.socket.take() {
-            // A failure here loses the count of one window's last segments, which no rule depends on.
+            // A failure here loses the count of one interval's last segments, which no rule depends on.
             if let Ok(info) = tcp_info::read(old.fd.as_fd()) {
                 self.replaced = self.replaced.plus(Segments::of(&info).since(old.before));
             }
@@ -86,7 +88,8 @@ impl LaneProbe {
 
     /// Sees where the thread sleeps and how much waits in the receive queue: two system calls, no allocation.
     pub fn look(&mut self) {
-        // A look that fails is not counted: the window says why through the clock, which fails for the same reasons.
+        // A look that fails is not counted: the interval says why through the clock, which fails for the same
+        // reasons.
         if let Ok(channel) = &mut self.channel
             && let Ok(symbol) = channel.read()
         {
@@ -97,11 +100,11 @@ impl LaneProbe {
     }
 
     /// What changed since the last call, or since [`LaneProbe::new`]. Looks at the receive queue once more, so that
-    /// a window without a look still has its depth.
-    pub fn window(&mut self) -> (Reading<ThreadWindow>, Reading<TcpWindow>) {
+    /// an interval without a look still has its depth.
+    pub fn interval(&mut self) -> (Reading<ThreadInterval>, Reading<TcpInterval>) {
         self.look_at_queue();
-        let thread = reading(self.thread_window());
-        let tcp = reading(self.tcp_window());
+        let thread = reading(self.thread_interval());
+        let tcp = reading(self.tcp_interval());
         (self.looks, self.in_dirty_throttle) = (0, 0);
         (self.replaced, self.queue) = (Segments::default(), Mean::default());
         (thread, tcp)
@@ -115,19 +118,19 @@ impl LaneProbe {
         }
     }
 
-    fn thread_window(&mut self) -> Result<ThreadWindow, String> {
+    fn thread_interval(&mut self) -> Result<ThreadInterval, String> {
         let before = std::mem::replace(&mut self.before, times(&self.clock));
         let (then, now) = (before?, self.before.clone()?);
-        Ok(ThreadWindow {
+        Ok(ThreadInterval {
             cpu: now.run.saturating_sub(then.run),
             runqueue: now.wait.saturating_sub(then.wait),
             looks: self.looks,
             in_dirty_throttle: self.in_dirty_throttle,
-            ..ThreadWindow::default()
+            ..ThreadInterval::default()
         })
     }
 
-    fn tcp_window(&mut self) -> Result<TcpWindow, String> {
+    fn tcp_interval(&mut self) -> Result<TcpInterval, String> {
         let Some(socket) = &mut self.socket else {
             return Err("no connection at the window's end".to_owned());
         };
@@ -136,7 +139,7 @@ impl LaneProbe {
         let now = Segments::of(&info);
         let passed = self.replaced.plus(now.since(socket.before));
         socket.before = now;
-        Ok(TcpWindow {
+        Ok(TcpInterval {
             receiver_rtt: info.rcv_rtt,
             min_rtt: info.min_rtt,
             receive_window: info.rcv_wnd.map(u64::from),
@@ -150,7 +153,7 @@ impl LaneProbe {
     }
 }
 
-fn times(clock: &Result<ThreadClock, Error>) -> Result<ThreadTimes, String> {
+fn times(clock: &Result<ThreadClock, ObserveError>) -> Result<ThreadTimes, String> {
     match clock {
         Ok(clock) => clock.read().map_err(|err| err.to_string()),
         Err(why) => Err(why.to_string()),
@@ -228,16 +231,16 @@ mod tests {
         second_far.write_all(b"two").unwrap();
         second.read_exact(&mut [0; 1]).unwrap();
 
-        let (_, tcp) = probe.window();
+        let (_, tcp) = probe.interval();
         let tcp = tcp.value().unwrap();
         assert_eq!(tcp.segments, 2, "one of each socket");
         assert_eq!(tcp.receive_queue, Some(2), "what is left of 'two'");
         assert!(tcp.congestion_control.is_some());
 
-        let (_, tcp) = probe.window();
+        let (_, tcp) = probe.interval();
         assert_eq!(tcp.value().unwrap().segments, 0);
         probe.set_socket(None);
-        let (_, tcp) = probe.window();
+        let (_, tcp) = probe.interval();
         assert_eq!(tcp.missing(), Some("no connection at the window's end"));
         // The duplicate is closed with the probe's socket, so the far end sees the lane's own close.
         drop(second);
@@ -251,7 +254,7 @@ mod tests {
         let mut probe = LaneProbe::new(current_tid());
         probe.set_socket(duplicate(&one));
         probe.look();
-        let (thread, tcp) = probe.window();
+        let (thread, tcp) = probe.interval();
         assert_eq!(thread.value().unwrap().looks, 1);
         assert!(tcp.missing().unwrap().starts_with("cannot read TCP_INFO of descriptor"), "{tcp:?}");
     }
@@ -264,7 +267,7 @@ mod tests {
         // The kernel wakes the joiner a moment before the task leaves /proc.
         let why = loop {
             probe.look();
-            if let (Reading::Missing(why), _) = probe.window() {
+            if let (Reading::Missing(why), _) = probe.interval() {
                 break why;
             }
             assert!(start.elapsed() < Duration::from_secs(10), "never ended");
@@ -297,11 +300,12 @@ mod tests {
         };
         timed("look() of 16 lanes", 2000, &mut || lanes.iter_mut().for_each(LaneProbe::look));
         timed("window() of 16 lanes", 2000, &mut || {
-            lanes.iter_mut().for_each(|lane| drop(lane.window()));
+            lanes.iter_mut().for_each(|lane| drop(lane.interval()));
         });
-        timed("host_window()", 2000, &mut || drop(host.host_window()));
+        timed("host_window()", 2000, &mut || drop(host.host_interval()));
 
-        // As a transfer does it: a look every 20 ms, a window after every fifth. First the same sleeps without work.
+        // As a transfer does it: a look every 20 ms, an interval after every fifth. First the same sleeps
+        // without work.
         let paced = |what: &str, work: &mut dyn FnMut(u32)| {
             let (start, cpu) = (Instant::now(), thread_cpu_now());
             for turn in 1..=200_u32 {
@@ -316,8 +320,8 @@ mod tests {
         paced("and 16 lanes, 50 looks and 10 windows a second", &mut |turn| {
             lanes.iter_mut().for_each(LaneProbe::look);
             if turn % 5 == 0 {
-                lanes.iter_mut().for_each(|lane| drop(lane.window()));
-                drop(host.host_window());
+                lanes.iter_mut().for_each(|lane| drop(lane.interval()));
+                drop(host.host_interval());
             }
         });
         drop(stop);

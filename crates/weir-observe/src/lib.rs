@@ -15,7 +15,7 @@
 //! * [`host`]: what this host lets weir do, a probe each.
 //! * [`memory`]: the most memory this process ever held, and how much there is.
 //! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
-//! * [`flow`]: what one of them did over a window, as sender and as receiver.
+//! * [`flow`]: what one of them did over an interval, as sender and as receiver.
 //! * [`foreign_lane`]: that as a lane of the model, its times estimated from looks.
 //! * [`names`]: the addresses behind a name, asked for on a thread that can be left behind.
 //! * [`net_counters`]: how many connections of a network namespace failed or were dropped.
@@ -27,7 +27,7 @@
 //! * [`udp`] and [`unix_sockets`]: with whom a program's other sockets talk, such as its resolver's.
 //! * [`watch`]: the sockets, threads and files of another program, interval by interval.
 //! * [`sysctl`]: the kernel settings that bound a receive window.
-//! * [`Sampler`] and [`LaneProbe`]: the differences of all these over the windows of a running transfer.
+//! * [`Sampler`] and [`LaneProbe`]: the differences of all these over the intervals of a running transfer.
 //!
 //! ```
 //! use std::path::Path;
@@ -36,9 +36,9 @@
 //! let mut host = Sampler::new(Some(Path::new("/tmp/out.iso")));
 //! let mut lane = LaneProbe::new(thread::current_tid());
 //! lane.look();
-//! let (own_thread, tcp) = lane.window();
+//! let (own_thread, tcp) = lane.interval();
 //! assert!(own_thread.value().is_some());
-//! assert_eq!(tcp.missing(), Some("no connection at the window's end"));
+//! assert_eq!(tcp.missing(), Some("no connection at the interval's end"));
 //! println!("{:?}", host.host_window().dirty);
 //! ```
 
@@ -79,6 +79,6 @@ pub mod unix_sockets;
 pub mod waiting;
 pub mod watch;
 
-pub use error::{Error, Malformed, reading};
+pub use error::{Malformed, ObserveError, reading};
 pub use lane_probe::LaneProbe;
-pub use snapshot::{HostWindow, Sampler};
+pub use snapshot::{HostInterval, Sampler};

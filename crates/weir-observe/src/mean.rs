@@ -1,4 +1,4 @@
-//! The mean of a level over the looks of a window.
+//! The mean of a level over the looks of an interval.
 
 /// Sums up and divides at the end.
 #[derive(Debug, Clone, Copy, Default)]

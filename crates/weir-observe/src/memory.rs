@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cgroup::parse_membership;
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{number, read_once};
 
 /// Picks `VmHWM`, the peak of the resident set, out of `/proc/PID/status`; bytes.
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<u64, Malformed> {
 
 /// This process's peak resident set, bytes; pages of mapped files count while they are resident. The kernel counts in
 /// batches, so it may be off by some hundred KiB.
-pub fn peak_rss() -> Result<u64, Error> {
+pub fn peak_rss() -> Result<u64, ObserveError> {
     read_once("/proc/self/status", parse)
 }
 
@@ -30,7 +30,7 @@ pub struct Memory {
 }
 
 /// Picks `MemTotal` and `MemAvailable` out of `/proc/meminfo`.
-pub fn parse_meminfo(text: &str) -> Result<Memory, Malformed> {
+pub(crate) fn parse_meminfo(text: &str) -> Result<Memory, Malformed> {
     let bytes = |name: &'static str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         number(name, value.map(|value| value.trim().trim_end_matches(" kB")))
@@ -87,19 +87,19 @@ fn groups() -> Vec<Group> {
 }
 
 /// Of those, the one that could have least; `None` where none could have less than the machine.
-pub fn tightest_group() -> Option<Group> {
+pub(crate) fn tightest_group() -> Option<Group> {
     // A group of version 1 without a limit has one of 2^63 bytes.
     let total = machine().map_or(u64::MAX, |machine| machine.total);
     groups().into_iter().filter(|group| group.limit < total).min_by_key(|group| group.available)
 }
 
 /// The machine's alone.
-pub fn machine() -> Result<Memory, Error> {
+pub fn machine() -> Result<Memory, ObserveError> {
     read_once("/proc/meminfo", parse_meminfo)
 }
 
 /// What this process may have: the machine's, or less where one of its memory groups has a limit.
-pub fn memory() -> Result<Memory, Error> {
+pub fn memory() -> Result<Memory, ObserveError> {
     Ok(groups().iter().fold(machine()?, |seen, group| Memory {
         total: seen.total.min(group.limit),
         available: seen.available.min(group.available),

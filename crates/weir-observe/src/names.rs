@@ -42,11 +42,11 @@ const MOST_THREADS: usize = 256;
 const STACK: usize = 512 << 10;
 
 /// Between two looks whether the wait is still wanted.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A resolver that says nothing for so long is not waited for by those who have no deadline of their own:
 /// twice the 5 s after which glibc asks again (resolv.conf(5)).
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a name has no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,12 +113,12 @@ pub struct Lookup {
 struct Entry {
     host: String,
     servers: Arc<[SocketAddr]>,
-    state: Mutex<State>,
+    state: Mutex<LookupState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LookupState {
     /// Lookups begun; the last one is at work until `ended` is the same.
     begun: u64,
     ended: u64,
@@ -175,15 +175,15 @@ impl Names {
     }
 }
 
-/// The addresses of `host` with `port`, waited for as long as `patience` and until `is_stopped`.
+/// The addresses of `host` with `port`, waited for as long as `timeout` and until `is_stopped`.
 pub fn resolve(
     host: &str,
     port: u16,
-    patience: Duration,
+    timeout: Duration,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<SocketAddr>, NameError> {
-    let found = Names::default().look_up(host, patience).wait(None, is_stopped);
-    found.unwrap_or(Err(NameError::Silent(patience))).map(|addresses| with_port(&addresses, port))
+    let found = Names::default().look_up(host, timeout).wait(None, is_stopped);
+    found.unwrap_or(Err(NameError::Silent(timeout))).map(|addresses| with_port(&addresses, port))
 }
 
 /// The same addresses with `port`.
@@ -232,13 +232,13 @@ impl Lookup {
                 return None;
             }
             // The budget may end before the next look is due.
-            let left = state.left(self.budget, now).unwrap_or(LOOK).max(Duration::from_millis(1));
-            let span = until.map_or(LOOK, |until| until - now).min(LOOK).min(left);
+            let left = state.left(self.budget, now).unwrap_or(POLL_INTERVAL).max(Duration::from_millis(1));
+            let span = until.map_or(POLL_INTERVAL, |until| until - now).min(POLL_INTERVAL).min(left);
             self.entry.changed.wait_for(&mut state, span);
         }
     }
 
-    fn peek(&self, state: &State) -> Option<Found> {
+    fn peek(&self, state: &LookupState) -> Option<Found> {
         let good = state.good.as_ref().map(|(_, addresses)| Arc::clone(addresses));
         if let Some(addresses) = good.clone().filter(|_| !state.doubted) {
             return Some(Ok(addresses));
@@ -262,7 +262,7 @@ impl Entry {
         Entry { host, servers, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LookupState> {
         self.state.lock()
     }
 
@@ -287,7 +287,7 @@ impl Entry {
     }
 }
 
-impl State {
+impl LookupState {
     fn wants_lookup(&self, budget: Duration, now: Instant) -> bool {
         if self.begun > self.ended {
             return false;
@@ -311,31 +311,31 @@ impl State {
 }
 
 /// The lookups that have a thread, and those that wait for one.
-struct Desk {
+struct LookupQueue {
     threads: usize,
     waiting: VecDeque<Arc<Entry>>,
 }
 
-static DESK: Mutex<Desk> = Mutex::new(Desk { threads: 0, waiting: VecDeque::new() });
+static LOOKUPS: Mutex<LookupQueue> = Mutex::new(LookupQueue { threads: 0, waiting: VecDeque::new() });
 
 fn hand_over(entry: &Arc<Entry>) {
-    let mut desk = DESK.lock();
-    if desk.threads >= MOST_THREADS {
-        return desk.waiting.push_back(Arc::clone(entry));
+    let mut lookups = LOOKUPS.lock();
+    if lookups.threads >= MOST_THREADS {
+        return lookups.waiting.push_back(Arc::clone(entry));
     }
-    desk.threads += 1;
-    drop(desk);
+    lookups.threads += 1;
+    drop(lookups);
     let first = Arc::clone(entry);
     let stack = if entry.servers.is_empty() { STACK } else { servers::STACK };
     let thread = std::thread::Builder::new().name("name".to_owned()).stack_size(stack);
     if let Err(error) = thread.spawn(move || work_off(first)) {
-        let mut desk = DESK.lock();
-        desk.threads -= 1;
-        if desk.threads > 0 {
+        let mut lookups = LOOKUPS.lock();
+        lookups.threads -= 1;
+        if lookups.threads > 0 {
             // One of those that are there takes it.
-            return desk.waiting.push_back(Arc::clone(entry));
+            return lookups.waiting.push_back(Arc::clone(entry));
         }
-        drop(desk);
+        drop(lookups);
         entry.end(Err(NameError::Passing(format!("cannot start a thread: {}", weir_units::plain(&error)))));
     }
 }
@@ -348,9 +348,9 @@ fn work_off(first: Arc<Entry>) {
             [] => ask(&entry.host),
             servers => servers::ask(&entry.host, servers),
         });
-        let mut desk = DESK.lock();
-        next = desk.waiting.pop_front();
-        desk.threads -= usize::from(next.is_none());
+        let mut lookups = LOOKUPS.lock();
+        next = lookups.waiting.pop_front();
+        lookups.threads -= usize::from(next.is_none());
     }
 }
 
@@ -462,11 +462,11 @@ mod tests {
     }
 
     /// A state in which a lookup began `ago` and is still at work.
-    fn at_work(ago: Duration) -> State {
-        State { begun: 1, at_work: Instant::now().checked_sub(ago), ..State::default() }
+    fn at_work(ago: Duration) -> LookupState {
+        LookupState { begun: 1, at_work: Instant::now().checked_sub(ago), ..LookupState::default() }
     }
 
-    fn lookup(state: State, budget: Duration) -> Lookup {
+    fn lookup(state: LookupState, budget: Duration) -> Lookup {
         let entry = Entry::new("h", &Arc::default());
         *entry.lock() = state;
         Lookup { entry: Arc::new(entry), attempt: 1, since: Instant::now(), budget }
@@ -479,7 +479,7 @@ mod tests {
         let silent = lookup(at_work(budget), budget);
         assert_eq!(silent.wait(None, &|| false), Some(Err(NameError::Silent(budget))));
         // What earlier lookups took counts.
-        let spent = State { spent: Duration::from_secs(2), ..at_work(Duration::from_secs(1)) };
+        let spent = LookupState { spent: Duration::from_secs(2), ..at_work(Duration::from_secs(1)) };
         assert!(lookup(spent, budget).is_over());
         let stopped = lookup(at_work(Duration::ZERO), budget);
         assert_eq!(stopped.wait(None, &|| true), Some(Err(NameError::Stopped)));
@@ -489,14 +489,14 @@ mod tests {
     fn old_addresses_are_used_until_there_is_another_answer() {
         let old: Arc<[SocketAddr]> = vec![SocketAddr::from(([192, 0, 2, 1], 0))].into();
         let good = Instant::now().checked_sub(FRESH).map(|at| (at, Arc::clone(&old)));
-        let state = || State { good: good.clone(), ..at_work(Duration::ZERO) };
+        let state = || LookupState { good: good.clone(), ..at_work(Duration::ZERO) };
         assert_eq!(lookup(state(), LONG).wait(None, &|| false), Some(Ok(Arc::clone(&old))));
         // Those that nobody answers at are not, unless nothing better comes.
-        let doubted = lookup(State { doubted: true, ..state() }, LONG);
+        let doubted = lookup(LookupState { doubted: true, ..state() }, LONG);
         assert!(!doubted.is_over());
         doubted.entry.end(Err(NameError::Passing("later".to_owned())));
         assert_eq!(doubted.wait(None, &|| false), Some(Ok(old)));
-        let gone = lookup(State { doubted: true, ..state() }, LONG);
+        let gone = lookup(LookupState { doubted: true, ..state() }, LONG);
         gone.entry.end(Err(NameError::Missing("none".to_owned())));
         assert!(matches!(gone.wait(None, &|| false), Some(Err(NameError::Missing(_)))));
     }
@@ -504,11 +504,11 @@ mod tests {
     #[test]
     fn what_was_said_a_moment_ago_is_not_asked_again() {
         let now = Instant::now();
-        let said = |error: NameError, ago: Duration| State {
+        let said = |error: NameError, ago: Duration| LookupState {
             begun: 1,
             ended: 1,
             last: now.checked_sub(ago).map(|at| (at, Err(error))),
-            ..State::default()
+            ..LookupState::default()
         };
         let missing = NameError::Missing(String::new());
         let passing = NameError::Passing(String::new());
@@ -516,7 +516,7 @@ mod tests {
         assert!(said(missing, MISSING).wants_lookup(LONG, now));
         assert!(!said(passing.clone(), Duration::ZERO).wants_lookup(LONG, now));
         assert!(said(passing.clone(), PASSING).wants_lookup(LONG, now));
-        let spent = State { spent: LONG, ..said(passing, PASSING) };
+        let spent = LookupState { spent: LONG, ..said(passing, PASSING) };
         assert!(!spent.wants_lookup(LONG, now), "the budget is used up");
         assert!(!at_work(Duration::ZERO).wants_lookup(LONG, now), "somebody asks already");
     }

@@ -3,7 +3,7 @@
 //! `/proc/PID/net/snmp` and `netstat` are pairs of lines, names above numbers (net/ipv4/proc.c), and show the
 //! namespace of the process. Both count for everybody in it.
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number};
 use crate::process::Pid;
 
@@ -25,13 +25,13 @@ pub struct NetCountersReader {
 
 impl NetCountersReader {
     /// Opens the counters of the process's namespace.
-    pub fn open(pid: Pid) -> Result<NetCountersReader, Error> {
+    pub fn open(pid: Pid) -> Result<NetCountersReader, ObserveError> {
         let snmp = ProcFile::open(format!("/proc/{pid}/net/snmp"))?;
         Ok(NetCountersReader { snmp, netstat: ProcFile::open(format!("/proc/{pid}/net/netstat"))? })
     }
 
     /// The counters now. Costs some 30 us.
-    pub fn read(&mut self) -> Result<NetCounters, Error> {
+    pub fn read(&mut self) -> Result<NetCounters, ObserveError> {
         Ok(NetCounters {
             failed_attempts: self.snmp.read(|text| parse(text, "Tcp:", "AttemptFails"))?,
             listen_overflows: self.netstat.read(|text| parse(text, "TcpExt:", "ListenOverflows"))?,

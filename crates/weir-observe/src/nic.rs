@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use weir_model::evidence::Reading;
 use weir_units::Rate;
 
-use crate::error::Error;
+use crate::error::ObserveError;
 use crate::netlink::{Message, Netlink, attributes, long, push_attribute, word};
 use crate::proc_file::{number, read_once};
 
@@ -93,36 +93,36 @@ pub struct Routing(Netlink);
 
 impl Routing {
     /// Opens it in the calling thread's network namespace; needs no privilege.
-    pub fn open() -> Result<Routing, Error> {
+    pub fn open() -> Result<Routing, ObserveError> {
         // NETLINK_ROUTE is protocol 0.
         Netlink::open(None, 0)
             .map(Routing)
-            .map_err(|cause| Error::unreadable("the routes (NETLINK_ROUTE)", cause))
+            .map_err(|cause| ObserveError::unreadable("the routes (NETLINK_ROUTE)", cause))
     }
 
     /// The number of the interface through which packets to `peer` leave.
-    pub fn interface_to(&mut self, peer: IpAddr) -> Result<u32, Error> {
+    pub(crate) fn interface_to(&mut self, peer: IpAddr) -> Result<u32, ObserveError> {
         self.route_to(peer, parse_route)
     }
 
     /// Where packets to `peer` go first.
-    pub fn hop_to(&mut self, peer: IpAddr) -> Result<Hop, Error> {
+    pub fn hop_to(&mut self, peer: IpAddr) -> Result<Hop, ObserveError> {
         self.route_to(peer, |route| parse_hop(route, peer))
     }
 
-    fn route_to<T>(&mut self, peer: IpAddr, parse: impl Fn(&[u8]) -> Option<T>) -> Result<T, Error> {
+    fn route_to<T>(&mut self, peer: IpAddr, parse: impl Fn(&[u8]) -> Option<T>) -> Result<T, ObserveError> {
         let what = || format!("the route to {peer}");
         let mut found = None;
         self.0
             .ask(GET_ROUTE, false, &route_request(peer), |message| {
                 found = payload(message, NEW_ROUTE).and_then(&parse);
             })
-            .map_err(|cause| Error::unreadable(what(), cause))?;
-        found.ok_or_else(|| Error::Absent(format!("{} names no interface", what())))
+            .map_err(|cause| ObserveError::unreadable(what(), cause))?;
+        found.ok_or_else(|| ObserveError::Absent(format!("{} names no interface", what())))
     }
 
     /// The hardware address of a neighbour, as far as the kernel has had to find it out.
-    pub fn neighbour(&mut self, interface: u32, address: IpAddr) -> Result<Vec<u8>, Error> {
+    pub fn neighbour(&mut self, interface: u32, address: IpAddr) -> Result<Vec<u8>, ObserveError> {
         let what = || format!("the hardware address of {address}");
         let (family, bytes) = family_of(address);
         let mut request = vec![0; NEIGHBOUR_FIXED];
@@ -135,12 +135,12 @@ impl Routing {
             .ask(GET_NEIGHBOUR, false, &request, |message| {
                 found = payload(message, NEW_NEIGHBOUR).and_then(parse_neighbour);
             })
-            .map_err(|cause| Error::unreadable(what(), cause))?;
-        found.ok_or_else(|| Error::Absent(format!("{} is not known", what())))
+            .map_err(|cause| ObserveError::unreadable(what(), cause))?;
+        found.ok_or_else(|| ObserveError::Absent(format!("{} is not known", what())))
     }
 
     /// An interface as it is now.
-    pub fn interface(&mut self, index: u32) -> Result<Interface, Error> {
+    pub fn interface(&mut self, index: u32) -> Result<Interface, ObserveError> {
         let mut request = vec![0; LINK_FIXED];
         request[4..8].copy_from_slice(&index.to_ne_bytes());
         let mut found = None;
@@ -148,12 +148,12 @@ impl Routing {
             .ask(GET_LINK, false, &request, |message| {
                 found = payload(message, NEW_LINK).and_then(parse_interface);
             })
-            .map_err(|cause| Error::unreadable(format!("interface {index}"), cause))?;
-        found.ok_or_else(|| Error::Absent(format!("interface {index} has no name")))
+            .map_err(|cause| ObserveError::unreadable(format!("interface {index}"), cause))?;
+        found.ok_or_else(|| ObserveError::Absent(format!("interface {index} has no name")))
     }
 
     /// The root queue of an interface; `None` where packets go straight to it (`noqueue`).
-    pub fn queue(&mut self, index: u32) -> Result<Option<Queue>, Error> {
+    pub fn queue(&mut self, index: u32) -> Result<Option<Queue>, ObserveError> {
         let mut request = vec![0; QDISC_FIXED];
         request[4..8].copy_from_slice(&index.to_ne_bytes());
         let mut found = None;
@@ -162,7 +162,7 @@ impl Routing {
                 let queue = payload(message, NEW_QDISC).and_then(|bytes| parse_queue(bytes, index));
                 found = found.take().or(queue);
             })
-            .map_err(|cause| Error::unreadable(format!("the queue of interface {index}"), cause))?;
+            .map_err(|cause| ObserveError::unreadable(format!("the queue of interface {index}"), cause))?;
         Ok(found)
     }
 }
@@ -189,7 +189,7 @@ fn family_of(address: IpAddr) -> (u8, Vec<u8>) {
 }
 
 /// `RTA_OIF` and `RTA_GATEWAY`, types 4 and 5; `None` where the router has an address of the other family (`RTA_VIA`).
-pub fn parse_hop(bytes: &[u8], peer: IpAddr) -> Option<Hop> {
+pub(crate) fn parse_hop(bytes: &[u8], peer: IpAddr) -> Option<Hop> {
     const GATEWAY: u16 = 5;
     const VIA: u16 = 18;
     let mut hop = Hop { interface: parse_route(bytes)?, address: peer };
@@ -205,7 +205,7 @@ pub fn parse_hop(bytes: &[u8], peer: IpAddr) -> Option<Hop> {
 }
 
 /// `NDA_LLADDR` of a neighbour, type 2; `None` where it did not answer.
-pub fn parse_neighbour(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn parse_neighbour(bytes: &[u8]) -> Option<Vec<u8>> {
     let (_, value) = attributes(bytes.get(NEIGHBOUR_FIXED..)?).find(|(kind, _)| *kind == 2)?;
     Some(value.to_vec())
 }

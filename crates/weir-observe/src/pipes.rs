@@ -20,7 +20,7 @@ pub struct PipeEnd {
 const MOST: usize = 4096;
 
 /// The processes, other than `these`, that hold the opposite of this end. Several may: a pipe is inherited.
-pub fn holders_of_other_end(end: PipeEnd, these: &[Pid]) -> Vec<Pid> {
+pub(crate) fn holders_of_other_end(end: PipeEnd, these: &[Pid]) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     pids.sort_unstable_by(|a, b| b.cmp(a));

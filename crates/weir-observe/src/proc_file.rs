@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 
 /// A kernel file kept open, with the buffer that it is read into.
 #[derive(Debug)]
@@ -15,20 +15,23 @@ pub(crate) struct ProcFile {
 }
 
 impl ProcFile {
-    pub(crate) fn open(path: impl Into<String>) -> Result<ProcFile, Error> {
+    pub(crate) fn open(path: impl Into<String>) -> Result<ProcFile, ObserveError> {
         let path = path.into();
         match File::open(&path) {
             Ok(file) => Ok(ProcFile { file, path, buffer: Vec::new() }),
-            Err(cause) => Err(Error::unreadable(path, cause)),
+            Err(cause) => Err(ObserveError::unreadable(path, cause)),
         }
     }
 
     /// What the file says now, through `parse`.
-    pub(crate) fn read<T>(&mut self, parse: impl FnOnce(&str) -> Result<T, Malformed>) -> Result<T, Error> {
-        let length = self.fill().map_err(|cause| Error::unreadable(self.path.as_str(), cause))?;
+    pub(crate) fn read<T>(
+        &mut self,
+        parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    ) -> Result<T, ObserveError> {
+        let length = self.fill().map_err(|cause| ObserveError::unreadable(self.path.as_str(), cause))?;
         // A process may give itself a name that is not UTF-8, and /proc/self/status prints it.
         parse(&String::from_utf8_lossy(&self.buffer[..length]))
-            .map_err(|found| Error::Unexpected { what: self.path.clone(), found })
+            .map_err(|found| ObserveError::Unexpected { what: self.path.clone(), found })
     }
 
     /// Reads from the start to the end of file: a seq_file hands over at most its own buffer (often one page) a call
@@ -50,7 +53,10 @@ impl ProcFile {
 }
 
 /// For what is read once in a run.
-pub(crate) fn read_once<T>(path: &str, parse: impl FnOnce(&str) -> Result<T, Malformed>) -> Result<T, Error> {
+pub(crate) fn read_once<T>(
+    path: &str,
+    parse: impl FnOnce(&str) -> Result<T, Malformed>,
+) -> Result<T, ObserveError> {
     ProcFile::open(path)?.read(parse)
 }
 

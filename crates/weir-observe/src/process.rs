@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) use descriptors::of_pipe;
 pub use descriptors::{Descriptors, descriptors, sockets};
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number, read_once};
 
 /// A process, by the kernel's number.
@@ -65,15 +65,16 @@ pub fn parse(text: &str) -> Result<Stat, Malformed> {
     })
 }
 
-/// The process's state now; [`Error::Absent`] when it has ended.
-pub fn stat(pid: Pid) -> Result<Stat, Error> {
+/// The process's state now; [`ObserveError::Absent`] when it has ended.
+pub fn stat(pid: Pid) -> Result<Stat, ObserveError> {
     read_once(&format!("/proc/{pid}/stat"), parse).map_err(|error| ended_or(pid, error))
 }
 
 /// The numbers of a process's threads.
-pub fn threads(pid: Pid) -> Result<Vec<u32>, Error> {
+pub fn threads(pid: Pid) -> Result<Vec<u32>, ObserveError> {
     let path = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&path).map_err(|cause| ended_or(pid, Error::unreadable(path, cause)))?;
+    let entries =
+        std::fs::read_dir(&path).map_err(|cause| ended_or(pid, ObserveError::unreadable(path, cause)))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
@@ -113,10 +114,11 @@ pub fn children(pid: Pid) -> Vec<Pid> {
 }
 
 /// The owner's number (the effective one).
-pub fn owner(pid: Pid) -> Result<u32, Error> {
+pub fn owner(pid: Pid) -> Result<u32, ObserveError> {
     use std::os::unix::fs::MetadataExt;
     let path = format!("/proc/{pid}");
-    let found = std::fs::metadata(&path).map_err(|cause| ended_or(pid, Error::unreadable(path, cause)))?;
+    let found =
+        std::fs::metadata(&path).map_err(|cause| ended_or(pid, ObserveError::unreadable(path, cause)))?;
     Ok(found.uid())
 }
 
@@ -142,7 +144,7 @@ pub struct Position(ProcFile);
 
 impl Position {
     /// Fails when the descriptor is closed or may not be looked at.
-    pub fn open(pid: Pid, fd: u32) -> Result<Position, Error> {
+    pub fn open(pid: Pid, fd: u32) -> Result<Position, ObserveError> {
         ProcFile::open(format!("/proc/{pid}/fdinfo/{fd}")).map(Position)
     }
 
@@ -173,12 +175,12 @@ pub struct WrittenBytes(ProcFile);
 
 impl WrittenBytes {
     /// Fails when the process has ended or belongs to someone else.
-    pub fn open(pid: Pid) -> Result<WrittenBytes, Error> {
+    pub fn open(pid: Pid) -> Result<WrittenBytes, ObserveError> {
         ProcFile::open(format!("/proc/{pid}/io")).map(WrittenBytes).map_err(|error| ended_or(pid, error))
     }
 
     /// The count now.
-    pub fn read(&mut self) -> Result<u64, Error> {
+    pub fn read(&mut self) -> Result<u64, ObserveError> {
         self.0.read(parse_written)
     }
 }
@@ -195,7 +197,7 @@ pub fn network(pid: Pid) -> Option<String> {
 }
 
 /// That of the calling thread.
-pub fn own_network() -> Option<String> {
+pub(crate) fn own_network() -> Option<String> {
     let name = std::fs::read_link("/proc/thread-self/ns/net").ok()?;
     Some(name.to_string_lossy().into_owned())
 }
@@ -207,7 +209,7 @@ pub fn shares_network(pid: Pid) -> Option<bool> {
 
 /// Whether no thread of a process that `is_known` does not name lives in this network namespace. `false` also where a process may
 /// not be asked: it could.
-pub fn lives_alone(network: &str, is_known: impl Fn(Pid) -> bool) -> bool {
+pub(crate) fn lives_alone(network: &str, is_known: impl Fn(Pid) -> bool) -> bool {
     let is_there = |pid: Pid| {
         threads(pid).unwrap_or_default().into_iter().any(|tid| {
             match std::fs::read_link(format!("/proc/{pid}/task/{tid}/ns/net")) {
@@ -223,10 +225,10 @@ pub fn lives_alone(network: &str, is_known: impl Fn(Pid) -> bool) -> bool {
 }
 
 /// Moves the calling thread, for good, into the process's network namespace; for root.
-pub fn enter_network(pid: Pid) -> Result<(), Error> {
+pub(crate) fn enter_network(pid: Pid) -> Result<(), ObserveError> {
     let path = format!("/proc/{pid}/ns/net");
     let refused = |cause: io::Error| {
-        Error::Absent(format!(
+        ObserveError::Absent(format!(
             "process {pid} lives in another network namespace ({}): run weir why as root, or inside it (nsenter -t {pid} -n)",
             weir_units::plain(&cause)
         ))
@@ -238,18 +240,18 @@ pub fn enter_network(pid: Pid) -> Result<(), Error> {
 }
 
 /// Why a process's own matters are hidden, and the way out.
-pub fn not_mine(pid: Pid) -> Error {
-    Error::Absent(format!(
+pub fn not_mine(pid: Pid) -> ObserveError {
+    ObserveError::Absent(format!(
         "process {pid} belongs to another user: run weir why as that user or as root to see its threads and files"
     ))
 }
 
-fn ended_or(pid: Pid, error: Error) -> Error {
+fn ended_or(pid: Pid, error: ObserveError) -> ObserveError {
     match &error {
-        Error::Unreadable { cause, .. }
+        ObserveError::Unreadable { cause, .. }
             if cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH) =>
         {
-            Error::Absent(format!("process {pid} has ended"))
+            ObserveError::Absent(format!("process {pid} has ended"))
         }
         _ => error,
     }

@@ -25,7 +25,7 @@ pub fn stage_of(pid: Pid, name: &str) -> Option<Limit> {
 }
 
 /// The same, of a program's name (as `/proc/PID/comm` has it) and its arguments.
-pub fn stage_by(name: &str, arguments: &[&str]) -> Option<Limit> {
+pub(crate) fn stage_by(name: &str, arguments: &[&str]) -> Option<Limit> {
     if PACKERS.contains(&name) {
         return (!arguments.iter().any(|word| unpacks(word))).then_some(Limit::Compress);
     }

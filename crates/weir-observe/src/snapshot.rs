@@ -6,35 +6,36 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{CpuWindow, DirtyWindow, DiskWindow, Reading};
+use weir_model::evidence::{CpuInterval, DirtyInterval, DiskInterval, Reading};
 
 use crate::cpu::{self, CpuReader, CpuTicks};
 use crate::dirty::DirtyReader;
 use crate::disk::{self, DiskCounters, DiskReader};
-use crate::error::{Error, reading};
+use crate::error::{ObserveError, reading};
 use crate::thread::process_cpu_now;
 
-/// The machine over one window.
+/// The machine over one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct HostWindow {
+pub struct HostInterval {
     /// Every processor's use.
-    pub cpu: Reading<CpuWindow>,
-    /// The page cache's dirty state at the window's end.
-    pub dirty: Reading<DirtyWindow>,
+    pub cpu: Reading<CpuInterval>,
+    /// The page cache's dirty state at the interval's end.
+    pub dirty: Reading<DirtyInterval>,
     /// The device that holds the output.
-    pub disk: Reading<DiskWindow>,
+    pub disk: Reading<DiskInterval>,
 }
 
 /// Watches the machine during one transfer.
 #[derive(Debug)]
 pub struct Sampler {
-    cpu: Result<CpuReader, Error>,
-    dirty: Result<DirtyReader, Error>,
-    disk: Result<DiskReader, Error>,
+    cpu: Result<CpuReader, ObserveError>,
+    dirty: Result<DirtyReader, ObserveError>,
+    disk: Result<DiskReader, ObserveError>,
     before: Snapshot,
 }
 
-/// The counters at one instant. Where a reading failed, the next window has nothing to subtract and says why.
+/// The counters at one instant. Where a reading failed, the next interval has nothing to subtract and says
+/// why.
 #[derive(Debug)]
 struct Snapshot {
     at: Instant,
@@ -44,21 +45,21 @@ struct Snapshot {
 }
 
 impl Sampler {
-    /// Starts the first window. `output` is the file or folder written to, which need not exist yet; `None` when the
-    /// bytes go to a pipe or nowhere.
+    /// Starts the first interval. `output` is the file or folder written to, which need not exist yet; `None`
+    /// when the bytes go to a pipe or nowhere.
     pub fn new(output: Option<&Path>) -> Sampler {
         let device = output.map(disk::device_number).and_then(Result::ok);
         let mut cpu = CpuReader::open();
         let dirty = DirtyReader::open(device);
         let mut disk = match output {
             Some(path) => disk::block_device(path).and_then(DiskReader::open),
-            None => Err(Error::Absent("the output is not a file".to_owned())),
+            None => Err(ObserveError::Absent("the output is not a file".to_owned())),
         };
         let before = Snapshot::read(&mut cpu, &mut disk);
         Sampler { cpu, dirty, disk, before }
     }
 
-    /// The device that holds the output, as `/proc/diskstats` calls it; as of the last window.
+    /// The device that holds the output, as `/proc/diskstats` calls it; as of the last interval.
     pub fn disk_name(&self) -> Reading<&str> {
         match &self.before.disk {
             Ok(counters) => Reading::Value(&counters.name),
@@ -69,21 +70,25 @@ impl Sampler {
     /// What changed since the last call, or since [`Sampler::new`].
     ///
     /// Costs 25 us on a 2-core Linux 6.18 machine, more with more processors: the kernel prints `/proc/vmstat`,
-    /// `/proc/stat` and `/proc/diskstats` anew. Under 100 ms a window is too short for the processors' 10 ms ticks.
-    pub fn host_window(&mut self) -> HostWindow {
+    /// `/proc/stat` and `/proc/diskstats` anew. Under 100 ms an interval is too short for the processors' 10
+    /// ms ticks.
+    pub fn host_interval(&mut self) -> HostInterval {
         let now = Snapshot::read(&mut self.cpu, &mut self.disk);
-        let window = HostWindow {
+        let interval = HostInterval {
             cpu: now.cpu_since(&self.before),
             dirty: reading(through(&mut self.dirty, DirtyReader::read)),
             disk: now.disk_since(&self.before),
         };
         self.before = now;
-        window
+        interval
     }
 }
 
 impl Snapshot {
-    fn read(cpu: &mut Result<CpuReader, Error>, disk: &mut Result<DiskReader, Error>) -> Snapshot {
+    fn read(
+        cpu: &mut Result<CpuReader, ObserveError>,
+        disk: &mut Result<DiskReader, ObserveError>,
+    ) -> Snapshot {
         Snapshot {
             at: Instant::now(),
             process: process_cpu_now(),
@@ -92,21 +97,24 @@ impl Snapshot {
         }
     }
 
-    fn cpu_since(&self, before: &Snapshot) -> Reading<CpuWindow> {
+    fn cpu_since(&self, before: &Snapshot) -> Reading<CpuInterval> {
         reading(both(&before.cpu, &self.cpu).and_then(|(then, now)| {
-            cpu::window(then, now, self.process.saturating_sub(before.process))
-                .ok_or_else(|| "no clock tick passed in this window".to_owned())
+            cpu::interval(then, now, self.process.saturating_sub(before.process))
+                .ok_or_else(|| "no clock tick passed in this interval".to_owned())
         }))
     }
 
-    fn disk_since(&self, before: &Snapshot) -> Reading<DiskWindow> {
+    fn disk_since(&self, before: &Snapshot) -> Reading<DiskInterval> {
         let span = self.at.duration_since(before.at);
-        reading(both(&before.disk, &self.disk).map(|(then, now)| disk::window(then, now, span)))
+        reading(both(&before.disk, &self.disk).map(|(then, now)| disk::interval(then, now, span)))
     }
 }
 
 /// Reads through a source that may have failed to open, and then has its reason again each time.
-fn through<S, T>(source: &mut Result<S, Error>, read: fn(&mut S) -> Result<T, Error>) -> Result<T, String> {
+fn through<S, T>(
+    source: &mut Result<S, ObserveError>,
+    read: fn(&mut S) -> Result<T, ObserveError>,
+) -> Result<T, String> {
     match source {
         Ok(source) => read(source).map_err(|err| err.to_string()),
         Err(why) => Err(why.to_string()),
@@ -132,7 +140,7 @@ mod tests {
         while process_cpu_now() - cpu_start < Duration::from_millis(100) {
             assert!(start.elapsed() < Duration::from_secs(60), "never ran");
         }
-        let seen = sampler.host_window();
+        let seen = sampler.host_interval();
         let cpu = seen.cpu.value().unwrap();
         assert!(cpu.process >= Duration::from_millis(100), "{cpu:?}");
         assert!(cpu.busy.iter().all(|share| (0.0..=1.0).contains(share)), "{cpu:?}");
@@ -145,7 +153,7 @@ mod tests {
     #[test]
     fn an_output_without_a_disk_says_why() {
         let mut sampler = Sampler::new(Some(Path::new("/proc/self/status")));
-        let seen = sampler.host_window();
+        let seen = sampler.host_interval();
         assert!(seen.disk.missing().unwrap().contains("it is on a file system without one"), "{seen:?}");
         assert!(seen.dirty.value().is_some(), "{seen:?}");
     }
@@ -157,7 +165,7 @@ mod tests {
         let same =
             || Snapshot { at, process: Duration::ZERO, cpu: Ok(ticks.clone()), disk: Err("gone".into()) };
         let missing = same().cpu_since(&same());
-        assert_eq!(missing.missing(), Some("no clock tick passed in this window"));
+        assert_eq!(missing.missing(), Some("no clock tick passed in this interval"));
         assert_eq!(same().disk_since(&same()).missing(), Some("gone"));
     }
 }

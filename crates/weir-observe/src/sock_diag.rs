@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::net::netlink::SOCK_DIAG;
 
-use crate::error::Error;
+use crate::error::ObserveError;
 use crate::netlink::{Message, Netlink, attributes, long, push_attribute, word};
 use crate::tcp_info::{self, Moved, TcpInfo};
 
@@ -51,7 +51,7 @@ impl TcpState {
     /// Data flow both ways.
     pub const ESTABLISHED: TcpState = TcpState(1);
     /// The handshake of this end waits for its answer.
-    pub const SYN_SENT: TcpState = TcpState(2);
+    pub(crate) const SYN_SENT: TcpState = TcpState(2);
     /// Waiting for connections.
     pub const LISTEN: TcpState = TcpState(10);
 
@@ -106,7 +106,7 @@ pub struct TcpSocket {
 impl TcpSocket {
     /// The application has closed it and all it wrote is acknowledged: what is left is the kernel's farewell, a round trip
     /// or a minute of it.
-    pub fn is_farewell(&self) -> bool {
+    pub(crate) fn is_farewell(&self) -> bool {
         // FIN_WAIT1, FIN_WAIT2, LAST_ACK, CLOSING; the FIN itself counts as one byte unacknowledged.
         matches!(self.state.0, 4 | 5 | 9 | 11) && self.inode == 0 && self.send_queue <= 1
     }
@@ -134,7 +134,7 @@ pub struct SocketMemory {
 /// What a dump tells of one socket: who it is, and how much it moved. A tenth of a [`TcpSocket`]'s size, for machines with
 /// ten thousand of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glance {
+pub struct QuickSocket {
     /// Which socket.
     pub id: SocketId,
     /// Its state.
@@ -187,29 +187,29 @@ pub struct SockDiag {
 impl SockDiag {
     /// Opens it in the calling thread's network namespace. Fails on a kernel without `CONFIG_INET_DIAG`, on the first
     /// query at the latest.
-    pub fn open() -> Result<SockDiag, Error> {
+    pub fn open() -> Result<SockDiag, ObserveError> {
         let netlink = Netlink::open(Some(SOCK_DIAG), 0).map_err(failed)?;
         Ok(SockDiag { netlink, filters_ports: true, walks_once: true })
     }
 
     /// Every socket that `filter` admits, IPv4 and IPv6. Not one instant: each is read at its own.
-    pub fn tcp(&mut self, filter: &Filter) -> Result<Vec<TcpSocket>, Error> {
+    pub fn tcp(&mut self, filter: &Filter) -> Result<Vec<TcpSocket>, ObserveError> {
         self.dump(filter, WANTED, |message| parse_message(message).filter(|socket| filter.admits(&socket.id)))
     }
 
     /// The same with less of each.
-    pub fn glance(&mut self, filter: &Filter) -> Result<Vec<Glance>, Error> {
+    pub fn quick(&mut self, filter: &Filter) -> Result<Vec<QuickSocket>, ObserveError> {
         let wanted = 1 << (INFO - 1);
         self.dump(filter, wanted, |message| {
             is_socket(message)
-                .then(|| parse_glance(message.payload))
+                .then(|| parse_quick(message.payload))
                 .flatten()
                 .filter(|it| filter.admits(&it.id))
         })
     }
 
     /// This one socket now; `None` when it is gone.
-    pub fn one(&mut self, id: &SocketId) -> Result<Option<TcpSocket>, Error> {
+    pub fn one(&mut self, id: &SocketId) -> Result<Option<TcpSocket>, ObserveError> {
         let mut found = None;
         let asked = self.netlink.ask(BY_FAMILY, false, &exact_request(id), |message| {
             found = parse_message(message);
@@ -227,7 +227,7 @@ impl SockDiag {
         &mut self,
         ids: &[SocketId],
         mut found: impl FnMut(usize, Option<TcpSocket>),
-    ) -> Result<(), Error> {
+    ) -> Result<(), ObserveError> {
         let requests: Vec<[u8; REQUEST]> = ids.iter().map(exact_request).collect();
         let asked = self.netlink.ask_many(BY_FAMILY, &requests, |place, answer| {
             let socket = answer.ok().and_then(parse_message);
@@ -241,7 +241,7 @@ impl SockDiag {
         filter: &Filter,
         wanted: u8,
         mut parse: impl FnMut(Message<'_>) -> Option<T>,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<T>, ObserveError> {
         let mut found = Vec::new();
         if self.walks_once {
             match self.walk(BOTH_FAMILIES, old_request(filter.states(), wanted), filter, &mut |message| {
@@ -293,7 +293,7 @@ pub struct Destroyed {
 
 impl Destroyed {
     /// Joins the groups in the calling thread's network namespace; needs no privilege (Linux 4.5).
-    pub fn open() -> Result<Destroyed, Error> {
+    pub fn open() -> Result<Destroyed, ObserveError> {
         let netlink = Netlink::open(Some(SOCK_DIAG), DESTROY_GROUPS).map_err(failed)?;
         // A notice is about 400 bytes and costs about 1 KB of room: 4 MiB hold some 4000 between two looks.
         netlink.want_room(4 << 20);
@@ -302,7 +302,7 @@ impl Destroyed {
 
     /// What ended since the last call: each socket's last counters, without owner, inode and memory. `false` when
     /// so many ended at once that some were lost.
-    pub fn read(&mut self, ended: &mut Vec<TcpSocket>) -> Result<bool, Error> {
+    pub fn read(&mut self, ended: &mut Vec<TcpSocket>) -> Result<bool, ObserveError> {
         let mut whole = true;
         loop {
             match self.netlink.drain(|message| ended.extend(parse_message(message))) {
@@ -314,8 +314,8 @@ impl Destroyed {
     }
 }
 
-fn failed(cause: io::Error) -> Error {
-    Error::unreadable("the sockets of this network namespace (NETLINK_SOCK_DIAG)", cause)
+fn failed(cause: io::Error) -> ObserveError {
+    ObserveError::unreadable("the sockets of this network namespace (NETLINK_SOCK_DIAG)", cause)
 }
 
 /// The first 8 bytes of `struct inet_diag_req_v2`; its `inet_diag_sockid` follows.
@@ -420,8 +420,8 @@ pub fn parse(bytes: &[u8]) -> Option<TcpSocket> {
     Some(socket)
 }
 
-/// Reads of the same what a [`Glance`] holds.
-pub fn parse_glance(bytes: &[u8]) -> Option<Glance> {
+/// Reads of the same what a [`QuickSocket`] holds.
+pub fn parse_quick(bytes: &[u8]) -> Option<QuickSocket> {
     let fixed: &[u8; FIXED] = bytes.first_chunk()?;
     let (mut info, mut cgroup) = (&[][..], None);
     for (kind, value) in attributes(&bytes[FIXED..]) {
@@ -431,7 +431,7 @@ pub fn parse_glance(bytes: &[u8]) -> Option<Glance> {
             _ => {}
         }
     }
-    Some(Glance {
+    Some(QuickSocket {
         id: parse_id(fixed)?,
         state: TcpState(fixed[1]),
         uid: word(fixed, 64)?,
@@ -509,10 +509,10 @@ mod tests {
         for length in 0..CAPTURED.len() {
             let socket = parse(&CAPTURED[..length]);
             assert_eq!(socket.is_some(), length >= FIXED, "{length}");
-            let glance = parse_glance(&CAPTURED[..length]);
-            assert_eq!(glance.map(|it| it.id), socket.as_ref().map(|it| it.id));
+            let quick = parse_quick(&CAPTURED[..length]);
+            assert_eq!(quick.map(|it| it.id), socket.as_ref().map(|it| it.id));
             let bytes = socket.and_then(|it| it.info.bytes_received).unwrap_or_default();
-            assert_eq!(glance.map_or(0, |it| it.moved.received), bytes, "{length}");
+            assert_eq!(quick.map_or(0, |it| it.moved.received), bytes, "{length}");
         }
         assert_eq!(parse(&CAPTURED[..FIXED]).unwrap().info, TcpInfo::default());
     }
@@ -520,10 +520,10 @@ mod tests {
     #[test]
     fn the_control_group_is_told_where_the_kernel_tells_it() {
         let mut bytes = CAPTURED[..FIXED].to_vec();
-        assert_eq!(parse_glance(&bytes).unwrap().cgroup, None);
+        assert_eq!(parse_quick(&bytes).unwrap().cgroup, None);
         push_attribute(&mut bytes, CGROUP, &4711_u64.to_ne_bytes());
-        assert_eq!(parse_glance(&bytes).unwrap().cgroup, Some(4711));
-        assert_eq!(parse_glance(&bytes[..bytes.len() - 1]).unwrap().cgroup, None, "cut");
+        assert_eq!(parse_quick(&bytes).unwrap().cgroup, Some(4711));
+        assert_eq!(parse_quick(&bytes[..bytes.len() - 1]).unwrap().cgroup, None, "cut");
     }
 
     #[test]

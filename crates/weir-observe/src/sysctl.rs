@@ -1,6 +1,6 @@
 //! Which kernel settings bound a receive window, and which congestion control does this machine send with?
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{number, read_once};
 
 /// `net.ipv4.tcp_rmem`: what autotuning may make of a TCP receive buffer, bytes. Holds for IPv6 too.
@@ -25,38 +25,38 @@ pub fn parse(text: &str) -> Result<TcpRmem, Malformed> {
 }
 
 /// `net.ipv4.tcp_rmem` of this network namespace.
-pub fn tcp_rmem() -> Result<TcpRmem, Error> {
+pub fn tcp_rmem() -> Result<TcpRmem, ObserveError> {
     read_once("/proc/sys/net/ipv4/tcp_rmem", parse)
 }
 
 /// `net.core.rmem_max`: the most that SO_RCVBUF may ask for, bytes. Autotuning is not bound by it. The kernel doubles
 /// what it grants. Older kernels hide it inside a network namespace, which reads as an error.
-pub fn rmem_max() -> Result<u64, Error> {
+pub fn rmem_max() -> Result<u64, ObserveError> {
     read_once("/proc/sys/net/core/rmem_max", |text| number("limit", Some(text)))
 }
 
 /// `net.ipv4.tcp_wmem`, third number: where autotuning of a TCP send buffer ends, bytes.
-pub fn tcp_wmem_max() -> Result<u64, Error> {
+pub fn tcp_wmem_max() -> Result<u64, ObserveError> {
     read_once("/proc/sys/net/ipv4/tcp_wmem", parse).map(|wmem| wmem.max)
 }
 
 /// `net.core.wmem_max`: the most that SO_SNDBUF may ask for, bytes; the kernel doubles what it grants.
-pub fn wmem_max() -> Result<u64, Error> {
+pub fn wmem_max() -> Result<u64, ObserveError> {
     read_once("/proc/sys/net/core/wmem_max", |text| number("limit", Some(text)))
 }
 
 /// `net.ipv4.tcp_congestion_control`: what this machine's new connections send with. Says nothing of the peer.
-pub fn congestion_control() -> Result<String, Error> {
+pub fn congestion_control() -> Result<String, ObserveError> {
     read_once("/proc/sys/net/ipv4/tcp_congestion_control", parse_name)
 }
 
 /// `net.ipv4.tcp_available_congestion_control`: what this kernel has loaded, as `reno bbr cubic`.
-pub fn available_congestion_controls() -> Result<String, Error> {
+pub fn available_congestion_controls() -> Result<String, ObserveError> {
     read_once("/proc/sys/net/ipv4/tcp_available_congestion_control", |text| Ok(text.trim().to_owned()))
 }
 
 /// One word.
-pub fn parse_name(text: &str) -> Result<String, Malformed> {
+pub(crate) fn parse_name(text: &str) -> Result<String, Malformed> {
     match text.trim() {
         "" => Err(Malformed("no name".to_owned())),
         name => Ok(name.to_owned()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::number;
 use crate::process::TICK;
 
@@ -34,7 +34,7 @@ impl fmt::Display for Tid {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// On a processor. Counted at each switch and each clock tick, so up to one tick behind (4 ms at HZ=250) for a
-    /// thread that is running now; over many windows nothing is lost.
+    /// thread that is running now; over many intervals nothing is lost.
     pub run: Duration,
     /// Ready to run, but waiting for a processor. Counted when the wait is over.
     pub wait: Duration,
@@ -58,15 +58,15 @@ pub struct ThreadClock {
 
 impl ThreadClock {
     /// Fails when this process has no such thread, or on a kernel without CONFIG_SCHED_INFO.
-    pub fn open(tid: Tid) -> Result<ThreadClock, Error> {
+    pub fn open(tid: Tid) -> Result<ThreadClock, ObserveError> {
         Ok(ThreadClock { tid, file: open(tid, "schedstat")? })
     }
 
     /// The thread's times up to now.
-    pub fn read(&self) -> Result<ThreadTimes, Error> {
+    pub fn read(&self) -> Result<ThreadTimes, ObserveError> {
         let mut buffer = [0_u8; 128];
         let text = read_short(&self.file, self.tid, "schedstat", &mut buffer)?;
-        parse(text).map_err(|found| Error::Unexpected { what: path(self.tid, "schedstat"), found })
+        parse(text).map_err(|found| ObserveError::Unexpected { what: path(self.tid, "schedstat"), found })
     }
 }
 
@@ -80,7 +80,7 @@ pub struct WaitChannel {
 }
 
 /// Opens a thread's wait channel; fails when this process has no such thread.
-pub fn wait_channel(tid: Tid) -> Result<WaitChannel, Error> {
+pub(crate) fn wait_channel(tid: Tid) -> Result<WaitChannel, ObserveError> {
     Ok(WaitChannel { tid, file: open(tid, "wchan")?, buffer: [0; 128] })
 }
 
@@ -89,21 +89,21 @@ impl WaitChannel {
     ///
     /// Inlining moves a sleep into a caller of another name (`balance_dirty_pages_ratelimited_flags`), so compare the
     /// start of the name. A kernel that hides its symbols answers as if the thread were running.
-    pub fn read(&mut self) -> Result<Option<&str>, Error> {
+    pub fn read(&mut self) -> Result<Option<&str>, ObserveError> {
         let text = read_short(&self.file, self.tid, "wchan", &mut self.buffer)?;
         Ok(parse_wait_channel(text))
     }
 }
 
 /// wchan prints a bare name without a newline, or `0` for a thread that does not sleep (proc_pid_wchan).
-pub fn parse_wait_channel(text: &str) -> Option<&str> {
+pub(crate) fn parse_wait_channel(text: &str) -> Option<&str> {
     let name = text.trim();
     (!name.is_empty() && name != "0").then_some(name)
 }
 
 /// The time in the kernel from a thread's `stat` (field 15 of proc_pid_stat(5), in ticks of 10 ms). The name in its
 /// parentheses may hold anything.
-pub fn parse_system_time(text: &str) -> Option<Duration> {
+pub(crate) fn parse_system_time(text: &str) -> Option<Duration> {
     let (_, fields) = text.rsplit_once(')')?;
     let ticks: u32 = fields.split_ascii_whitespace().nth(15 - 3)?.parse().ok()?;
     Some(TICK.saturating_mul(ticks))
@@ -129,28 +129,28 @@ fn path(tid: Tid, name: &str) -> String {
     format!("/proc/self/task/{tid}/{name}")
 }
 
-fn open(tid: Tid, name: &str) -> Result<File, Error> {
+fn open(tid: Tid, name: &str) -> Result<File, ObserveError> {
     File::open(path(tid, name)).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound if !std::path::Path::new(&path(tid, "")).exists() => ended(tid),
-        _ => Error::unreadable(path(tid, name), cause),
+        _ => ObserveError::unreadable(path(tid, name), cause),
     })
 }
 
 /// One read is all: both files are printed whole on the first one (single_open), and end there.
-fn read_short<'a>(file: &File, tid: Tid, name: &str, buffer: &'a mut [u8]) -> Result<&'a str, Error> {
+fn read_short<'a>(file: &File, tid: Tid, name: &str, buffer: &'a mut [u8]) -> Result<&'a str, ObserveError> {
     match file.read_at(buffer, 0) {
-        Ok(length) => std::str::from_utf8(&buffer[..length]).map_err(|_| Error::Unexpected {
+        Ok(length) => std::str::from_utf8(&buffer[..length]).map_err(|_| ObserveError::Unexpected {
             what: path(tid, name),
             found: Malformed("not text".to_owned()),
         }),
         // proc_single_show finds no task behind the file's struct pid.
         Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => Err(ended(tid)),
-        Err(cause) => Err(Error::unreadable(path(tid, name), cause)),
+        Err(cause) => Err(ObserveError::unreadable(path(tid, name), cause)),
     }
 }
 
-fn ended(tid: Tid) -> Error {
-    Error::Absent(format!("thread {tid} has ended"))
+fn ended(tid: Tid) -> ObserveError {
+    ObserveError::Absent(format!("thread {tid} has ended"))
 }
 
 #[cfg(test)]

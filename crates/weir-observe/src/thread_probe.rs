@@ -8,9 +8,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use weir_model::evidence::{Found, Reading, ThreadWindow};
+use weir_model::evidence::{Found, Reading, ThreadInterval};
 
-use crate::error::Error;
+use crate::error::ObserveError;
 use crate::process::Pid;
 use crate::thread::{self, ThreadTimes, parse_wait_channel};
 use crate::waiting::{self, Call, Doing};
@@ -45,13 +45,14 @@ pub struct ThreadLook {
 }
 
 impl ThreadProbe {
-    /// Starts the first window of this thread; `name` is for words: `wget (pid 4711)`. Fails when it has ended.
-    pub fn open(pid: Pid, tid: u32, name: impl Into<String>) -> Result<ThreadProbe, Error> {
+    /// Starts the first interval of this thread; `name` is for words: `wget (pid 4711)`. Fails when it has
+    /// ended.
+    pub fn open(pid: Pid, tid: u32, name: impl Into<String>) -> Result<ThreadProbe, ObserveError> {
         let open = |file: &str| {
             let path = format!("/proc/{pid}/task/{tid}/{file}");
             File::open(&path).map_err(|cause| match cause.kind() {
-                io::ErrorKind::NotFound => Error::Absent(format!("thread {tid} has ended")),
-                _ => Error::unreadable(path, cause),
+                io::ErrorKind::NotFound => ObserveError::Absent(format!("thread {tid} has ended")),
+                _ => ObserveError::unreadable(path, cause),
             })
         };
         let mut probe = ThreadProbe {
@@ -118,11 +119,12 @@ impl ThreadProbe {
         Some(ThreadLook { doing, descriptor, call })
     }
 
-    /// What changed since the last call. `throttled`: the time that its control groups' quota took in the window.
-    pub fn window(&mut self, throttled: Duration) -> Reading<ThreadWindow> {
+    /// What changed since the last call. `throttled`: the time that its control groups' quota took in the
+    /// interval.
+    pub fn interval(&mut self, throttled: Duration) -> Reading<ThreadInterval> {
         let now = self.times();
-        let window = match (self.before, now) {
-            (Some(before), Some(now)) => Reading::Value(ThreadWindow {
+        let interval = match (self.before, now) {
+            (Some(before), Some(now)) => Reading::Value(ThreadInterval {
                 name: Some(self.name.clone()),
                 cpu: now.run.saturating_sub(before.run),
                 system: self.system_since_last(),
@@ -136,7 +138,7 @@ impl ThreadProbe {
         };
         self.before = now;
         (self.looks, self.throttled, self.found) = (0, 0, Found::default());
-        window
+        interval
     }
 
     /// Time in the kernel since the last call.
@@ -224,11 +226,11 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid(child.id());
         let mut probe = ThreadProbe::open(pid, pid.0, "sleep").unwrap();
-        assert_eq!(probe.window(Duration::ZERO).value().unwrap().name.as_deref(), Some("sleep"));
+        assert_eq!(probe.interval(Duration::ZERO).value().unwrap().name.as_deref(), Some("sleep"));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(probe.look(), None);
-        assert!(probe.window(Duration::ZERO).missing().unwrap().ends_with("has ended"));
+        assert!(probe.interval(Duration::ZERO).missing().unwrap().ends_with("has ended"));
         assert!(ThreadProbe::open(pid, pid.0, "sleep").is_err());
     }
 }

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::read_once;
 use crate::process::Pid;
 
@@ -26,7 +26,7 @@ pub struct UdpSocket {
 const MOST: usize = 65_536;
 
 /// All of the process's namespace, IPv4 and IPv6.
-pub fn read(pid: Pid) -> Result<Vec<UdpSocket>, Error> {
+pub fn read(pid: Pid) -> Result<Vec<UdpSocket>, ObserveError> {
     let mut found = read_once(&format!("/proc/{pid}/net/udp"), parse)?;
     // A machine without IPv6 has no such file.
     found.extend(read_once(&format!("/proc/{pid}/net/udp6"), parse).unwrap_or_default());

@@ -5,7 +5,7 @@
 
 use rustix::net::netlink::SOCK_DIAG;
 
-use crate::error::Error;
+use crate::error::ObserveError;
 use crate::netlink::{Netlink, attributes, word};
 
 /// `SOCK_DIAG_BY_FAMILY`.
@@ -35,7 +35,7 @@ pub struct UnixDiag(Netlink);
 impl UnixDiag {
     /// Opens it in the calling thread's network namespace. A kernel without `CONFIG_UNIX_DIAG` refuses the
     /// first question.
-    pub fn open() -> Result<UnixDiag, Error> {
+    pub fn open() -> Result<UnixDiag, ObserveError> {
         Netlink::open(Some(SOCK_DIAG), 0).map(UnixDiag).map_err(failed)
     }
 
@@ -51,8 +51,8 @@ impl UnixDiag {
     }
 }
 
-fn failed(cause: std::io::Error) -> Error {
-    Error::unreadable("the local sockets of this network namespace (NETLINK_SOCK_DIAG)", cause)
+fn failed(cause: std::io::Error) -> ObserveError {
+    ObserveError::unreadable("the local sockets of this network namespace (NETLINK_SOCK_DIAG)", cause)
 }
 
 /// `struct unix_diag_req`: family, states, inode, what to show, and no cookie (INET_DIAG_NOCOOKIE).

@@ -47,7 +47,7 @@ fn a_receiver_that_stops_reading_and_resumes() {
     let mut probe = LaneProbe::new(thread::current_tid());
     probe.set_socket(Some(receiver.as_fd().try_clone_to_owned().unwrap()));
 
-    // At rest: nothing came, the window is open.
+    // At rest: nothing came, the interval is open.
     assert_eq!(info().bytes_received, Some(0));
     assert_eq!(queue(), 0);
     let open = info().rcv_wnd.expect("Linux 6.2 or later");
@@ -56,7 +56,7 @@ fn a_receiver_that_stops_reading_and_resumes() {
     assert_eq!(tcp_info::receive_buffer(receiver.as_fd()).unwrap(), 256 << 10);
     assert!(!tcp_info::congestion_control(receiver.as_fd()).unwrap().is_empty());
 
-    // Nobody reads: all that arrived waits in the queue, and the window shuts.
+    // Nobody reads: all that arrived waits in the queue, and the interval shuts.
     let sent = send_until_shut(&mut sender, &receiver);
     let shut = info();
     assert_eq!(shut.bytes_received, Some(queue()));
@@ -64,7 +64,7 @@ fn a_receiver_that_stops_reading_and_resumes() {
     assert!(queue() < sent, "{} of {sent}", queue());
     assert_eq!(shut.rcv_wnd, Some(0));
     probe.look();
-    let (own, tcp) = probe.window();
+    let (own, tcp) = probe.interval();
     let (own, tcp) = (own.value().unwrap(), tcp.value().unwrap());
     assert_eq!((own.looks, own.in_dirty_throttle), (1, 0));
     assert_eq!(tcp.receive_queue, Some(queue()));

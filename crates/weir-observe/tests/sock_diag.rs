@@ -59,9 +59,9 @@ fn a_socket_is_found_read_again_and_told_at_its_end() {
     diag.each(&[found.id, other, found.id], |place, socket| told.push((place, socket.map(|it| it.id))))
         .unwrap();
     assert_eq!(told, [(0, Some(found.id)), (1, None), (2, Some(found.id))]);
-    let glances = diag.glance(&Filter { port: Some(local.port()), ..Filter::default() }).unwrap();
-    let glance = glances.iter().find(|it| it.id == found.id).unwrap();
-    assert_eq!((glance.inode, glance.moved.received), (found.inode, 1000));
+    let all_quick = diag.quick(&Filter { port: Some(local.port()), ..Filter::default() }).unwrap();
+    let quick = all_quick.iter().find(|it| it.id == found.id).unwrap();
+    assert_eq!((quick.inode, quick.moved.received), (found.inode, 1000));
 
     let listening = diag.tcp(&Filter { listening: true, ..Filter::default() }).unwrap();
     assert!(listening.iter().all(|socket| socket.state == TcpState::LISTEN));
@@ -119,7 +119,7 @@ fn one_connection_from_both_its_ends() {
         sender.unwrap();
         look(&mut to, &mut from);
     }
-    let (sent, received) = (from.window(), to.window());
+    let (sent, received) = (from.interval(), to.interval());
     assert_eq!((sent.acked, received.received), (16 << 20, 16 << 20));
     assert_eq!(sent.receiver.missing(), Some("this end only sends"));
     assert_eq!(received.sender.missing(), Some("this end only receives"));
@@ -127,7 +127,7 @@ fn one_connection_from_both_its_ends() {
     assert_eq!((sender.looks, sender.acked), (17, 16 << 20));
     assert!(sender.segment > 0 && sender.cwnd > 0 && sender.rtt.is_some() && sender.send_buffer.is_some());
     assert!(received.receiver.value().unwrap().segments > 0);
-    assert_eq!(to.window().receiver.missing(), Some("the socket was not seen in this window"));
+    assert_eq!(to.interval().receiver.missing(), Some("the socket was not seen in this interval"));
 
     // The receiver reads no more: its window and then the sender's buffer fill.
     near.set_nonblocking(true).unwrap();
@@ -137,7 +137,7 @@ fn one_connection_from_both_its_ends() {
     });
     from.look(&diag.one(&ends[0]).unwrap().unwrap());
     to.look(&diag.one(&ends[1]).unwrap().unwrap());
-    let (stuck, full) = (from.window(), to.window());
+    let (stuck, full) = (from.interval(), to.interval());
     let sender = stuck.sender.value().unwrap();
     assert_eq!(
         (sender.looks, sender.window_filled, sender.buffer_filled, sender.nothing_unsent),
@@ -159,6 +159,6 @@ fn counts_that_no_socket_has_overflow_nothing() {
         let socket = weir_observe::sock_diag::parse(found).unwrap();
         let mut flow = FlowProbe::from_its_start();
         flow.look(&socket);
-        assert!((0.0..=1.0).contains(&flow.window().waiting));
+        assert!((0.0..=1.0).contains(&flow.interval().waiting));
     }
 }

@@ -211,7 +211,7 @@ pub fn render(calibration: &CalibrationRecord, out: &mut dyn Write) -> io::Resul
 }
 
 /// `disk vda  written 430 MB/s, read 1.2 GB/s (2026-11-22)`.
-pub fn render_disk(disk: &DiskFigures, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn render_disk(disk: &DiskFigures, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "disk {}  {}", escape(&disk.device), disk_words(disk))
 }
 

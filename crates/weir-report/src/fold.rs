@@ -12,11 +12,11 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-/// The widest line. Two windows of it stand side by side on a screen of 1920 pixels.
-pub const COLUMNS: usize = 100;
+/// The widest line. Two intervals of it stand side by side on a screen of 1920 pixels.
+pub(crate) const COLUMNS: usize = 100;
 
 /// The narrowest: on fewer columns the terminal's own folding reads no worse.
-pub const NARROWEST: usize = 40;
+pub(crate) const NARROWEST: usize = 40;
 
 /// How much deeper the rest of a line stands.
 const DEEPER: usize = 4;

@@ -127,7 +127,7 @@ fn headline(settled: Settled) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{Outcome, VerdictRecord};
+    use crate::schema::{RunOutcome, VerdictRecord};
 
     fn record(local: &str, peer: &str, sends: bool, limit: &str) -> Record {
         let (received, acked) = if sends { (10, 1000) } else { (1000, 10) };
@@ -139,7 +139,7 @@ mod tests {
             ..FlowRecord::default()
         };
         let why = WhyRecord { flows: vec![flow], ..WhyRecord::default() };
-        let mut record = Record::new("why", Outcome::Complete, 1000, 1.0);
+        let mut record = Record::new("why", RunOutcome::Complete, 1000, 1.0);
         record.extra.insert("why".to_owned(), serde_json::to_value(why).unwrap());
         let verdict =
             VerdictRecord { limit: Some(limit.to_owned()), confidence: 0.9, ..VerdictRecord::default() };
@@ -171,6 +171,6 @@ mod tests {
         let other = record("10.0.0.2:80", "10.0.0.1:4001", true, "path-loss");
         assert!(join(&[&near, &other]).is_empty());
         assert!(join(&[&near, &near]).is_empty());
-        assert!(join(&[&Record::new("get", Outcome::Complete, 1, 1.0)]).is_empty());
+        assert!(join(&[&Record::new("get", RunOutcome::Complete, 1, 1.0)]).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! The one place that renders: a run's record as JSON, as a summary for people, as one live line.
 //!
-//! * [`schema`]: what a record is, and how a verdict and its windows become part of one.
+//! * [`schema`]: what a record is, and how a verdict and its intervals become part of one.
 //! * [`json`]: a record to JSON and back.
 //! * [`terminal`]: the summary after a run, about sixteen rows. [`fold`]: how wide these are.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
@@ -19,8 +19,8 @@
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
-//! use weir_report::schema::{Outcome, Record};
-//! let record = Record::new("get", Outcome::Complete, 2_150_000_000, 1.08);
+//! use weir_report::schema::{RunOutcome, Record};
+//! let record = Record::new("get", RunOutcome::Complete, 2_150_000_000, 1.08);
 //! let mut text = Vec::new();
 //! weir_report::terminal::render_summary(&record, weir_report::fold::Sheet::default(), &mut text)?;
 //! assert_eq!(String::from_utf8_lossy(&text), "received 2.15 GB in 1.08 s: 1.99 GB/s\n");

@@ -28,7 +28,7 @@ pub const RUNS: usize = 16;
 
 /// What is wrong with a file of records.
 #[derive(Debug)]
-pub enum Error {
+pub enum RecordsError {
     /// It cannot be read.
     Io(io::Error),
     /// Nothing is in it.
@@ -56,18 +56,19 @@ pub struct Runs {
 }
 
 /// Reads a file's records.
-pub fn read(mut from: impl BufRead) -> Result<Runs, Error> {
+pub fn read(mut from: impl BufRead) -> Result<Runs, RecordsError> {
     let mut runs = Runs::default();
     let mut first_bad: Option<(u64, String)> = None;
     let (mut bad, mut replaced, mut total) = (0_u64, 0_u64, 0_u64);
     let mut line = Vec::new();
     for number in 1.. {
-        match next_line(&mut from, &mut line).map_err(Error::Io)? {
+        match next_line(&mut from, &mut line).map_err(RecordsError::Io)? {
             Line::End => break,
             // What begins like that is no file of records.
             Line::TooLong if number == 1 => return Err(too_long(number)),
             Line::TooLong => {
-                total += LONGEST + pass_over(&mut from, LARGEST.saturating_sub(total)).map_err(Error::Io)?;
+                total += LONGEST
+                    + pass_over(&mut from, LARGEST.saturating_sub(total)).map_err(RecordsError::Io)?;
                 bad += 1;
                 first_bad.get_or_insert((number, too_long_words()));
             }
@@ -75,7 +76,7 @@ pub fn read(mut from: impl BufRead) -> Result<Runs, Error> {
         }
         total += line.len() as u64 + 1;
         if total > LARGEST {
-            return Err(Error::TooLarge);
+            return Err(RecordsError::TooLarge);
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
@@ -85,16 +86,16 @@ pub fn read(mut from: impl BufRead) -> Result<Runs, Error> {
             // A record that was laid out over many lines, as `jq .` does.
             Err(cut) if number == 1 && is_opening(&line) => {
                 let mut rest = Vec::new();
-                from.by_ref().take(LONGEST).read_to_end(&mut rest).map_err(Error::Io)?;
+                from.by_ref().take(LONGEST).read_to_end(&mut rest).map_err(RecordsError::Io)?;
                 if rest.is_empty() {
-                    return Err(Error::Line { number, why: cut });
+                    return Err(RecordsError::Line { number, why: cut });
                 }
                 if line.len() + rest.len() >= LONGEST as usize {
                     return Err(too_long(number));
                 }
                 line.push(b'\n');
                 line.extend(rest);
-                let why = |why| Error::Line { number, why };
+                let why = |why| RecordsError::Line { number, why };
                 runs.records.push(parse(&line).map_err(why)?);
                 return Ok(runs);
             }
@@ -107,10 +108,15 @@ pub fn read(mut from: impl BufRead) -> Result<Runs, Error> {
     finish(runs, first_bad, bad, replaced)
 }
 
-fn finish(mut runs: Runs, first_bad: Option<(u64, String)>, bad: u64, replaced: u64) -> Result<Runs, Error> {
+fn finish(
+    mut runs: Runs,
+    first_bad: Option<(u64, String)>,
+    bad: u64,
+    replaced: u64,
+) -> Result<Runs, RecordsError> {
     match (runs.records.is_empty(), first_bad) {
-        (true, None) => return Err(Error::Empty),
-        (true, Some((number, why))) => return Err(Error::Line { number, why }),
+        (true, None) => return Err(RecordsError::Empty),
+        (true, Some((number, why))) => return Err(RecordsError::Line { number, why }),
         (false, None) => {}
         (false, Some((number, why))) => {
             let others = if bad > 1 { format!(", and {} more", bad - 1) } else { String::new() };
@@ -127,14 +133,14 @@ fn finish(mut runs: Runs, first_bad: Option<(u64, String)>, bad: u64, replaced: 
 }
 
 /// Takes a record in. True where it took the place of an earlier one of the same run.
-fn keep(records: &mut Vec<Record>, record: Record) -> Result<bool, Error> {
+fn keep(records: &mut Vec<Record>, record: Record) -> Result<bool, RecordsError> {
     let same = |other: &Record| kind(other) == kind(&record) && subject(other) == subject(&record);
     match records.iter().position(same) {
         Some(earlier) => {
             records[earlier] = record;
             Ok(true)
         }
-        None if records.len() >= RUNS => Err(Error::TooMany),
+        None if records.len() >= RUNS => Err(RecordsError::TooMany),
         None => {
             records.push(record);
             Ok(false)
@@ -230,30 +236,30 @@ fn too_long_words() -> String {
     format!("longer than {} MiB, which no record is", LONGEST >> 20)
 }
 
-fn too_long(number: u64) -> Error {
-    Error::Line { number, why: too_long_words() }
+fn too_long(number: u64) -> RecordsError {
+    RecordsError::Line { number, why: too_long_words() }
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for RecordsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::Io(error) => write!(f, "{error}"),
-            Error::Empty => f.write_str("nothing is in it; a record is what --json prints"),
-            Error::Line { number, why } => write!(f, "line {number}: {why}"),
-            Error::TooLarge => {
+            RecordsError::Io(error) => write!(f, "{error}"),
+            RecordsError::Empty => f.write_str("nothing is in it; a record is what --json prints"),
+            RecordsError::Line { number, why } => write!(f, "line {number}: {why}"),
+            RecordsError::TooLarge => {
                 write!(f, "more than {} GiB; give the lines that matter (tail -n 1 FILE)", LARGEST >> 30)
             }
-            Error::TooMany => {
+            RecordsError::TooMany => {
                 write!(f, "more than {RUNS} different runs, which no page shows; give the lines that matter")
             }
         }
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for RecordsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io(error) => Some(error),
+            RecordsError::Io(error) => Some(error),
             _ => None,
         }
     }
@@ -262,10 +268,10 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{FileRecord, Outcome};
+    use crate::schema::{FileRecord, RunOutcome};
 
     fn line(name: &str, bytes: u64) -> String {
-        let mut record = Record::new("get", Outcome::Complete, bytes, 1.0);
+        let mut record = Record::new("get", RunOutcome::Complete, bytes, 1.0);
         record.files = vec![FileRecord { path: name.to_owned(), ..FileRecord::default() }];
         serde_json::to_string(&record).unwrap()
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_model::evidence::{Evidence, Window};
+use weir_model::evidence::{Evidence, Interval};
 use weir_model::limit::Limit;
 use weir_model::loads::loads;
 use weir_model::merge::merged;
@@ -35,7 +35,7 @@ pub struct Record {
     /// The command: `get`.
     pub command: String,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Payload bytes that this run received; what an earlier run had is in `resumed`.
     #[serde(default)]
     pub bytes: u64,
@@ -86,7 +86,7 @@ pub struct Record {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Every byte is there and verified.
     Complete,
     /// Not all is there; what is there can be resumed.
@@ -259,7 +259,7 @@ impl Record {
     }
 
     /// A record of a run so far without files, verdict and samples.
-    pub fn new(command: impl Into<String>, outcome: Outcome, bytes: u64, seconds: f64) -> Record {
+    pub fn new(command: impl Into<String>, outcome: RunOutcome, bytes: u64, seconds: f64) -> Record {
         let seconds = if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
         Record {
             schema: SCHEMA.to_owned(),
@@ -285,10 +285,10 @@ impl Record {
 
     /// Adds what was judged: the verdict, the samples, and the rates of writing and of the device.
     pub fn with_verdict(mut self, evidence: &Evidence, verdict: &Verdict) -> Record {
-        let whole = merged(&evidence.windows);
+        let whole = merged(&evidence.intervals);
         self.written_rate = (whole.written > 0).then(|| Rate::of(whole.written, whole.span).0);
         self.disk_rate = whole.disk.value().map(|disk| Rate::of(disk.written, whole.span).0);
-        self.connections = self.connections.or(evidence.windows.iter().map(connections).max());
+        self.connections = self.connections.or(evidence.intervals.iter().map(connections).max());
         self.samples = samples(evidence, verdict, SAMPLES);
         self.loads = load_records(evidence);
         self.lanes = lanes(evidence, LANES, STRETCHES);
@@ -328,22 +328,24 @@ impl From<&Verdict> for VerdictRecord {
     }
 }
 
-/// The run over time in at most `most` samples: neighbouring windows are joined where there are more.
+/// The run over time in at most `most` samples: neighbouring intervals are joined where there are more.
 pub fn samples(evidence: &Evidence, verdict: &Verdict, most: usize) -> Vec<Sample> {
-    let each = evidence.windows.len().div_ceil(most.max(1)).max(1);
+    let each = evidence.intervals.len().div_ceil(most.max(1)).max(1);
     evidence
-        .windows
+        .intervals
         .chunks(each)
         .enumerate()
-        .map(|(index, windows)| sample(windows, verdict.windows.get(index * each..).unwrap_or_default()))
+        .map(|(index, intervals)| {
+            sample(intervals, verdict.intervals.get(index * each..).unwrap_or_default())
+        })
         .collect()
 }
 
-fn sample(windows: &[Window], limits: &[Option<Limit>]) -> Sample {
-    let joined = merged(windows);
+fn sample(intervals: &[Interval], limits: &[Option<Limit>]) -> Sample {
+    let joined = merged(intervals);
     let mut held: BTreeMap<Option<Limit>, f64> = BTreeMap::new();
-    for (window, limit) in windows.iter().zip(limits) {
-        *held.entry(*limit).or_insert(0.0) += window.span.as_secs_f64();
+    for (interval, limit) in intervals.iter().zip(limits) {
+        *held.entry(*limit).or_insert(0.0) += interval.span.as_secs_f64();
     }
     let longest = held.iter().max_by(|a, b| a.1.total_cmp(b.1)).and_then(|(limit, _)| *limit);
     let codecs = joined.sending.value().map(|stages| &stages.codecs);
@@ -359,7 +361,7 @@ fn sample(windows: &[Window], limits: &[Option<Limit>]) -> Sample {
         limit: longest.map(|limit| limit.name().to_owned()),
         written_rate: Some(Rate::of(joined.written, joined.span).0),
         disk_rate: joined.disk.value().map(|disk| Rate::of(disk.written, joined.span).0),
-        connections: windows.iter().map(connections).max(),
+        connections: intervals.iter().map(connections).max(),
         codec: most.map(|(codec, _)| codec.clone()),
         ratio: sums.filter(|(raw, _)| *raw > 0).map(|(raw, packed)| packed as f64 / raw as f64),
     }
@@ -379,13 +381,14 @@ pub(crate) fn load_records(evidence: &Evidence) -> Vec<LoadRecord> {
 /// When each lane worked: the `most` lanes that carried most, in order of their numbers, and at most so many stretches of
 /// them all, for which short rests are joined over. Nothing where only one lane was.
 fn lanes(evidence: &Evidence, most: usize, stretches: usize) -> Vec<LaneRecord> {
-    // As many windows at a time as leave no more stretches than that, even of lanes that rest in every second one.
-    let seen = evidence.windows.iter().flat_map(|window| window.lanes.iter().map(|lane| lane.lane));
+    // As many intervals at a time as leave no more stretches than that, even of lanes that rest in every
+    // second one.
+    let seen = evidence.intervals.iter().flat_map(|interval| interval.lanes.iter().map(|lane| lane.lane));
     let shown = seen.collect::<std::collections::BTreeSet<_>>().len().min(most);
-    let each = (evidence.windows.len() * shown).div_ceil(stretches.max(1) * 2).max(1);
+    let each = (evidence.intervals.len() * shown).div_ceil(stretches.max(1) * 2).max(1);
     let mut lanes: BTreeMap<u32, LaneRecord> = BTreeMap::new();
-    for windows in evidence.windows.chunks(each) {
-        let joined = merged(windows);
+    for intervals in evidence.intervals.chunks(each) {
+        let joined = merged(intervals);
         let (from, to) = (tidy(joined.at), tidy(joined.at + joined.span.as_secs_f64()));
         for lane in joined.lanes.iter().filter(|lane| lane.idle < joined.span) {
             let record = lanes
@@ -413,8 +416,8 @@ fn tidy(value: f64) -> f64 {
     (value * 1e9).round() / 1e9
 }
 
-fn connections(window: &Window) -> u32 {
-    window.lanes.iter().filter(|lane| lane.idle < window.span).count() as u32
+fn connections(interval: &Interval) -> u32 {
+    interval.lanes.iter().filter(|lane| lane.idle < interval.span).count() as u32
 }
 
 #[cfg(test)]
@@ -425,18 +428,18 @@ mod tests {
 
     #[test]
     fn lanes_are_told_by_their_stretches() {
-        use weir_model::evidence::LaneWindow;
+        use weir_model::evidence::LaneInterval;
         let second = Duration::from_secs(1);
-        let window = |at: u32, lanes: &[u32]| Window {
+        let interval = |at: u32, lanes: &[u32]| Interval {
             at: f64::from(at),
             span: second,
             lanes: (lanes.iter())
-                .map(|lane| LaneWindow { lane: *lane, received: 5, ..LaneWindow::default() })
+                .map(|lane| LaneInterval { lane: *lane, received: 5, ..LaneInterval::default() })
                 .collect(),
-            ..Window::default()
+            ..Interval::default()
         };
-        let windows = vec![window(0, &[0]), window(1, &[0, 1]), window(2, &[1]), window(3, &[0])];
-        let evidence = Evidence { windows, ..Evidence::default() };
+        let intervals = vec![interval(0, &[0]), interval(1, &[0, 1]), interval(2, &[1]), interval(3, &[0])];
+        let evidence = Evidence { intervals, ..Evidence::default() };
         let told = lanes(&evidence, LANES, STRETCHES);
         let stretch = |from, to, bytes| StretchRecord { from, to, bytes };
         assert_eq!(told[0].stretches, [stretch(0.0, 2.0, 10), stretch(3.0, 4.0, 5)]);
@@ -447,13 +450,13 @@ mod tests {
 
     #[test]
     fn many_windows_become_few_samples_with_the_same_bytes() {
-        let window = |at: u32| Window {
+        let interval = |at: u32| Interval {
             at: f64::from(at) * 0.5,
             span: Duration::from_millis(500),
             received: 1_000_000,
-            ..Window::default()
+            ..Interval::default()
         };
-        let evidence = Evidence { windows: (0..2501).map(window).collect(), ..Evidence::default() };
+        let evidence = Evidence { intervals: (0..2501).map(interval).collect(), ..Evidence::default() };
         let samples = samples(&evidence, &explain(&evidence), SAMPLES);
         assert_eq!(samples.len(), 834);
         assert!(samples.iter().all(|sample| (sample.rate - 2e6).abs() < 1.0));

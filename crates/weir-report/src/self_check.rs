@@ -12,7 +12,7 @@ mod words;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use weir_model::ability::{Ability, Finding, State};
+use weir_model::ability::{Ability, AbilityState, Finding};
 
 use crate::escape::escape;
 
@@ -56,7 +56,7 @@ impl SelfCheckRecord {
     /// Of what was found, each ability with its words.
     pub fn new(system: String, user: u32, found: &[(Ability, Finding)]) -> SelfCheckRecord {
         let mut stopped: Vec<String> = Vec::new();
-        let missing = found.iter().filter(|(_, finding)| finding.state == State::Missing);
+        let missing = found.iter().filter(|(_, finding)| finding.state == AbilityState::Missing);
         for name in missing.flat_map(|(ability, _)| ability.needed_by()) {
             if !stopped.iter().any(|known| known == name) {
                 stopped.push((*name).to_owned());
@@ -71,9 +71,9 @@ impl AbilityRow {
     fn new(ability: Ability, finding: &Finding) -> AbilityRow {
         let words = words::of(ability);
         let costs = match finding.state {
-            State::Ok => &[][..],
-            State::Limited => words.limited,
-            State::Missing => words.missing,
+            AbilityState::Ok => &[][..],
+            AbilityState::Limited => words.limited,
+            AbilityState::Missing => words.missing,
         };
         // Where nothing is lost there is nothing to mend.
         let way_out =
@@ -112,7 +112,7 @@ pub fn render(check: &SelfCheckRecord, verbose: bool, out: &mut dyn Write) -> io
         }
         match &row.way_out {
             Some(way_out) => writeln!(out, "{:9}way out: {}", "", escape(way_out))?,
-            None if row.state != State::Ok.name() => writeln!(out, "{:9}costs nothing", "")?,
+            None if row.state != AbilityState::Ok.name() => writeln!(out, "{:9}costs nothing", "")?,
             None => {}
         }
     }
@@ -124,7 +124,7 @@ fn last_line(check: &SelfCheckRecord) -> String {
     if check.stopped.is_empty() {
         return "weir get, cp and why have all they need here".to_owned();
     }
-    let stops = |row: &&AbilityRow| row.state == State::Missing.name() && !row.needed_by.is_empty();
+    let stops = |row: &&AbilityRow| row.state == AbilityState::Missing.name() && !row.needed_by.is_empty();
     let lacking: Vec<&str> = check.rows.iter().filter(stops).map(|row| row.name.as_str()).collect();
     let commands: Vec<String> = check.stopped.iter().map(|name| format!("weir {name}")).collect();
     format!("{} cannot do without what is missing here: {}", commands.join(", "), lacking.join(", "))

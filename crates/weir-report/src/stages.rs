@@ -97,7 +97,7 @@ fn stage(
 
 impl Stage {
     /// How narrow it was: its load, or the share of the time that it held.
-    pub fn narrowness(&self) -> Option<f64> {
+    pub(crate) fn narrowness(&self) -> Option<f64> {
         // Who waits for data waits for whatever held them: no stage's own load.
         if self.limit == "sender-or-path" {
             return Some(self.held);
@@ -117,7 +117,7 @@ impl Stage {
 }
 
 /// The stage that held longest, if one did.
-pub fn narrowest(stages: &[Stage]) -> Option<usize> {
+pub(crate) fn narrowest(stages: &[Stage]) -> Option<usize> {
     let held = stages.iter().enumerate().filter(|(_, stage)| stage.held >= HELD);
     held.max_by(|a, b| a.1.held.total_cmp(&b.1.held)).map(|(index, _)| index)
 }

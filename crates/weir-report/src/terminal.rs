@@ -17,7 +17,7 @@ use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
 use crate::fold::{Sheet, fold};
-use crate::schema::{AdviceRecord, FileRecord, Outcome, Record, VerdictRecord};
+use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord};
 
 /// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no room there
 /// is in the record.
@@ -39,7 +39,7 @@ const WORTH_A_VERDICT: f64 = 0.25;
 /// Writes as much of the summary as people want unasked: the first lines of a short run, and of one that failed (what
 /// limits a run that ended in an error is the error), all of it otherwise.
 pub fn render_brief(record: &Record, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
-    if record.outcome != Outcome::Failed && record.seconds >= WORTH_A_VERDICT {
+    if record.outcome != RunOutcome::Failed && record.seconds >= WORTH_A_VERDICT {
         return render_summary(record, sheet, out);
     }
     write(&head(record, Paint(sheet.colour)), sheet, out)
@@ -90,7 +90,7 @@ fn write(lines: &[String], sheet: Sheet, out: &mut dyn Write) -> io::Result<()> 
 
 /// What was moved, and what failed.
 fn head(record: &Record, paint: Paint) -> Vec<String> {
-    let moved = record.bytes > 0 || record.outcome != Outcome::Failed;
+    let moved = record.bytes > 0 || record.outcome != RunOutcome::Failed;
     let mut lines: Vec<String> = match left_alone(&record.files) {
         Some(line) => vec![line],
         None if moved => vec![rate_line(record)],
@@ -109,7 +109,7 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     if record.failed() > FAILURES as u64 {
         lines.push(format!("{} {} more", paint.error("failed:"), record.failed() - FAILURES as u64));
     }
-    if record.outcome == Outcome::Partial {
+    if record.outcome == RunOutcome::Partial {
         let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
         let words = match record.bytes + earlier {
             0 => "nothing has arrived yet: the same command starts again",

@@ -81,7 +81,7 @@ pub struct ThreadRecord {
 }
 
 /// `not counted: 8 connections with 80.0 MB to the same server ended unseen; they may be others'`, where there were any.
-pub fn unproven_line(why: &WhyRecord) -> Option<String> {
+pub(crate) fn unproven_line(why: &WhyRecord) -> Option<String> {
     let connections = match why.unproven {
         0 => return None,
         1 => "1 connection".to_owned(),
@@ -113,7 +113,7 @@ pub fn render(why: &WhyRecord, all: bool, out: &mut dyn Write) -> io::Result<()>
 }
 
 /// `flow: 10.0.0.1:80 (received here) 12.3 MB/s, receive-window`.
-pub fn flow_line(flow: &FlowRecord) -> String {
+pub(crate) fn flow_line(flow: &FlowRecord) -> String {
     let limit = flow.limit.as_deref().map(|limit| format!(", {limit}")).unwrap_or_default();
     let control = match (&flow.congestion_control, flow.side.as_str()) {
         (Some(name), "sender" | "both") => format!(", {name}"),

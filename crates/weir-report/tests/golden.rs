@@ -13,7 +13,7 @@ use weir_model::verdict::explain;
 use weir_report::fold::Sheet;
 use weir_report::load::{LoadRecord, render as render_load};
 use weir_report::net::Units;
-use weir_report::schema::{DigestRecord, FileRecord, Outcome, Record, VerdictRecord};
+use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome, VerdictRecord};
 use weir_report::terminal::{render_brief, render_summary, render_verdict};
 use weir_report::{
     calibration, ciphers, codecs, host, json, load, memory, net, packets, plan, self_check, storage,
@@ -34,59 +34,59 @@ fn file(name: &str, bytes: u64, connections: u32) -> FileRecord {
 fn judged() -> Record {
     let ms = Duration::from_millis;
     let facts = Facts { cpus: 4, objects: 1, disk: Some("sda".to_owned()), ..Facts::default() };
-    let window = |index: u32, rate: u64, lane: LaneWindow, dirty: u64| Window {
+    let interval = |index: u32, rate: u64, lane: LaneInterval, dirty: u64| Interval {
         at: f64::from(index) * 0.1,
         span: ms(100),
         received: rate / 10,
         written: rate / 10,
-        lanes: vec![LaneWindow {
+        lanes: vec![LaneInterval {
             received: rate / 10,
-            tcp: Reading::Value(TcpWindow {
+            tcp: Reading::Value(TcpInterval {
                 min_rtt: Some(Duration::from_micros(300)),
                 segments: 1000,
-                ..TcpWindow::default()
+                ..TcpInterval::default()
             }),
             ..lane
         }],
-        cpu: Reading::Value(CpuWindow { busy: vec![0.97, 0.1, 0.1, 0.1], ..CpuWindow::default() }),
-        dirty: Reading::Value(DirtyWindow {
+        cpu: Reading::Value(CpuInterval { busy: vec![0.97, 0.1, 0.1, 0.1], ..CpuInterval::default() }),
+        dirty: Reading::Value(DirtyInterval {
             dirty,
             threshold: 600_000_000,
             background: 300_000_000,
             device_limit: None,
         }),
-        disk: Reading::Value(DiskWindow { written: 10_000_000, read: 0, busy: 1.0 }),
-        ..Window::default()
+        disk: Reading::Value(DiskInterval { written: 10_000_000, read: 0, busy: 1.0 }),
+        ..Interval::default()
     };
-    let full = LaneWindow {
+    let full = LaneInterval {
         receive_cpu: ms(50),
         write: ms(46),
         write_cpu: ms(45),
-        thread: Reading::Value(ThreadWindow { cpu: ms(97), ..ThreadWindow::default() }),
-        ..LaneWindow::default()
+        thread: Reading::Value(ThreadInterval { cpu: ms(97), ..ThreadInterval::default() }),
+        ..LaneInterval::default()
     };
-    let paced = LaneWindow {
+    let paced = LaneInterval {
         receive_cpu: ms(14),
         write: ms(83),
         write_cpu: ms(17),
-        thread: Reading::Value(ThreadWindow {
+        thread: Reading::Value(ThreadInterval {
             cpu: ms(32),
             looks: 5,
             in_dirty_throttle: 4,
-            ..ThreadWindow::default()
+            ..ThreadInterval::default()
         }),
-        ..LaneWindow::default()
+        ..LaneInterval::default()
     };
-    let windows = (0..20)
+    let intervals = (0..20)
         .map(|index| match index {
-            0..4 => window(index, 310_000_000, full.clone(), 200_000_000),
-            _ => window(index, 110_000_000, paced.clone(), 460_000_000),
+            0..4 => interval(index, 310_000_000, full.clone(), 200_000_000),
+            _ => interval(index, 110_000_000, paced.clone(), 460_000_000),
         })
         .collect();
-    let evidence = Evidence { windows, trials: Vec::new(), facts };
+    let evidence = Evidence { intervals, trials: Vec::new(), facts };
     let verdict = explain(&evidence);
-    let bytes = evidence.windows.iter().map(|window| window.received).sum();
-    let mut record = Record::new("get", Outcome::Complete, bytes, 2.0).with_verdict(&evidence, &verdict);
+    let bytes = evidence.intervals.iter().map(|interval| interval.received).sum();
+    let mut record = Record::new("get", RunOutcome::Complete, bytes, 2.0).with_verdict(&evidence, &verdict);
     record.files = vec![FileRecord {
         digest: Some(DigestRecord { alg: "sha256".to_owned(), hex: "00ff".to_owned() }),
         ..file("big.iso", bytes, 1)
@@ -114,7 +114,7 @@ fn one_file_in_color() {
 
 #[test]
 fn many_files_some_failed() {
-    let mut record = Record::new("get", Outcome::Partial, 12_300_000, 0.456);
+    let mut record = Record::new("get", RunOutcome::Partial, 12_300_000, 0.456);
     record.files = (0..100).map(|number| file(&format!("part{number}"), 123_000, 8)).collect();
     for number in [3, 14, 15, 92, 65] {
         record.files[number].error = Some("server said 503\x1b[31m; it may answer later".to_owned());
@@ -128,7 +128,7 @@ fn many_files_some_failed() {
 fn too_short_to_judge() {
     let evidence = Evidence::default();
     let mut record =
-        Record::new("get", Outcome::Complete, 1000, 0.004).with_verdict(&evidence, &explain(&evidence));
+        Record::new("get", RunOutcome::Complete, 1000, 0.004).with_verdict(&evidence, &explain(&evidence));
     record.files = vec![FileRecord { path: "-".to_owned(), ..file("tiny", 1000, 1) }];
     insta::assert_snapshot!(summary(&record, false));
 }
@@ -150,14 +150,14 @@ fn a_short_run_is_told_in_a_line() {
 #[test]
 fn a_failure_is_told_by_its_error_alone() {
     let mut record = Record { bytes: 0, ..judged() };
-    record.outcome = Outcome::Failed;
+    record.outcome = RunOutcome::Failed;
     record.files[0].error = Some("the server says 404".to_owned());
     assert_eq!(brief(&record), "failed: http://host/big.iso: the server says 404\n");
 }
 
 #[test]
 fn files_left_alone_are_not_received() {
-    let mut record = Record::new("get", Outcome::Complete, 0, 0.01);
+    let mut record = Record::new("get", RunOutcome::Complete, 0, 0.01);
     let there = |name| FileRecord { skipped: true, ..file(name, 5, 0) };
     record.files = vec![there("a")];
     assert!(brief(&record).starts_with("left alone: "), "{}", brief(&record));
@@ -169,7 +169,7 @@ fn files_left_alone_are_not_received() {
 
 #[test]
 fn foreign_text_cannot_drive_the_terminal() {
-    let mut record = Record::new("get", Outcome::Failed, 5, 0.1);
+    let mut record = Record::new("get", RunOutcome::Failed, 5, 0.1);
     record.error = Some("cannot resolve host \x1b]0;title\x07".to_owned());
     record.files = vec![FileRecord { path: "/tmp/a\nlimit: none\u{202e}".to_owned(), ..file("a", 0, 0) }];
     let text = summary(&record, false);
@@ -189,19 +189,19 @@ struct Scenario {
 #[derive(serde::Deserialize)]
 struct Stretch {
     windows: usize,
-    window: Window,
+    window: Interval,
 }
 
 fn evidence_of(scenario: Scenario) -> Evidence {
-    let mut windows = Vec::new();
+    let mut intervals = Vec::new();
     let mut at = 0.0;
     for stretch in &scenario.stretches {
         for _ in 0..stretch.windows {
-            windows.push(Window { at, ..stretch.window.clone() });
+            intervals.push(Interval { at, ..stretch.window.clone() });
             at += stretch.window.span.as_secs_f64();
         }
     }
-    Evidence { windows, trials: scenario.trials, facts: scenario.facts }
+    Evidence { intervals, trials: scenario.trials, facts: scenario.facts }
 }
 
 /// Whatever is said of a run, it fits the screen: of each scenario of the model the summary, its verdict alone, and the
@@ -215,7 +215,8 @@ fn no_line_of_a_verdict_is_wider_than_the_sheet() {
         let scenario: Scenario = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let evidence = evidence_of(scenario);
         let verdict = explain(&evidence);
-        let record = Record::new("get", Outcome::Complete, 1 << 30, 10.0).with_verdict(&evidence, &verdict);
+        let record =
+            Record::new("get", RunOutcome::Complete, 1 << 30, 10.0).with_verdict(&evidence, &verdict);
         let of_verdict = VerdictRecord::from(&verdict);
         let load = LoadRecord { held_by: Some("client".to_owned()), requests: 9, ..LoadRecord::default() };
         for columns in [40, 60, 80, 100] {

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::StatusCode;
 use weir_http::Fields;
-use weir_http::precondition::{self, Outcome, Version};
+use weir_http::precondition::{self, PreconditionOutcome, Version};
 use weir_http::range_request::{ByteRange, Requested};
 use weir_http::request_target::Path;
 
@@ -130,9 +130,9 @@ fn answer_file(request: &Request, file: &File, now: SystemTime) -> Answer {
     // A file from the future was changed now, as far as anyone can be told (RFC 9110, 8.8.2.1).
     let version = Version { tag: &file.tag, modified: file.modified.map(|modified| modified.min(now)) };
     match precondition::judge(&request.fields, version) {
-        Outcome::Failed => return Answer::error(StatusCode::PRECONDITION_FAILED, now),
-        Outcome::NotModified => return describe(StatusCode::NOT_MODIFIED, version, now),
-        Outcome::Proceed => {}
+        PreconditionOutcome::Failed => return Answer::error(StatusCode::PRECONDITION_FAILED, now),
+        PreconditionOutcome::NotModified => return describe(StatusCode::NOT_MODIFIED, version, now),
+        PreconditionOutcome::Proceed => {}
     }
     // A range is defined for GET only (14.2).
     let requested = match request.is_head() {

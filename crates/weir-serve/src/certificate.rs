@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use crate::{Error, TlsSource};
+use crate::{ServeError, TlsSource};
 
 /// A chain is a few kilobytes, a key less.
 const MAX_PEM: weir_units::Bytes = weir_units::Bytes(1 << 20);
@@ -21,7 +21,7 @@ pub(crate) struct Tls {
 }
 
 /// Reads or makes the certificate.
-pub(crate) fn open(source: &TlsSource) -> Result<Tls, Error> {
+pub(crate) fn open(source: &TlsSource) -> Result<Tls, ServeError> {
     let (chain, key, self_signed_pem) = match source {
         TlsSource::SelfSigned { names } => {
             let (certificate, key) = self_sign(names)?;
@@ -30,11 +30,11 @@ pub(crate) fn open(source: &TlsSource) -> Result<Tls, Error> {
         TlsSource::Files { cert, key } => {
             let in_file = |path: &std::path::Path| {
                 let path = path.to_owned();
-                move |source| Error::PemFile { path, source }
+                move |source| ServeError::PemFile { path, source }
             };
             let read = |path: &std::path::Path| {
                 weir_units::read_file(path, MAX_PEM)
-                    .map_err(|source| Error::Read { path: path.to_owned(), source })
+                    .map_err(|source| ServeError::Read { path: path.to_owned(), source })
             };
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
             let key_text = read(key)?;
@@ -46,10 +46,10 @@ pub(crate) fn open(source: &TlsSource) -> Result<Tls, Error> {
             (chain, key, None)
         }
     };
-    Ok(Tls { config: Arc::new(configure(chain, key).map_err(Error::Tls)?), self_signed_pem })
+    Ok(Tls { config: Arc::new(configure(chain, key).map_err(ServeError::Tls)?), self_signed_pem })
 }
 
-fn self_sign(names: &[String]) -> Result<(rcgen::Certificate, PrivateKeyDer<'static>), Error> {
+fn self_sign(names: &[String]) -> Result<(rcgen::Certificate, PrivateKeyDer<'static>), ServeError> {
     let mut all: Vec<String> = LOCAL_NAMES.map(String::from).to_vec();
     all.extend(names.iter().filter(|name| !LOCAL_NAMES.contains(&name.as_str())).cloned());
     let make = |all: Vec<String>| {
@@ -60,7 +60,7 @@ fn self_sign(names: &[String]) -> Result<(rcgen::Certificate, PrivateKeyDer<'sta
         let certificate = params.self_signed(&key)?;
         Ok((certificate, PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
     };
-    make(all.clone()).map_err(|source| Error::SelfSigned { names: all.join(", "), source })
+    make(all.clone()).map_err(|source| ServeError::SelfSigned { names: all.join(", "), source })
 }
 
 /// The provider is named here: a process-wide default would be someone else's to choose.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_units::{Bytes, Rate};
 
-use crate::Error;
+use crate::ServeError;
 
 /// The port that `weir serve` listens on when none is named.
 const DEFAULT_PORT: u16 = 8000;
@@ -81,16 +81,18 @@ impl Config {
     }
 
     /// Values that no server could honour are refused before anything is opened.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), ServeError> {
         let rate_is_usable = self.limit_rate.is_none_or(|rate| rate.0.is_finite() && rate.0 >= 1.0);
         if !rate_is_usable {
-            return Err(Error::Config("limit rate is below one byte per second: give a higher one or none"));
+            return Err(ServeError::Config(
+                "limit rate is below one byte per second: give a higher one or none",
+            ));
         }
         if self.connections_at_once == Some(0) || self.max_connections == Some(0) {
-            return Err(Error::Config("connections at once is zero: at least one must be served"));
+            return Err(ServeError::Config("connections at once is zero: at least one must be served"));
         }
         if self.listen.is_empty() {
-            return Err(Error::Config("no address to listen on: give at least one"));
+            return Err(ServeError::Config("no address to listen on: give at least one"));
         }
         Ok(())
     }

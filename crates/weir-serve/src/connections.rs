@@ -5,7 +5,7 @@
 //!
 //! * *Idle* is a connection that answers no request: it may be silent, in the middle of a handshake or of a head, or
 //!   exchange pings. It has [`IDLE`] of that.
-//! * *Busy* is one that answers, and it must take the bytes: at least [`SLOWEST`] over [`PATIENCE`].
+//! * *Busy* is one that answers, and it must take the bytes: at least [`SLOWEST`] over [`TIMEOUT`].
 //!
 //! When all places are taken, the one that has been idle for longest gives way. A busy one whose client has taken
 //! nothing worth the name for [`STALLED`] counts as idle since then.
@@ -26,8 +26,8 @@ pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// What threads and tasks have on top to end an idle connection in good form (408, GOAWAY) before it is cut.
 const GRACE: Duration = Duration::from_secs(5);
 /// A client that takes nothing for so long is gone. A reader stopped by hand or by a slow disk is given that time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
-/// Less than a modem took; a client that takes less over [`PATIENCE`] only means to hold the connection.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(300);
+/// Less than a modem took; a client that takes less over [`TIMEOUT`] only means to hold the connection.
 const SLOWEST: Rate = Rate(1024.0);
 /// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short: a few
 /// round trips of the longest path. It is what a new client waits for when all others are busy and only pretend to read.
@@ -226,8 +226,8 @@ impl Held {
         }
         self.look(now, connections.worth());
         let since = self.progress.1.max(turned);
-        let patience = STALLED + connections.terms.delay;
-        (now.saturating_duration_since(since) >= patience).then_some(since)
+        let timeout = STALLED + connections.terms.delay;
+        (now.saturating_duration_since(since) >= timeout).then_some(since)
     }
 
     fn is_overdue(&mut self, now: Instant, terms: &Terms) -> bool {
@@ -238,10 +238,10 @@ impl Held {
             return now.saturating_duration_since(turned) >= IDLE + GRACE;
         }
         let slowest = terms.limit_rate.map_or(SLOWEST.0, |rate| SLOWEST.0.min(rate.0 / 2.0));
-        if taken.saturating_sub(self.pace.0) as f64 >= slowest * PATIENCE.as_secs_f64() {
+        if taken.saturating_sub(self.pace.0) as f64 >= slowest * TIMEOUT.as_secs_f64() {
             self.pace = (taken, now);
         }
-        now.saturating_duration_since(self.pace.1.max(turned)) >= PATIENCE + terms.delay
+        now.saturating_duration_since(self.pace.1.max(turned)) >= TIMEOUT + terms.delay
     }
 
     /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings, which are

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Only starting can fail: once bound, trouble with one connection ends that connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ServeError {
     /// A value of [`Config`](crate::Config) that cannot be honoured.
     #[error("{0}")]
     Config(&'static str),
@@ -72,9 +72,9 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ServeError {
     /// For `map_err` on the few system calls at start.
-    pub(crate) fn start(what: &'static str) -> impl Fn(io::Error) -> Error {
-        move |source| Error::Start { what, source }
+    pub(crate) fn start(what: &'static str) -> impl Fn(io::Error) -> ServeError {
+        move |source| ServeError::Start { what, source }
     }
 }

@@ -54,7 +54,7 @@ mod tasks;
 
 pub use config::{Config, Content, TlsSource};
 pub use content::generated::{PATTERN_PERIOD, fill_pattern};
-pub use error::Error;
+pub use error::ServeError;
 pub use server::{Handle, Server};
 pub use shutdown::Shutdown;
 pub use site::Stats;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Error;
+use crate::ServeError;
 
 /// A client that has not finished its handshake by then never will.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -23,11 +23,11 @@ pub(crate) struct Limits {
 /// Derives the limits from `RLIMIT_NOFILE`. A connection takes a socket and, while it answers, a file; a stream of HTTP/2
 /// takes a file. So a third of the descriptors goes to each; who asks for more connections gets up to three quarters for
 /// their sockets, since few of them answer at the same time.
-pub(crate) fn derive(descriptors: u64, asked: Option<usize>) -> Result<Limits, Error> {
+pub(crate) fn derive(descriptors: u64, asked: Option<usize>) -> Result<Limits, ServeError> {
     let all = usize::try_from(descriptors.saturating_sub(RESERVED)).unwrap_or(usize::MAX);
     let possible = (all / 4 * 3).max(1);
     let connections = match asked {
-        Some(asked) if asked > possible => return Err(Error::Descriptors { asked, possible }),
+        Some(asked) if asked > possible => return Err(ServeError::Descriptors { asked, possible }),
         Some(asked) => asked,
         None => (all / 3).clamp(1, MOST_CONNECTIONS),
     };

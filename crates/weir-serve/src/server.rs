@@ -13,14 +13,14 @@ use tokio_rustls::TlsAcceptor;
 use crate::activity::Activity;
 use crate::certificate::{self, Tls};
 use crate::client::Client;
-use crate::connections::{IDLE, PATIENCE, Permit};
+use crate::connections::{IDLE, Permit, TIMEOUT};
 use crate::plain;
 use crate::secure;
 use crate::shutdown::Shutdown;
 use crate::signal::block_sigpipe;
 use crate::site::{Site, Stats};
 use crate::tasks::Tasks;
-use crate::{Config, Error};
+use crate::{Config, ServeError};
 
 /// Connections that the kernel completes before they are accepted; it caps this at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -29,7 +29,7 @@ const STACK: usize = 256 * 1024;
 /// How long to leave a queue alone that cannot be served now: no descriptors, or no free place.
 const RETRY: Duration = Duration::from_millis(50);
 /// How often connections are looked at that may be overdue: seconds are nothing beside a minute.
-const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+const OVERDUE_INTERVAL: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// For threads and tasks to notice that the server stops. They only have to return.
 const STOP: Duration = Duration::from_secs(5);
 
@@ -50,14 +50,14 @@ pub struct Handle {
 
 impl Server {
     /// Opens the content, the certificate and the sockets. Clients can connect from now on.
-    pub fn bind(config: Config) -> Result<Server, Error> {
+    pub fn bind(config: Config) -> Result<Server, ServeError> {
         config.check()?;
         let site = Arc::new(Site::new(&config)?);
         let tls = config.tls.as_ref().map(certificate::open).transpose()?;
         let mut listeners = Vec::with_capacity(config.listen.len());
         let mut addresses = Vec::with_capacity(config.listen.len());
         for &address in &config.listen {
-            let failed = |source| Error::Listen { address, source };
+            let failed = |source| ServeError::Listen { address, source };
             let listener = listen(address, &config).map_err(failed)?;
             addresses.push(listener.local_addr().map_err(failed)?);
             listeners.push(listener);
@@ -102,7 +102,7 @@ impl Server {
         let mut looked = Instant::now();
         while !self.site.shutdown.is_stopped() {
             self.accept_ready();
-            if looked.elapsed() >= Duration::from_secs(LOOK.tv_sec as u64) {
+            if looked.elapsed() >= Duration::from_secs(OVERDUE_INTERVAL.tv_sec as u64) {
                 self.site.connections.end_overdue();
                 looked = Instant::now();
             }
@@ -111,11 +111,11 @@ impl Server {
     }
 
     /// Runs the server on a thread of its own.
-    pub fn spawn(self) -> Result<Handle, Error> {
+    pub fn spawn(self) -> Result<Handle, ServeError> {
         let server = Arc::new(self);
         let running = server.clone();
         let thread = thread::Builder::new().name("weir-serve".into()).spawn(move || running.run());
-        Ok(Handle { server, thread: Some(thread.map_err(Error::start("the accept thread"))?) })
+        Ok(Handle { server, thread: Some(thread.map_err(ServeError::start("the accept thread"))?) })
     }
 
     /// Waits for clients and accepts one from each listener that has any.
@@ -124,7 +124,7 @@ impl Server {
             self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
         polled.push(PollFd::new(&self.site.shutdown, PollFlags::IN));
         // An interrupted wait reports nothing ready and is simply repeated.
-        if poll(&mut polled, Some(&LOOK)).is_err() {
+        if poll(&mut polled, Some(&OVERDUE_INTERVAL)).is_err() {
             return;
         }
         for (listener, polled) in self.listeners.iter().zip(&polled) {
@@ -240,7 +240,7 @@ fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
     }
     socket.set_tcp_nodelay(true)?;
     socket.set_read_timeout(Some(IDLE))?;
-    socket.set_tcp_user_timeout(Some(PATIENCE))?;
+    socket.set_tcp_user_timeout(Some(TIMEOUT))?;
     if let Some(size) = config.send_buffer {
         socket.set_send_buffer_size(size.0.min(i32::MAX as u64) as usize)?;
     }

@@ -21,7 +21,7 @@ use crate::limits;
 use crate::listings::Listings;
 use crate::pacer::Pacer;
 use crate::source::Source;
-use crate::{Config, Error, Shutdown};
+use crate::{Config, ServeError, Shutdown};
 
 /// How long a request waits for what a connection that gave way holds. Its thread or task notices within microseconds,
 /// unless the machine is very busy.
@@ -56,7 +56,7 @@ pub struct Stats {
 }
 
 impl Site {
-    pub(crate) fn new(config: &Config) -> Result<Site, Error> {
+    pub(crate) fn new(config: &Config) -> Result<Site, ServeError> {
         let limits = limits::derive(weir_units::nofile::allowed(), config.max_connections)?;
         let terms = Terms {
             most: limits.connections,
@@ -72,7 +72,7 @@ impl Site {
             pot: Arc::new(Pot::new()),
             listings: Listings::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
-            shutdown: Shutdown::new().map_err(Error::start("the shutdown event"))?,
+            shutdown: Shutdown::new().map_err(ServeError::start("the shutdown event"))?,
             requests: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
         })

@@ -46,7 +46,7 @@ pub fn kept_mode(entry: &Entry, keep: Keep) -> u32 {
 }
 
 /// Does `b`, which is there, have what is to be kept of the attributes of `a`? Extended ones are compared as the entries hold them.
-pub fn same_attributes(a: &Entry, b: &Entry, keep: Keep) -> bool {
+pub(crate) fn same_attributes(a: &Entry, b: &Entry, keep: Keep) -> bool {
     (!keep.modes || kept_mode(a, keep) == b.mode)
         && (!keep.times || a.mtime == b.mtime)
         && (!keep.users || a.uid == b.uid)

@@ -11,11 +11,11 @@ pub use crate::name::{Invalid, MAX_COMPONENT, MAX_NAME, Name};
 /// Nanoseconds in a second.
 const NANOS: u32 = 1_000_000_000;
 /// Longest name of an attribute, Linux's XATTR_NAME_MAX.
-pub const MAX_XATTR_NAME: usize = 255;
+pub(crate) const MAX_XATTR_NAME: usize = 255;
 /// Largest value of one attribute, Linux's XATTR_SIZE_MAX.
-pub const MAX_XATTR: usize = 64 << 10;
+pub(crate) const MAX_XATTR: usize = 64 << 10;
 /// Most that an entry's attributes take together, so that an entry fits into a message of 1 MiB. XFS could hold more.
-pub const MAX_XATTRS: usize = 512 << 10;
+pub(crate) const MAX_XATTRS: usize = 512 << 10;
 
 /// One thing in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -111,8 +111,8 @@ impl Entry {
     pub(crate) fn from_statx(
         name: Name,
         stat: &Statx,
-        target: impl FnOnce(&Name) -> Result<LinkTarget, crate::Error>,
-    ) -> Result<Entry, crate::Error> {
+        target: impl FnOnce(&Name) -> Result<LinkTarget, crate::TreeError>,
+    ) -> Result<Entry, crate::TreeError> {
         let kind = match file_type(stat) {
             FileType::Directory => Kind::Directory,
             FileType::Symlink => Kind::Symlink { target: target(&name)? },

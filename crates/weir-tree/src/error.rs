@@ -16,7 +16,7 @@ pub(crate) const CREATE_WAY: &str = "create the directory of";
 
 /// An operation on a tree failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TreeError {
     /// A system call on an entry failed.
     #[error("cannot {action} {name}: {}", reason(.source))]
     Entry {
@@ -131,22 +131,22 @@ pub enum Error {
     NoOpenat2,
 }
 
-impl Error {
+impl TreeError {
     /// A system call on `name` that failed.
-    pub(crate) fn of(action: &'static str, name: &Name, errno: Errno) -> Error {
-        Error::Entry { action, name: name.clone(), source: errno.into() }
+    pub(crate) fn of(action: &'static str, name: &Name, errno: Errno) -> TreeError {
+        TreeError::Entry { action, name: name.clone(), source: errno.into() }
     }
 
     /// The system does not permit it.
     pub(crate) fn is_denied(&self) -> bool {
-        matches!(self, Error::Entry { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+        matches!(self, TreeError::Entry { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// What is at the entry's name, or on the way there, is of another kind.
     pub fn is_barred(&self) -> bool {
         match self {
-            Error::Clash { .. } | Error::Escapes { .. } => true,
-            Error::Entry { source, .. } => source.raw_os_error() == Some(Errno::NOTDIR.raw_os_error()),
+            TreeError::Clash { .. } | TreeError::Escapes { .. } => true,
+            TreeError::Entry { source, .. } => source.raw_os_error() == Some(Errno::NOTDIR.raw_os_error()),
             _ => false,
         }
     }
@@ -154,27 +154,27 @@ impl Error {
     /// A directory that the entry is, or would be in, cannot be made or reached.
     pub fn is_on_the_way(&self) -> bool {
         match self {
-            Error::Clash { new, .. } => *new == "a directory",
-            Error::Escapes { .. } => true,
-            Error::Entry { action, .. } => matches!(*action, CREATE_WAY | OPEN_WAY),
+            TreeError::Clash { new, .. } => *new == "a directory",
+            TreeError::Escapes { .. } => true,
+            TreeError::Entry { action, .. } => matches!(*action, CREATE_WAY | OPEN_WAY),
             _ => false,
         }
     }
 
     /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS, EXDEV leaving
     /// under RESOLVE_BENEATH.
-    pub(crate) fn on_the_way(name: &Name, errno: Errno) -> Error {
+    pub(crate) fn on_the_way(name: &Name, errno: Errno) -> TreeError {
         match errno {
-            Errno::LOOP | Errno::XDEV => Error::Escapes { name: name.clone() },
-            Errno::NOSYS => Error::NoOpenat2,
-            errno => Error::of(OPEN_WAY, name, errno),
+            Errno::LOOP | Errno::XDEV => TreeError::Escapes { name: name.clone() },
+            Errno::NOSYS => TreeError::NoOpenat2,
+            errno => TreeError::of(OPEN_WAY, name, errno),
         }
     }
 
     /// The system's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Error::Entry { source, .. } | Error::Path { source, .. } => source.raw_os_error(),
+            TreeError::Entry { source, .. } | TreeError::Path { source, .. } => source.raw_os_error(),
             _ => None,
         }
     }

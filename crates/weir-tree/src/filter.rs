@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::bad_rule::{BadPattern, BadRule};
 use crate::entry::{MAX_NAME, Name};
-use crate::error::Error;
+use crate::error::TreeError;
 use rule::{Against, Form, Reading, Rule, What};
 pub use scope::Scope;
 pub(crate) use scope::{Renamed, whole};
@@ -132,7 +132,7 @@ impl Filter {
     }
 
     /// Whether a file of this name may hold rules of its folder.
-    pub fn has_rules_in(&self, last: &[u8]) -> bool {
+    pub(crate) fn has_rules_in(&self, last: &[u8]) -> bool {
         self.rules.iter().any(|rule| matches!(&rule.what, What::Merge(merge) if *merge.file == *last))
     }
 
@@ -158,7 +158,7 @@ impl Filter {
     }
 
     /// Whether folders have rules of their own.
-    pub fn has_scopes(&self) -> bool {
+    pub(crate) fn has_scopes(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.what, What::Merge(_)))
     }
 }
@@ -182,7 +182,7 @@ fn no_files(_: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The names in a list (`--files-from`): one a line, or divided by NUL. Leading `/` and `./` and trailing slashes go;
 /// empty lines are skipped, and in lists by line also those that begin with `#` or `;`. `path` is for errors.
-pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Item = Result<Name, Error>> {
+pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Item = Result<Name, TreeError>> {
     let mut list = list;
     std::iter::from_fn(move || {
         let mut empty = 0;
@@ -198,14 +198,16 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
                     }
                     empty += 1;
                     if empty > LONGEST {
-                        return Some(Err(Error::Path {
+                        return Some(Err(TreeError::Path {
                             action: "read",
                             path: path.clone(),
                             source: no_list(),
                         }));
                     }
                 }
-                Err(source) => return Some(Err(Error::Path { action: "read", path: path.clone(), source })),
+                Err(source) => {
+                    return Some(Err(TreeError::Path { action: "read", path: path.clone(), source }));
+                }
             }
         }
     })
@@ -245,7 +247,7 @@ fn read_line(list: &mut impl BufRead, end: u8) -> std::io::Result<Option<Vec<u8>
     }
 }
 
-fn name_of(line: &[u8]) -> Result<Name, Error> {
+fn name_of(line: &[u8]) -> Result<Name, TreeError> {
     // Path drops repeated and trailing slashes; `..` stays and is refused.
     let components = Path::new(OsStr::from_bytes(line)).components();
     let relative: PathBuf =
@@ -321,7 +323,7 @@ mod tests {
         for (byte, nul) in [(b'x', false), (b'x', true), (0, false), (0, true), (b'\n', false)] {
             let endless = std::io::BufReader::new(std::io::repeat(byte));
             let first = names(endless, PathBuf::from("/dev/zero"), nul).next();
-            assert!(matches!(first, Some(Err(Error::Path { .. }))), "{byte} {nul}");
+            assert!(matches!(first, Some(Err(TreeError::Path { .. }))), "{byte} {nul}");
         }
     }
 }

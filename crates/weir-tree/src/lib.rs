@@ -5,17 +5,17 @@
 //!
 //! * [`entry`]: what one thing in a tree is, and its [`Name`].
 //! * [`walk`]: a tree as a stream, in memory that does not grow with it; [`filter`]: what the stream leaves out.
-//! * [`target`]: a tree being written, every step beneath its root.
+//! * [`destination`]: a tree being written, every step beneath its root.
 //! * [`compare`]: is this entry the one that is already there?
 //! * [`pages`]: memory for what is written next, where that is slow to come.
 //! * [`delta`]: which parts of a file another version of it already holds.
 //!
 //! ```
 //! use std::io::Read;
-//! use weir_tree::{Filter, Kind, Step, Target, Walk, target, walk};
+//! use weir_tree::{Filter, Kind, Step, Target, Walk, destination, walk};
 //! # let (source, copy) = (tempfile::tempdir()?, tempfile::tempdir()?);
 //! # std::fs::write(source.path().join("x"), "hello")?;
-//! let target = Target::open(copy.path(), target::Options::default())?;
+//! let target = Target::open(copy.path(), destination::Options::default())?;
 //! let root = walk::Root::content_of(source.path());
 //! for step in Walk::new(vec![root], Filter::default(), walk::Wanted::default()) {
 //!     match step {
@@ -42,19 +42,19 @@
 mod bad_rule;
 pub mod compare;
 pub mod delta;
+pub mod destination;
 pub mod entry;
 mod error;
 pub mod filter;
 mod name;
 pub mod pages;
 pub mod source;
-pub mod target;
 pub mod walk;
 pub mod xattr;
 
+pub use destination::{Pending, Target, umask};
 pub use entry::{Entry, Kind, Name};
-pub use error::Error;
+pub use error::TreeError;
 pub use filter::Filter;
 pub use source::Source;
-pub use target::{Pending, Target, umask};
 pub use walk::{Step, Walk};

@@ -14,7 +14,7 @@ use rustix::io::{Errno, read};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{self, Entry, Kind, Name, Special, Time};
-use crate::error::Error;
+use crate::error::TreeError;
 
 /// Flags for opening a directory, less the access mode.
 pub(crate) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -64,9 +64,9 @@ const PEEK: usize = 4096;
 impl Source {
     /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link that was
     /// swapped in is never followed, a pipe never waited for.
-    pub fn open(&self, entry: &Entry) -> Result<File, Error> {
+    pub fn open(&self, entry: &Entry) -> Result<File, TreeError> {
         let file = self.open_any(&entry.name)?;
-        let stat = stat(&file, b"").map_err(|errno| Error::of("open", &entry.name, errno))?;
+        let stat = stat(&file, b"").map_err(|errno| TreeError::of("open", &entry.name, errno))?;
         self.check(entry, &stat)?;
         Ok(File::from(file))
     }
@@ -79,8 +79,8 @@ impl Source {
         entry: &Entry,
         most: usize,
         content: &mut Vec<u8>,
-    ) -> Result<(File, bool), Error> {
-        let failed = |errno| Error::of("read", &entry.name, errno);
+    ) -> Result<(File, bool), TreeError> {
+        let failed = |errno| TreeError::of("read", &entry.name, errno);
         let file = self.open_any(&entry.name)?;
         let limit = content.len() + most;
         let expected = (entry.size() as usize).max(PEEK).min(most);
@@ -102,10 +102,10 @@ impl Source {
 
     /// Removes what is no folder, if it still is what the walk saw, by identity, kind and time, a file by its
     /// size too; not what was reached over a link.
-    pub fn remove(&self, entry: &Entry) -> Result<(), Error> {
-        let failed = |errno| Error::of("remove the source", &entry.name, errno);
+    pub fn remove(&self, entry: &Entry) -> Result<(), TreeError> {
+        let failed = |errno| TreeError::of("remove the source", &entry.name, errno);
         if self.over_link {
-            return Err(Error::OverLink { name: entry.name.clone() });
+            return Err(TreeError::OverLink { name: entry.name.clone() });
         }
         let stat = stat(&self.directory, &self.base).map_err(failed)?;
         let file_type = entry::file_type(&stat);
@@ -117,28 +117,28 @@ impl Source {
             Kind::Special(special) => Special::of(&stat) == Some(special),
         };
         if !is_of_its_kind || Identity::from_statx(&stat) != self.identity {
-            return Err(Error::Replaced { name: entry.name.clone() });
+            return Err(TreeError::Replaced { name: entry.name.clone() });
         }
         // What has no size of its own here is what it was by its time: where a link leads never changes, only
         // the link.
         if entry.is_file() && stat.stx_size != entry.size() || time_of(&stat) != Some(entry.mtime) {
-            return Err(Error::Changed { name: entry.name.clone() });
+            return Err(TreeError::Changed { name: entry.name.clone() });
         }
         unlinkat(&self.directory, &*self.base, AtFlags::empty()).map_err(failed)
     }
 
-    fn open_any(&self, name: &Name) -> Result<OwnedFd, Error> {
+    fn open_any(&self, name: &Name) -> Result<OwnedFd, TreeError> {
         // O_NONBLOCK: opening a pipe would wait for a writer (open(2)); regular files do not care.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         openat(&self.directory, &*self.base, flags, Mode::empty()).map_err(|errno| match errno {
-            Errno::LOOP => Error::Replaced { name: name.clone() },
-            errno => Error::of("open", name, errno),
+            Errno::LOOP => TreeError::Replaced { name: name.clone() },
+            errno => TreeError::of("open", name, errno),
         })
     }
 
-    fn check(&self, entry: &Entry, stat: &Statx) -> Result<(), Error> {
+    fn check(&self, entry: &Entry, stat: &Statx) -> Result<(), TreeError> {
         if !entry::file_type(stat).is_file() || Identity::from_statx(stat) != self.identity {
-            return Err(Error::Replaced { name: entry.name.clone() });
+            return Err(TreeError::Replaced { name: entry.name.clone() });
         }
         Ok(())
     }
@@ -155,8 +155,8 @@ impl Source {
 }
 
 /// Is the open file still what the walk saw, by size and time? To be asked after reading it.
-pub fn unchanged(file: &File, entry: &Entry) -> Result<bool, Error> {
-    let stat = stat(file, b"").map_err(|errno| Error::of("read", &entry.name, errno))?;
+pub fn unchanged(file: &File, entry: &Entry) -> Result<bool, TreeError> {
+    let stat = stat(file, b"").map_err(|errno| TreeError::of("read", &entry.name, errno))?;
     Ok(is_unchanged(&stat, entry))
 }
 
@@ -170,15 +170,19 @@ fn time_of(stat: &Statx) -> Option<Time> {
 
 /// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE), up to the size that
 /// `entry` says; one range where the file system cannot tell. Uses the position of `file`.
-pub fn data<'a>(file: &'a File, entry: &'a Entry) -> impl Iterator<Item = Result<Range<u64>, Error>> + 'a {
+pub fn data<'a>(
+    file: &'a File,
+    entry: &'a Entry,
+) -> impl Iterator<Item = Result<Range<u64>, TreeError>> + 'a {
     let size = entry.size();
     let mut at = 0;
     std::iter::from_fn(move || {
         if at >= size {
             return None;
         }
-        let range =
-            next_data(file, at, size).map_err(|errno| Error::of("read", &entry.name, errno)).transpose()?;
+        let range = next_data(file, at, size)
+            .map_err(|errno| TreeError::of("read", &entry.name, errno))
+            .transpose()?;
         at = range.as_ref().map_or(size, |range| range.end);
         Some(range)
     })

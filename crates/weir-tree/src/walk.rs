@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{self, Entry, Kind, LinkTarget, Name, Xattr};
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::filter::{Filter, Scope, Side};
 use crate::source::{self, Identity, Source};
 use crate::xattr;
@@ -50,7 +50,7 @@ impl Root {
     }
 
     /// As people write sources: `DIR/`, `.` and `..` mean the content, anything else is called as its last component.
-    pub fn from_argument(path: &Path) -> Result<Root, Error> {
+    pub fn from_argument(path: &Path) -> Result<Root, TreeError> {
         let bytes = path.as_os_str().as_bytes();
         match path.components().next_back() {
             Some(Component::Normal(last)) if !bytes.ends_with(b"/") && !bytes.ends_with(b"/.") => {
@@ -87,7 +87,7 @@ pub enum Step {
     /// found is left, also one that cannot be read.
     Leave(Entry),
     /// This one could not be read, or not all of it; the walk goes on.
-    Failed(Name, Error),
+    Failed(Name, TreeError),
 }
 
 /// The walk, to be iterated.
@@ -114,7 +114,7 @@ enum Todo {
     Roots(std::vec::IntoIter<Root>),
     List {
         root: Option<PathBuf>,
-        names: Box<dyn Iterator<Item = Result<Name, Error>> + Send>,
+        names: Box<dyn Iterator<Item = Result<Name, TreeError>> + Send>,
         at: Option<Name>,
         /// The root, until the list names it (`.`): its attributes are nothing to the target otherwise.
         unnamed: Option<Box<Step>>,
@@ -142,7 +142,7 @@ impl Walk {
     /// left, only where the list names it (`.`).
     pub fn listed<L>(root: PathBuf, list: L, filter: Filter, wanted: Wanted) -> Walk
     where
-        L: Iterator<Item = Result<Name, Error>> + Send + 'static,
+        L: Iterator<Item = Result<Name, TreeError>> + Send + 'static,
     {
         let list = Todo::List { root: Some(root), names: Box::new(list), at: None, unnamed: None };
         Walk { links: Links::of_list(), ..Walk::with(list, filter, wanted) }
@@ -212,7 +212,7 @@ impl Walk {
         let (mut directory, mut base) = (Arc::clone(directory), base);
         let mut stat = match source::stat(&directory, &base) {
             Ok(stat) => stat,
-            Err(errno) => return Some(Step::Failed(name.clone(), Error::of("read", &name, errno))),
+            Err(errno) => return Some(Step::Failed(name.clone(), TreeError::of("read", &name, errno))),
         };
         // What the rules leave out need not be there: they are asked about a link too, which may lead nowhere.
         if self.wanted.referents && entry::file_type(&stat).is_symlink() {
@@ -232,7 +232,7 @@ impl Walk {
         let identity = Identity::from_statx(&stat);
         if self.wanted.referents && is_directory && self.levels.iter().any(|level| level.identity == identity)
         {
-            return Some(Step::Failed(name.clone(), Error::Around { name }));
+            return Some(Step::Failed(name.clone(), TreeError::Around { name }));
         }
         let directory = &directory;
         Some(match self.look(directory, &base, name.clone(), &stat) {
@@ -256,17 +256,23 @@ impl Walk {
     }
 
     /// Reads everything about an entry but its content.
-    fn look(&mut self, directory: &OwnedFd, base: &[u8], name: Name, stat: &Statx) -> Result<Entry, Error> {
+    fn look(
+        &mut self,
+        directory: &OwnedFd,
+        base: &[u8],
+        name: Name,
+        stat: &Statx,
+    ) -> Result<Entry, TreeError> {
         let identity = Identity::from_statx(stat);
         let mut entry = Entry::from_statx(name, stat, |name| read_link(directory, base, name))?;
         if entry.is_directory() && self.wanted.avoid == Some(identity) {
-            return Err(Error::Itself { name: entry.name });
+            return Err(TreeError::Itself { name: entry.name });
         }
         if self.wanted.xattrs && !matches!(entry.kind, Kind::Special(_)) {
             match xattr::read(xattr::At::name(directory.as_fd(), base)) {
                 Ok(xattrs) => entry.xattrs = self.wanted_xattrs(xattrs),
                 Err(errno) => {
-                    let error = Error::of("read the extended attributes of", &entry.name, errno);
+                    let error = TreeError::of("read the extended attributes of", &entry.name, errno);
                     self.next = Some(Step::Failed(entry.name.clone(), error));
                 }
             }
@@ -301,7 +307,7 @@ impl Walk {
         let above = self.levels.last().map_or(&self.around, |level| &level.scope);
         let (opened, scope) = match opened.map(|opened| {
             let scope = rules::of(&self.filter, above, &opened, &entry.name)?;
-            Ok::<_, Error>((opened, scope))
+            Ok::<_, TreeError>((opened, scope))
         }) {
             Some(Ok((opened, scope))) => (Some(opened), scope),
             // Without its rules it is not known what of it is not to be copied.
@@ -359,7 +365,7 @@ impl Walk {
                 Err(error) => return Some(Step::Failed(around.clone(), error.into())),
             };
             let Some(directory) = level.directory().cloned() else {
-                let error = Error::of("read", &name, Errno::BADF);
+                let error = TreeError::of("read", &name, Errno::BADF);
                 return Some(Step::Failed(name, error));
             };
             if let Some(step) = self.meet(&directory, base, name.clone(), Some(&name)) {
@@ -440,7 +446,7 @@ impl Walk {
         });
         let Some((directory, base, name)) = step else {
             arrived(self);
-            return Some(Step::Failed(wanted.clone(), Error::on_the_way(wanted, Errno::NOTDIR)));
+            return Some(Step::Failed(wanted.clone(), TreeError::on_the_way(wanted, Errno::NOTDIR)));
         };
         // Set before the directory is entered, whose names are to be read then.
         let depth = self.levels.len() + 1;
@@ -462,7 +468,7 @@ impl Walk {
             }
             Some(_) => {
                 arrived(self);
-                Step::Failed(wanted.clone(), Error::on_the_way(wanted, Errno::NOTDIR))
+                Step::Failed(wanted.clone(), TreeError::on_the_way(wanted, Errno::NOTDIR))
             }
             None => {
                 arrived(self);
@@ -499,8 +505,8 @@ impl Iterator for Walk {
     }
 }
 
-fn failed_root(root: &Root, errno: Errno) -> Error {
-    Error::Path { action: "open", path: root.path.clone(), source: errno.into() }
+fn failed_root(root: &Root, errno: Errno) -> TreeError {
+    TreeError::Path { action: "open", path: root.path.clone(), source: errno.into() }
 }
 
 /// The directory that a root is in, and its last component. `/` is in no other: then the component is empty.
@@ -522,19 +528,20 @@ fn open_around(root: &Root) -> Result<(Arc<OwnedFd>, Box<[u8]>), Errno> {
 }
 
 /// Opens a directory for reading, if it is still the one that was met.
-fn open_directory(around: &OwnedFd, base: &[u8], name: &Name, met: Identity) -> Result<OwnedFd, Error> {
+fn open_directory(around: &OwnedFd, base: &[u8], name: &Name, met: Identity) -> Result<OwnedFd, TreeError> {
     let base = if base.is_empty() { b"." } else { base };
     let opened = openat(around, base, source::DIRECTORY | OFlags::RDONLY, Mode::empty())
-        .map_err(|errno| Error::of("open", name, errno))?;
+        .map_err(|errno| TreeError::of("open", name, errno))?;
     match Identity::of(&opened) {
         Ok(identity) if identity == met => Ok(opened),
-        Ok(_) => Err(Error::Replaced { name: name.clone() }),
-        Err(errno) => Err(Error::of("open", name, errno)),
+        Ok(_) => Err(TreeError::Replaced { name: name.clone() }),
+        Err(errno) => Err(TreeError::of("open", name, errno)),
     }
 }
 
-fn read_link(directory: &OwnedFd, base: &[u8], name: &Name) -> Result<LinkTarget, Error> {
-    let target = readlinkat(directory, base, Vec::new()).map_err(|errno| Error::of("read", name, errno))?;
+fn read_link(directory: &OwnedFd, base: &[u8], name: &Name) -> Result<LinkTarget, TreeError> {
+    let target =
+        readlinkat(directory, base, Vec::new()).map_err(|errno| TreeError::of("read", name, errno))?;
     Ok(LinkTarget::new(target.into_bytes())?)
 }
 

@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use support::{copy, picture};
+use weir_tree::destination::Options;
 use weir_tree::entry::Time;
-use weir_tree::target::Options;
 use weir_tree::{Entry, Kind, Target};
 
 #[test]

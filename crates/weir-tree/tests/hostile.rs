@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_tree::entry::{LinkTarget, Time};
-use weir_tree::{Entry, Filter, Kind, Name, Step, Target, Walk, target, walk};
+use weir_tree::{Entry, Filter, Kind, Name, Step, Target, Walk, destination, walk};
 
-struct Place {
+struct HostileRoot {
     _dir: tempfile::TempDir,
     outside: std::path::PathBuf,
     root: std::path::PathBuf,
@@ -20,13 +20,13 @@ struct Place {
 }
 
 /// A root with something precious beside it.
-fn place() -> Place {
+fn place() -> HostileRoot {
     let dir = tempfile::tempdir().unwrap();
     let (outside, root) = (dir.path().join("outside"), dir.path().join("root"));
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("precious"), "precious").unwrap();
-    let target = Target::open(&root, target::Options::default()).unwrap();
-    Place { _dir: dir, outside, root, target }
+    let target = Target::open(&root, destination::Options::default()).unwrap();
+    HostileRoot { _dir: dir, outside, root, target }
 }
 
 fn file(name: &str) -> Entry {
@@ -49,7 +49,7 @@ fn names(dir: &Path) -> Vec<String> {
 
 #[test]
 fn no_step_goes_over_a_link() {
-    let Place { outside, root, target, .. } = &place();
+    let HostileRoot { outside, root, target, .. } = &place();
     symlink(outside, root.join("way")).unwrap();
     let precious = entry("way/precious", Kind::HardLink { to: "way/other".parse().unwrap() });
     let stolen = entry("stolen", Kind::HardLink { to: "way/precious".parse().unwrap() });
@@ -73,7 +73,7 @@ fn no_step_goes_over_a_link() {
         target
             .extras(
                 &"way".parse().unwrap(),
-                &mut target::Kept::default(),
+                &mut destination::KeepSet::default(),
                 &Filter::default(),
                 &mut |_| Ok(()),
             )
@@ -92,11 +92,11 @@ fn no_step_goes_over_a_link() {
 
 #[test]
 fn a_directory_and_what_is_none_do_not_replace_each_other() {
-    let Place { root, target, .. } = &place();
+    let HostileRoot { root, target, .. } = &place();
     fs::create_dir(root.join("dir")).unwrap();
     fs::write(root.join("file"), "old").unwrap();
     let _pipe = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-    let words = |outcome: Result<(), weir_tree::Error>| outcome.unwrap_err().to_string();
+    let words = |outcome: Result<(), weir_tree::TreeError>| outcome.unwrap_err().to_string();
     assert_eq!(
         words(target.small(&file("dir"), b"new")),
         "cannot put a file at dir: what is there is a directory; remove it or choose another name"
@@ -112,7 +112,7 @@ fn a_directory_and_what_is_none_do_not_replace_each_other() {
 
 #[test]
 fn a_name_that_is_too_long_for_the_file_system_is_named() {
-    let Place { target, .. } = &place();
+    let HostileRoot { target, .. } = &place();
     // ext4 and tmpfs take 255 bytes, which a name in a tree may have; eCryptfs and others take fewer.
     let long = "n".repeat(255);
     target.small(&file(&long), b"new").unwrap();
@@ -127,7 +127,7 @@ fn a_name_that_is_too_long_for_the_file_system_is_named() {
 
 #[test]
 fn a_part_is_adopted_only_if_it_can_only_be_ours() {
-    let Place { outside, root, target, .. } = &place();
+    let HostileRoot { outside, root, target, .. } = &place();
     let part = target.part(&file("x"), false, |_| true).unwrap();
     part.write_at(0, b"ab").unwrap();
     assert!(!part.adopted());
@@ -191,7 +191,7 @@ fn a_file_swapped_for_a_link_or_a_pipe_is_not_read() {
         match entry.name.last() {
             b"b" => assert!(opened.is_ok()),
             _ => assert!(
-                matches!(opened, Err(weir_tree::Error::Replaced { .. })),
+                matches!(opened, Err(weir_tree::TreeError::Replaced { .. })),
                 "{}: {opened:?}",
                 entry.name
             ),
@@ -201,7 +201,7 @@ fn a_file_swapped_for_a_link_or_a_pipe_is_not_read() {
 
 #[test]
 fn a_directory_that_others_swap_for_a_link_leads_nowhere() {
-    let Place { outside, root, target, .. } = &place();
+    let HostileRoot { outside, root, target, .. } = &place();
     let stop = AtomicBool::new(false);
     fs::create_dir(root.join("real")).unwrap();
     std::thread::scope(|scope| {
@@ -227,7 +227,7 @@ fn a_directory_that_others_swap_for_a_link_leads_nowhere() {
 
 #[test]
 fn removing_a_tree_spares_what_its_links_point_to() {
-    let Place { outside, root, target, .. } = &place();
+    let HostileRoot { outside, root, target, .. } = &place();
     fs::create_dir_all(root.join("a/b")).unwrap();
     symlink(outside, root.join("a/b/way")).unwrap();
     fs::write(root.join("a/file"), "x").unwrap();
@@ -239,28 +239,28 @@ fn removing_a_tree_spares_what_its_links_point_to() {
 
 #[test]
 fn extras_are_what_is_neither_kept_nor_protected() {
-    let Place { root, target, .. } = &place();
+    let HostileRoot { root, target, .. } = &place();
     for name in ["kept", ".kept.weir-part", ".gone.weir-part", "extra", "x.log"] {
         fs::write(root.join(name), "x").unwrap();
     }
     fs::create_dir(root.join("old")).unwrap();
     let mut filter = Filter::default();
     filter.exclude(b"*.log").unwrap();
-    let mut kept = target::Kept::default();
-    kept.insert(b"kept");
+    let mut keep_set = destination::KeepSet::default();
+    keep_set.insert(b"kept");
     let mut extras = Vec::new();
     let mut take = |names: Vec<Name>| {
         extras.extend(names.iter().map(ToString::to_string));
         Ok(())
     };
-    target.extras(&Name::root(), &mut kept, &filter, &mut take).unwrap();
-    target.extras(&"nowhere".parse().unwrap(), &mut kept, &filter, &mut take).unwrap();
+    target.extras(&Name::root(), &mut keep_set, &filter, &mut take).unwrap();
+    target.extras(&"nowhere".parse().unwrap(), &mut keep_set, &filter, &mut take).unwrap();
     assert_eq!(extras, [".gone.weir-part", "extra", "old"]);
 }
 
 #[test]
 fn what_is_protected_stays_with_the_folders_that_it_is_in() {
-    let Place { root, target, .. } = &place();
+    let HostileRoot { root, target, .. } = &place();
     for folder in ["old/a/b", "old/c", "old/d.keep", "gone/x"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
@@ -294,19 +294,19 @@ fn what_is_protected_stays_with_the_folders_that_it_is_in() {
 #[test]
 fn folders_of_many_names_lose_just_what_is_not_kept() {
     const MANY: usize = 10_000;
-    let Place { root, target, .. } = &place();
+    let HostileRoot { root, target, .. } = &place();
     let name = |index: usize| format!("{index:05}");
     for index in 0..MANY {
         fs::write(root.join(name(index)), "").unwrap();
     }
-    let mut kept = target::Kept::default();
-    (0..MANY).step_by(7).for_each(|index| kept.insert(name(index).as_bytes()));
+    let mut keep_set = destination::KeepSet::default();
+    (0..MANY).step_by(7).for_each(|index| keep_set.insert(name(index).as_bytes()));
     let mut pieces = 0;
     let mut remove = |names: Vec<Name>| {
         pieces += 1;
         names.iter().try_for_each(|name| target.remove(name, &Filter::default()).map(drop))
     };
-    target.extras(&Name::root(), &mut kept, &Filter::default(), &mut remove).unwrap();
+    target.extras(&Name::root(), &mut keep_set, &Filter::default(), &mut remove).unwrap();
     assert!(pieces > 1);
     assert_eq!(names(root), (0..MANY).step_by(7).map(name).collect::<Vec<_>>());
     for index in 0..MANY {
@@ -332,7 +332,7 @@ fn names_that_are_not_utf_8_and_directories_that_cannot_be_written() {
 fn a_target_within_its_source_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("sub")).unwrap();
-    let target = Target::open(&dir.path().join("copy"), target::Options::default()).unwrap();
+    let target = Target::open(&dir.path().join("copy"), destination::Options::default()).unwrap();
     let wanted = walk::Wanted { avoid: Some(target.identity()), ..walk::Wanted::default() };
     let root = walk::Root::from_argument(dir.path()).unwrap();
     let steps: Vec<_> = Walk::new(vec![root], Filter::default(), wanted).collect();

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use crate::Bytes;
 
 /// How long a pipe or a terminal may be silent. A shell's `<(command)` is a pipe too, so it is not refused at once.
-const SILENCE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All that `from` gives; an error where that is more than `most`, of which no more than one byte too many is read.
 ///
@@ -64,7 +64,7 @@ impl Read for Patient {
         loop {
             // A pipe without a writer would be at its end: it is asked only when it has something to say, if only that.
             if self.may_wait {
-                let timeout = Timespec::try_from(SILENCE).map_err(io::Error::other)?;
+                let timeout = Timespec::try_from(IDLE_TIMEOUT).map_err(io::Error::other)?;
                 let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout));
                 match ready {
                     Err(rustix::io::Errno::INTR) => continue,
@@ -82,6 +82,6 @@ impl Read for Patient {
 }
 
 fn silent() -> io::Error {
-    let why = format!("it is a pipe or device, and gave nothing within {} s", SILENCE.as_secs());
+    let why = format!("it is a pipe or device, and gave nothing within {} s", IDLE_TIMEOUT.as_secs());
     io::Error::new(io::ErrorKind::TimedOut, why)
 }

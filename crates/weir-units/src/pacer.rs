@@ -5,9 +5,9 @@
 //!
 //! Pure: the caller brings the time. `get` and `cp` book what came (`--limit-rate`), `serve` grants slices
 //! ahead. Three schedules are other ones for a reason, which each tells in its head: a rate on average since
-//! the start, as iperf3 keeps it (`weir-net/pace.rs`); packets, which no rounding may add up for
-//! (`weir-probe/pps/pace.rs`); requests, each of which keeps the time it was planned for
-//! (`weir-load/schedule.rs`).
+//! the start, as iperf3 keeps it (`weir-bench-net/pace.rs`); packets, which no rounding may add up for
+//! (`weir-bench/pps/pace.rs`); requests, each of which keeps the time it was planned for
+//! (`weir-bench-http/schedule.rs`).
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 //! `high(of, 1, 4)` lie equally far from their ends. Only [`median`] takes the mean of the two in the middle.
 //!
 //! Two programs whose lines weir prints count otherwise, and are followed there: ab's median
-//! (`weir-report/load/ab.rs`) and wrk's percentiles (`weir-load/script/spectrum.rs`).
+//! (`weir-report/load/ab.rs`) and wrk's percentiles (`weir-bench-http/script/spectrum.rs`).
 
 /// The figures in ascending order. Those that are no number come last (`f64::total_cmp`).
 pub fn sorted(of: impl IntoIterator<Item = f64>) -> Vec<f64> {

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use weir_transfer::sink::folder::Target;
-use weir_transfer::sink::{beside, naming};
+use weir_get::sink::folder::Target;
+use weir_get::sink::{beside, naming};
 
 use crate::base_folder;
 

@@ -1,4 +1,4 @@
-//! What a run saw, window by window, as `--evidence FILE` keeps it for a bug report.
+//! What a run saw, interval by interval, as `--evidence FILE` keeps it for a bug report.
 
 use std::path::Path;
 

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use weir_get::job::{ClosedInterval, Observer, Progress};
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 use weir_report::progress;
 use weir_report::tui::File;
 use weir_report::tui::state::News;
-use weir_transfer::job::{Observer, Progress, Seen};
 
 use crate::tui::Screen;
 
@@ -18,7 +18,7 @@ pub struct Live {
     files: usize,
     last: Option<Instant>,
     screen: Option<Screen>,
-    /// When the last window began that the view was told of.
+    /// When the last interval began that the view was told of.
     told: f64,
 }
 
@@ -66,12 +66,12 @@ impl Live {
         }
     }
 
-    /// Tells the live view of the last window of `evidence`, if it has not heard of it.
+    /// Tells the live view of the last interval of `evidence`, if it has not heard of it.
     pub fn newest(&mut self, evidence: &Evidence, limit: Option<Limit>) {
-        let (Some(screen), Some(window)) = (&self.screen, evidence.windows.last()) else { return };
-        if window.at > self.told {
-            self.told = window.at;
-            screen.tell(|news| news.window(window, limit, evidence));
+        let (Some(screen), Some(interval)) = (&self.screen, evidence.intervals.last()) else { return };
+        if interval.at > self.told {
+            self.told = interval.at;
+            screen.tell(|news| news.interval(interval, limit, evidence));
         }
     }
 
@@ -99,13 +99,13 @@ impl Observer for Live {
         });
     }
 
-    fn window(&mut self, seen: &Seen<'_>) {
+    fn interval(&mut self, seen: &ClosedInterval<'_>) {
         let Some(screen) = &self.screen else { return };
         let under_way = (seen.under_way)().into_iter();
         let files =
             under_way.map(|file| File { name: file.name, done: file.done, total: file.size }).collect();
         screen.tell(|news| {
-            news.window(seen.window, Some(seen.limit), seen.evidence);
+            news.interval(seen.interval, Some(seen.limit), seen.evidence);
             news.files(files);
         });
     }

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_setfl};
-use weir_transfer::sink::folder::Target;
-use weir_transfer::sink::part_file::Home;
-use weir_transfer::sink::{self, beside, links, naming};
+use weir_get::sink::folder::Target;
+use weir_get::sink::part_file::Home;
+use weir_get::sink::{self, beside, links, naming};
 
 /// Says before a run what would keep the file from being written after it. What is there is not touched.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
-    let Place::File(end) = place(path)? else { return Ok(()) };
+    let OutputKind::File(end) = place(path)? else { return Ok(()) };
     let target = Target::open(&end).with_context(cannot)?;
     let may_be_written = accessat(CWD, &end, Access::WRITE_OK, AtFlags::empty());
     if target.folder().is_writable() || may_be_written.is_ok() {
@@ -31,8 +31,8 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
 pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     match place(path)? {
-        Place::Stream => open_stream(path).and_then(|mut to| to.write_all(bytes)).with_context(cannot),
-        Place::File(end) => {
+        OutputKind::Stream => open_stream(path).and_then(|mut to| to.write_all(bytes)).with_context(cannot),
+        OutputKind::File(end) => {
             let target = Target::open(&end).with_context(cannot)?;
             let home = || {
                 let failed = |source| sink_error(&end, source);
@@ -47,8 +47,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 pub fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     match place(path)? {
-        Place::Stream => open_stream(path).and_then(|mut to| to.write_all(bytes)).with_context(cannot),
-        Place::File(end) => {
+        OutputKind::Stream => open_stream(path).and_then(|mut to| to.write_all(bytes)).with_context(cannot),
+        OutputKind::File(end) => {
             let target = Target::open(&end).with_context(cannot)?;
             let (passing, mut draft) =
                 beside::create_passing(target.folder(), target.name()).with_context(cannot)?;
@@ -58,31 +58,31 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-fn sink_error(path: &Path, source: io::Error) -> weir_transfer::Error {
-    weir_transfer::Error::Local { action: "write", path: path.to_owned(), source, kept: None }
+fn sink_error(path: &Path, source: io::Error) -> weir_get::GetError {
+    weir_get::GetError::Local { action: "write", path: path.to_owned(), source, kept: None }
 }
 
 /// Where the bytes go.
-enum Place {
+enum OutputKind {
     /// A file, links followed as far as they may be.
     File(PathBuf),
     /// A pipe, a terminal, a device: it takes bytes as it is.
     Stream,
 }
 
-fn place(path: &Path) -> anyhow::Result<Place> {
+fn place(path: &Path) -> anyhow::Result<OutputKind> {
     let (end, is_foreign) = links::end_or_new(path);
     if is_foreign {
         tracing::warn!("{} is a link of another user; it is replaced, not followed", end.display());
-        return Ok(Place::File(end));
+        return Ok(OutputKind::File(end));
     }
     match std::fs::metadata(&end) {
         Ok(found) if found.is_dir() => {
             anyhow::bail!("cannot write {}: it is a folder; name a file in it", path.display())
         }
-        Ok(found) if !found.is_file() => Ok(Place::Stream),
-        Ok(_) => Ok(Place::File(end)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::File(end)),
+        Ok(found) if !found.is_file() => Ok(OutputKind::Stream),
+        Ok(_) => Ok(OutputKind::File(end)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(OutputKind::File(end)),
         Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
 }

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::path::Path;
 
+use weir_get::sink::open_to_read;
 use weir_report::html::{self, GENERATOR, Run};
 use weir_report::schema::Record;
-use weir_transfer::sink::open_to_read;
 
 use crate::args::Voice;
 use crate::output;

@@ -14,7 +14,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use weir_transfer::http::waiting;
+use weir_get::http::waiting;
 
 /// Events of one kind that are shown before the others are counted: enough to see what differs among them.
 const SHOWN: u32 = 5;

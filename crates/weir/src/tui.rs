@@ -26,7 +26,7 @@ use rustix::termios::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_report::tui::state::{News, State};
+use weir_report::tui::state::{LiveState, News};
 use weir_report::tui::{Look, draw};
 
 use crate::interrupt::{self, INTERRUPTED};
@@ -225,7 +225,7 @@ fn open(title: &str, keys: &str) -> io::Result<Screen> {
     restore_on_panic();
     enter(&terminal).inspect_err(|_| restore())?;
     *LOG.lock() = Some(Log::default());
-    let (view, state) = (Arc::clone(&shared), State::new(title, keys));
+    let (view, state) = (Arc::clone(&shared), LiveState::new(title, keys));
     let thread =
         std::thread::Builder::new().name("view".to_owned()).spawn(move || show(&view, &terminal, state));
     // Whatever comes now, the terminal goes back when this is dropped.
@@ -276,7 +276,7 @@ fn is_foreground(terminal: &File) -> bool {
 }
 
 /// What the view's thread does until it is over, or the terminal is gone.
-fn show(shared: &Shared, terminal: &File, mut state: State) {
+fn show(shared: &Shared, terminal: &File, mut state: LiveState) {
     let start = Instant::now();
     let look = look();
     let mut pressed = Keys::default();
@@ -318,11 +318,11 @@ fn show(shared: &Shared, terminal: &File, mut state: State) {
 
 /// Sleeps until the terminal sends something, which is returned, the bell rings, or it is time. An error means that the
 /// terminal is gone.
-fn wait(shared: &Shared, terminal: &File, patience: Duration) -> io::Result<Vec<u8>> {
+fn wait(shared: &Shared, terminal: &File, timeout: Duration) -> io::Result<Vec<u8>> {
     let mut ready =
         [PollFd::new(terminal, PollFlags::IN), PollFd::from_borrowed_fd(shared.bell.as_fd(), PollFlags::IN)];
-    let patience = Timespec { tv_sec: 0, tv_nsec: patience.min(BETWEEN).subsec_nanos().into() };
-    match poll(&mut ready, Some(&patience)) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.min(BETWEEN).subsec_nanos().into() };
+    match poll(&mut ready, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }

@@ -10,9 +10,9 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use weir_get::http::waiting;
 use weir_report::escape::escape_lines;
 use weir_report::fold::Sheet;
-use weir_transfer::http::waiting;
 use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
@@ -209,11 +209,11 @@ pub fn end_with(error: &clap::Error) -> ! {
 
 /// 2 for bad arguments, 130 and 4 where a transfer beneath says so, 1 for all else.
 fn code(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref::<weir_transfer::error::Error>() {
+    match error.downcast_ref::<weir_get::error::GetError>() {
         // As iperf3 ends for them.
         _ if error.is::<Usage>() && is_iperf3() => 1,
         _ if error.is::<Usage>() => USAGE,
-        Some(weir_transfer::error::Error::Interrupted) => INTERRUPTED,
+        Some(weir_get::error::GetError::Interrupted) => INTERRUPTED,
         Some(error) if error.is_for_later() => 4,
         _ => 1,
     }

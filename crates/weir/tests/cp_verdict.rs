@@ -11,10 +11,10 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{MIB, Sandbox, Sshd, WEIR, pattern, skip, wait_for};
+use weir_bench::corpus::{Corpus, Kind};
 use weir_lab::leftovers::Folder;
 use weir_lab::netns::Namespace;
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
-use weir_measure::corpus::{Corpus, Kind};
 use weir_units::{Bytes, Rate};
 
 /// The share of the run's time that was held by any of these limits, and the record for words.

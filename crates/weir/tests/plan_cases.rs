@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::{Sandbox, Sshd, pattern};
+use weir_bench::corpus::{Corpus, Kind};
 use weir_lab::bed::Bed;
 use weir_lab::netns::Namespace;
 use weir_lab::path::{Direction, Loss, Path, Share};
-use weir_measure::corpus::{Corpus, Kind};
 use weir_units::Rate;
 
 /// What a plan may be off.
@@ -57,11 +57,11 @@ const CASES: [Case; 10] = [
 /// The two ends of a case.
 struct Ends {
     sshd: Sshd,
-    place: Place,
+    place: EndsBed,
 }
 
 /// Where they are: in two namespaces with a cable between them, or at the ends of an emulated path.
-enum Place {
+enum EndsBed {
     Cable { near: Namespace, _far: Namespace },
     Bed(Bed),
 }
@@ -70,8 +70,8 @@ impl Ends {
     /// Where weir is started.
     fn near(&self) -> &Namespace {
         match &self.place {
-            Place::Cable { near, .. } => near,
-            Place::Bed(bed) => bed.near(),
+            EndsBed::Cable { near, .. } => near,
+            EndsBed::Bed(bed) => bed.near(),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Link {
                     tc(place, &[&qdisc[..], &["latency", "50ms"]].concat());
                 }
                 let sshd = Sshd::start_in(&far, FAR_END)?;
-                Some(Ends { sshd, place: Place::Cable { near, _far: far } })
+                Some(Ends { sshd, place: EndsBed::Cable { near, _far: far } })
             }
             Link::Path { mbit, one_way, loss } => {
                 let direction = Direction {
@@ -104,7 +104,7 @@ impl Link {
                 };
                 let bed = Bed::new(&Path::symmetric(direction)).ok()?;
                 let sshd = Sshd::start_in(bed.far(), &bed.far_address().to_string())?;
-                Some(Ends { sshd, place: Place::Bed(bed) })
+                Some(Ends { sshd, place: EndsBed::Bed(bed) })
             }
         }
     }

@@ -50,7 +50,7 @@ use archive::Archive;
 use cell::{Cell, Filter};
 use lab::Lab;
 use page::Page;
-use schedule::Outcome;
+use schedule::ScheduleOutcome;
 
 /// Of verdicts that could know, the share that must be right: the aim is 0.97. This is what the rules reach today, less
 /// what two runs of the sample differ by; it goes up with them and never down.
@@ -138,7 +138,7 @@ fn application() {
 }
 
 /// Prints what was not judged; returns how many runs failed.
-fn report(outcome: &Outcome) -> usize {
+fn report(outcome: &ScheduleOutcome) -> usize {
     for (cell, why) in &outcome.skipped {
         println!("skipped {cell}: {why}");
     }

@@ -76,7 +76,7 @@ struct Refused;
 
 /// Why a block did not go through a codec, or text named none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum CodecError {
     /// No row has this name.
     #[error("unknown codec '{name}': expected one of {}", names())]
     UnknownName {
@@ -174,28 +174,28 @@ impl Codec {
 
     /// Packs a block: clears `out` and fills it, reusing its allocation. An empty block packs to nothing. The result
     /// may be longer than the input; whoever sends it compares, and sends such a block as it is.
-    pub fn compress(self, level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn compress(self, level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         out.clear();
         if input.len() > LONGEST {
-            return Err(Error::TooLong { len: input.len() });
+            return Err(CodecError::TooLong { len: input.len() });
         }
         if !self.has_level(level) {
-            return Err(Error::Level { codec: self, level });
+            return Err(CodecError::Level { codec: self, level });
         }
         if input.is_empty() {
             return Ok(());
         }
         (self.0.compress)(level, input, out).map_err(|Refused| {
             out.clear();
-            Error::Encoder { codec: self, len: input.len() }
+            CodecError::Encoder { codec: self, len: input.len() }
         })
     }
 
     /// Unpacks a block of exactly `len` bytes into `out`, reusing its allocation. `out` is empty after an error.
-    pub fn decompress(self, input: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn decompress(self, input: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
         if len > LONGEST {
             out.clear();
-            return Err(Error::TooLong { len });
+            return Err(CodecError::TooLong { len });
         }
         // Not cleared before: bytes from the last call are overwritten, so a buffer of the same length needs no zeros.
         out.resize(len, 0);
@@ -207,7 +207,7 @@ impl Codec {
             Ok(filled) if filled == len => Ok(()),
             _ => {
                 out.clear();
-                Err(Error::Corrupt { codec: self, len })
+                Err(CodecError::Corrupt { codec: self, len })
             }
         }
     }
@@ -275,11 +275,11 @@ impl fmt::Debug for Codec {
 }
 
 impl FromStr for Codec {
-    type Err = Error;
+    type Err = CodecError;
 
     /// Understands the name in either case.
-    fn from_str(text: &str) -> Result<Codec, Error> {
-        Self::by_name(text).ok_or_else(|| Error::UnknownName { name: text.chars().take(40).collect() })
+    fn from_str(text: &str) -> Result<Codec, CodecError> {
+        Self::by_name(text).ok_or_else(|| CodecError::UnknownName { name: text.chars().take(40).collect() })
     }
 }
 

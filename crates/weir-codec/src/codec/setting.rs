@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Codec, Error};
+use super::{Codec, CodecError};
 
 /// A codec and a level that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,8 +14,12 @@ pub struct Setting {
 
 impl Setting {
     /// The codec at this level, if it has it.
-    pub fn new(codec: Codec, level: i32) -> Result<Setting, Error> {
-        if codec.has_level(level) { Ok(Setting { codec, level }) } else { Err(Error::Level { codec, level }) }
+    pub fn new(codec: Codec, level: i32) -> Result<Setting, CodecError> {
+        if codec.has_level(level) {
+            Ok(Setting { codec, level })
+        } else {
+            Err(CodecError::Level { codec, level })
+        }
     }
 
     /// Every level of a codec; the codec alone where there is nothing to choose.
@@ -51,15 +55,15 @@ impl fmt::Display for Setting {
 }
 
 impl FromStr for Setting {
-    type Err = Error;
+    type Err = CodecError;
 
     /// A name means the codec's default level; `zstd:3` is `zstd-3`, as `weir cp --codec` writes it.
-    fn from_str(text: &str) -> Result<Setting, Error> {
+    fn from_str(text: &str) -> Result<Setting, CodecError> {
         let Some((name, level)) = text.split_once(['-', ':']) else {
             return text.parse::<Codec>().map(Setting::from);
         };
         let codec: Codec = name.parse()?;
-        let unknown = || Error::UnknownName { name: text.chars().take(40).collect() };
+        let unknown = || CodecError::UnknownName { name: text.chars().take(40).collect() };
         Setting::new(codec, level.parse().map_err(|_| unknown())?)
     }
 }

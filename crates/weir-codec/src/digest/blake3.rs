@@ -10,7 +10,7 @@ pub(super) const ROW: Row = Row {
     http_name: None,
     len: 32,
     strength: Strength::Collision,
-    start: || Box::new(State(::blake3::Hasher::new())),
+    start: || Box::new(Blake3State(::blake3::Hasher::new())),
     known: &[
         ("", "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"),
         ("123456789", "b7d65b48420d1033cb2595293263b6f72eabee20d55e699d0df1973b3c9deed1"),
@@ -18,9 +18,9 @@ pub(super) const ROW: Row = Row {
     ],
 };
 
-struct State(::blake3::Hasher);
+struct Blake3State(::blake3::Hasher);
 
-impl Digest for State {
+impl Digest for Blake3State {
     fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -10,13 +10,13 @@ pub(super) const ROW: Row = Row {
     http_name: None,
     len: 4,
     strength: Strength::Checksum,
-    start: || Box::new(State(::crc32fast::Hasher::new())),
+    start: || Box::new(Crc32State(::crc32fast::Hasher::new())),
     known: &[("", "00000000"), ("123456789", "cbf43926"), ("a", "e8b7be43")],
 };
 
-struct State(::crc32fast::Hasher);
+struct Crc32State(::crc32fast::Hasher);
 
-impl Digest for State {
+impl Digest for Crc32State {
     fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

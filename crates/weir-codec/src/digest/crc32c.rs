@@ -11,13 +11,13 @@ pub(super) const ROW: Row = Row {
     http_name: Some("crc32c"),
     len: 4,
     strength: Strength::Checksum,
-    start: || Box::new(State(0)),
+    start: || Box::new(Crc32cState(0)),
     known: &[("", "00000000"), ("123456789", "e3069283"), ("a", "c1d04330")],
 };
 
-struct State(u32);
+struct Crc32cState(u32);
 
-impl Digest for State {
+impl Digest for Crc32cState {
     fn update(&mut self, bytes: &[u8]) {
         self.0 = ::crc32c::crc32c_append(self.0, bytes);
     }

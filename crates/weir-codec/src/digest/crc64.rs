@@ -13,7 +13,7 @@ pub(super) const NVME: Row = Row {
     http_name: None,
     len: 8,
     strength: Strength::Checksum,
-    start: || Box::new(State { tables: &NVME_TABLES, crc: !0 }),
+    start: || Box::new(Crc64State { tables: &NVME_TABLES, crc: !0 }),
     known: &[("", "0000000000000000"), ("123456789", "ae8b14860a799888")],
 };
 
@@ -23,7 +23,7 @@ pub(super) const XZ: Row = Row {
     http_name: None,
     len: 8,
     strength: Strength::Checksum,
-    start: || Box::new(State { tables: &XZ_TABLES, crc: !0 }),
+    start: || Box::new(Crc64State { tables: &XZ_TABLES, crc: !0 }),
     known: &[("", "0000000000000000"), ("123456789", "995dc9bbdf1939fa")],
 };
 
@@ -63,12 +63,12 @@ const fn tables(polynomial: u64) -> [[u64; 256]; STEP] {
     tables
 }
 
-struct State {
+struct Crc64State {
     tables: &'static [[u64; 256]; STEP],
     crc: u64,
 }
 
-impl Digest for State {
+impl Digest for Crc64State {
     fn update(&mut self, bytes: &[u8]) {
         let mut crc = self.crc;
         let (steps, rest) = bytes.as_chunks::<STEP>();

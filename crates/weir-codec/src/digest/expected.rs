@@ -12,7 +12,7 @@ use crate::hex;
 
 /// Text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ExpectedDigestError {
     /// No colon between the name and the digits.
     #[error(
         "invalid digest '{text}': expected ALGORITHM:HEX, such as sha256:9f86d0…; algorithms: {}",
@@ -47,7 +47,7 @@ pub enum Error {
         text: String,
         /// Which digit.
         #[source]
-        source: hex::Error,
+        source: hex::HexError,
     },
     /// Not base64 (RFC 4648 section 4).
     #[error("invalid {algorithm} digest '{text}'")]
@@ -74,36 +74,50 @@ pub struct Expected {
 
 impl Expected {
     /// From raw bytes; their number must be the algorithm's.
-    pub fn new(algorithm: Algorithm, bytes: Vec<u8>) -> Result<Expected, Error> {
+    pub fn new(algorithm: Algorithm, bytes: Vec<u8>) -> Result<Expected, ExpectedDigestError> {
         if bytes.len() != algorithm.len() {
             let text = quoted(&hex::encode(bytes.get(..QUOTED_BYTES).unwrap_or(&bytes)));
-            return Err(Error::Length { algorithm, text, found: bytes.len() });
+            return Err(ExpectedDigestError::Length { algorithm, text, found: bytes.len() });
         }
         Ok(Expected { algorithm, bytes })
     }
 
     /// From hexadecimal digits of either case.
-    pub fn from_hex(algorithm: Algorithm, text: &str) -> Result<Expected, Error> {
+    pub fn from_hex(algorithm: Algorithm, text: &str) -> Result<Expected, ExpectedDigestError> {
         // Before decoding, so that a long text costs nothing.
         if text.len() != algorithm.len() * 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Error::Length { algorithm, text: quoted(text), found: text.len().div_ceil(2) });
+            return Err(ExpectedDigestError::Length {
+                algorithm,
+                text: quoted(text),
+                found: text.len().div_ceil(2),
+            });
         }
-        let bytes =
-            hex::decode(text).map_err(|source| Error::Hex { algorithm, text: quoted(text), source })?;
+        let bytes = hex::decode(text).map_err(|source| ExpectedDigestError::Hex {
+            algorithm,
+            text: quoted(text),
+            source,
+        })?;
         Expected::new(algorithm, bytes)
     }
 
     /// From base64, with or without its padding.
-    pub fn from_base64(algorithm: Algorithm, text: &str) -> Result<Expected, Error> {
+    pub fn from_base64(algorithm: Algorithm, text: &str) -> Result<Expected, ExpectedDigestError> {
         let fits = algorithm.len().div_ceil(3) * 4;
         if text.len() > fits {
-            return Err(Error::Length { algorithm, text: quoted(text), found: text.len() / 4 * 3 });
+            return Err(ExpectedDigestError::Length {
+                algorithm,
+                text: quoted(text),
+                found: text.len() / 4 * 3,
+            });
         }
-        let bytes =
-            BASE64.decode(text).map_err(|source| Error::Base64 { algorithm, text: quoted(text), source })?;
+        let bytes = BASE64.decode(text).map_err(|source| ExpectedDigestError::Base64 {
+            algorithm,
+            text: quoted(text),
+            source,
+        })?;
         match bytes.len() == algorithm.len() {
             true => Ok(Expected { algorithm, bytes }),
-            false => Err(Error::Length { algorithm, text: quoted(text), found: bytes.len() }),
+            false => Err(ExpectedDigestError::Length { algorithm, text: quoted(text), found: bytes.len() }),
         }
     }
 
@@ -134,16 +148,16 @@ impl Expected {
 }
 
 impl FromStr for Expected {
-    type Err = Error;
+    type Err = ExpectedDigestError;
 
     /// Reads `ALGORITHM:HEX` or `ALGORITHM=HEX` (aria2's), the algorithm and the digits in either case;
     /// `ALGORITHM:BASE64`, as object stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
-    fn from_str(text: &str) -> Result<Expected, Error> {
+    fn from_str(text: &str) -> Result<Expected, ExpectedDigestError> {
         // Base64 ends in that sign too.
         let by_sign = || text.split_once('=').filter(|(name, _)| name.trim().parse::<Algorithm>().is_ok());
         let (name, digits) = match text.split_once(':').or_else(by_sign) {
             Some(parts) => parts,
-            None => return integrity(text).ok_or_else(|| Error::Form { text: quoted(text) }),
+            None => return integrity(text).ok_or_else(|| ExpectedDigestError::Form { text: quoted(text) }),
         };
         let (algorithm, digits) = (name.trim().parse()?, digits.trim());
         // What is hexadecimal in its length is never base64 of that algorithm.

@@ -12,7 +12,7 @@ pub(super) const ROW: Row = Row {
     http_name: Some("md5"),
     len: 16,
     strength: Strength::Accident,
-    start: || Box::new(State(Md5::new())),
+    start: || Box::new(Md5State(Md5::new())),
     known: &[
         ("", "d41d8cd98f00b204e9800998ecf8427e"),
         ("123456789", "25f9e794323b453885f5181f1b624d0b"),
@@ -20,9 +20,9 @@ pub(super) const ROW: Row = Row {
     ],
 };
 
-struct State(Md5);
+struct Md5State(Md5);
 
-impl Digest for State {
+impl Digest for Md5State {
     fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

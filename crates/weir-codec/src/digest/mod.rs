@@ -16,7 +16,7 @@ mod sha512;
 use std::fmt;
 use std::str::FromStr;
 
-pub use expected::{Error, Expected};
+pub use expected::{Expected, ExpectedDigestError};
 
 /// Every digest weir knows; the first of each [`Strength`] is the one to prefer.
 pub static ALL: &[Row] = &[
@@ -164,17 +164,17 @@ impl fmt::Debug for Algorithm {
 }
 
 impl FromStr for Algorithm {
-    type Err = Error;
+    type Err = ExpectedDigestError;
 
     /// Understands the name and its aliases in either case: `sha256`, `SHA-256`.
-    fn from_str(text: &str) -> Result<Algorithm, Error> {
+    fn from_str(text: &str) -> Result<Algorithm, ExpectedDigestError> {
         let names = |row: &Row, text: &str| {
             row.name.eq_ignore_ascii_case(text)
                 || row.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(text))
         };
         Self::all()
             .find(|algorithm| names(algorithm.0, text))
-            .ok_or_else(|| Error::UnknownAlgorithm { name: weir_units::quoted(text) })
+            .ok_or_else(|| ExpectedDigestError::UnknownAlgorithm { name: weir_units::quoted(text) })
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) const ROW: Row = Row {
     http_name: Some("sha"),
     len: 20,
     strength: Strength::Accident,
-    start: || Box::new(State(Context::new(&SHA1_FOR_LEGACY_USE_ONLY))),
+    start: || Box::new(Sha1State(Context::new(&SHA1_FOR_LEGACY_USE_ONLY))),
     known: &[
         ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
         ("123456789", "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
@@ -20,9 +20,9 @@ pub(super) const ROW: Row = Row {
     ],
 };
 
-struct State(Context);
+struct Sha1State(Context);
 
-impl Digest for State {
+impl Digest for Sha1State {
     fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

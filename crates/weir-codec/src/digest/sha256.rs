@@ -12,7 +12,7 @@ pub(super) const ROW: Row = Row {
     http_name: Some("sha-256"),
     len: 32,
     strength: Strength::Collision,
-    start: || Box::new(State(Context::new(&SHA256))),
+    start: || Box::new(Sha256State(Context::new(&SHA256))),
     known: &[
         ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
         ("123456789", "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
@@ -20,9 +20,9 @@ pub(super) const ROW: Row = Row {
     ],
 };
 
-struct State(Context);
+struct Sha256State(Context);
 
-impl Digest for State {
+impl Digest for Sha256State {
     fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -12,7 +12,7 @@ pub(super) const ROW: Row = Row {
     http_name: Some("sha-512"),
     len: 64,
     strength: Strength::Collision,
-    start: || Box::new(State(Context::new(&SHA512))),
+    start: || Box::new(Sha512State(Context::new(&SHA512))),
     known: &[
         (
             "",
@@ -29,9 +29,9 @@ pub(super) const ROW: Row = Row {
     ],
 };
 
-struct State(Context);
+struct Sha512State(Context);
 
-impl Digest for State {
+impl Digest for Sha512State {
     fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

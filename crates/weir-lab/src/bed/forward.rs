@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{DirectionCounters, Lateness};
 use crate::clock::{Moment, nanos};
-use crate::error::Error;
+use crate::error::LabError;
 use crate::link::{Link, Packet};
 use crate::path::Direction;
 use crate::tun::{Tun, wire_bytes};
@@ -49,9 +49,9 @@ struct Control {
 }
 
 impl Plan {
-    pub(super) fn start(self, direction: &Direction, seed: u64) -> Result<Forwarder, Error> {
+    pub(super) fn start(self, direction: &Direction, seed: u64) -> Result<Forwarder, LabError> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(Error::system("cannot make an event descriptor"))?;
+            .map_err(LabError::system("cannot make an event descriptor"))?;
         let control = Arc::new(Control {
             wake,
             stop: AtomicBool::new(false),
@@ -69,7 +69,7 @@ impl Plan {
         let thread = thread::Builder::new()
             .name(self.name.to_owned())
             .spawn(move || worker.run())
-            .map_err(Error::system("cannot start the link's thread"))?;
+            .map_err(LabError::system("cannot start the link's thread"))?;
         Ok(Forwarder { control, thread: Some(thread) })
     }
 }

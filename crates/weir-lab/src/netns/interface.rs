@@ -9,10 +9,10 @@ use libc::{c_char, c_int, ifreq};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::netlink;
-use crate::error::Error;
+use crate::error::LabError;
 
 /// Switches it on.
-pub fn up(name: &str) -> Result<(), Error> {
+pub fn up(name: &str) -> Result<(), LabError> {
     Interface::open(name)?.up()
 }
 
@@ -25,14 +25,14 @@ pub struct Interface {
 
 impl Interface {
     /// Does not look whether it exists.
-    pub fn open(name: &str) -> Result<Interface, Error> {
+    pub fn open(name: &str) -> Result<Interface, LabError> {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-            .map_err(Error::system("cannot open a socket"))?;
+            .map_err(LabError::system("cannot open a socket"))?;
         Ok(Interface { name: name.to_owned(), socket })
     }
 
     /// Switches it on.
-    pub fn up(&self) -> Result<(), Error> {
+    pub fn up(&self) -> Result<(), LabError> {
         let mut request = request(&self.name);
         self.call(libc::SIOCGIFFLAGS, &mut request, "read the flags of")?;
         // SAFETY: the call above filled in the flags.
@@ -41,7 +41,7 @@ impl Interface {
     }
 
     /// Gives it an address in a network of `prefix` bits.
-    pub fn set_address(&self, address: Ipv4Addr, prefix: u32) -> Result<(), Error> {
+    pub(crate) fn set_address(&self, address: Ipv4Addr, prefix: u32) -> Result<(), LabError> {
         let mut request = request(&self.name);
         request.ifr_ifru.ifru_addr = socket_address(address);
         self.call(libc::SIOCSIFADDR, &mut request, "give an address to")?;
@@ -51,20 +51,20 @@ impl Interface {
     }
 
     /// Bytes of its largest IP packet.
-    pub fn set_mtu(&self, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn set_mtu(&self, bytes: usize) -> Result<(), LabError> {
         let mut request = request(&self.name);
         request.ifr_ifru.ifru_mtu = bytes as c_int;
         self.call(libc::SIOCSIFMTU, &mut request, "set the MTU of")
     }
 
     /// Packets that wait for a reader of its other end.
-    pub fn set_queue_length(&self, packets: u32) -> Result<(), Error> {
+    pub(crate) fn set_queue_length(&self, packets: u32) -> Result<(), LabError> {
         netlink::set_queue_length(&self.name, packets)
-            .map_err(Error::system(format!("cannot set the queue of interface {}", self.name)))
+            .map_err(LabError::system(format!("cannot set the queue of interface {}", self.name)))
     }
 
     /// Sends everything for which there is no other route through it.
-    pub fn make_default_route(&self) -> Result<(), Error> {
+    pub(crate) fn make_default_route(&self) -> Result<(), LabError> {
         let mut name = [0 as c_char; libc::IFNAMSIZ];
         copy_name(&self.name, &mut name);
         // SAFETY: all fields are integers, addresses or a pointer, for which zero is valid.
@@ -78,16 +78,16 @@ impl Interface {
         self.check(result, "route through")
     }
 
-    fn call(&self, number: libc::c_ulong, request: &mut ifreq, what: &str) -> Result<(), Error> {
+    fn call(&self, number: libc::c_ulong, request: &mut ifreq, what: &str) -> Result<(), LabError> {
         // SAFETY: all these calls read and write one ifreq, which lives until the call returns.
         let result = unsafe { libc::ioctl(self.socket.as_fd().as_raw_fd(), number as _, request) };
         self.check(result, what)
     }
 
-    fn check(&self, result: c_int, what: &str) -> Result<(), Error> {
+    fn check(&self, result: c_int, what: &str) -> Result<(), LabError> {
         match result {
             0 => Ok(()),
-            _ => Err(Error::System {
+            _ => Err(LabError::System {
                 attempt: format!("cannot {what} interface {}", self.name),
                 source: io::Error::last_os_error(),
             }),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_model::evidence::{Evidence, Window};
+use weir_model::evidence::{Evidence, Interval};
 use weir_model::limit::Limit;
 use weir_model::verdict::explain;
 use weir_units::stats::{high, sorted};
@@ -46,19 +46,19 @@ pub(super) fn measure(done: &Done, near: &Evidence, far: &Evidence) -> BTreeMap<
 /// The watched process's busiest thread: its share of one core while it moved bytes.
 fn busiest(near: &Evidence) -> Option<f64> {
     let (mut cpu, mut span) = (0.0, 0.0);
-    for window in near.windows.iter().filter(|window| window.received > 0) {
-        let thread = window.lanes.iter().find_map(|lane| lane.thread.value());
+    for interval in near.intervals.iter().filter(|interval| interval.received > 0) {
+        let thread = interval.lanes.iter().find_map(|lane| lane.thread.value());
         if let Some(thread) = thread {
             cpu += thread.cpu.as_secs_f64();
-            span += window.span.as_secs_f64();
+            span += interval.span.as_secs_f64();
         }
     }
     (span > 0.0).then(|| cpu / span)
 }
 
-/// The median over all windows of the sender's connections.
+/// The median over all intervals of the sender's connections.
 fn round_trip(far: &Evidence) -> Option<f64> {
-    let lanes = far.windows.iter().flat_map(|window| &window.lanes);
+    let lanes = far.intervals.iter().flat_map(|interval| &interval.lanes);
     let times = lanes.filter_map(|lane| lane.sender.value()?.rtt);
     high(&sorted(times.map(|time| time.as_secs_f64())), 1, 2)
 }
@@ -66,7 +66,7 @@ fn round_trip(far: &Evidence) -> Option<f64> {
 /// Bytes per second that the output's device took during the work.
 fn on_disk(near: &Evidence, seconds: f64) -> Option<f64> {
     let written: Vec<u64> =
-        near.windows.iter().filter_map(|window| window.disk.value()).map(|disk| disk.written).collect();
+        near.intervals.iter().filter_map(|interval| interval.disk.value()).map(|disk| disk.written).collect();
     (!written.is_empty()).then(|| written.iter().sum::<u64>() as f64 / seconds)
 }
 
@@ -76,16 +76,17 @@ struct Knee {
     after: f64,
 }
 
-/// Where writing began to be paced to the disk: the first window so judged. Rates are of writing, which the knee slows.
+/// Where writing began to be paced to the disk: the first interval so judged. Rates are of writing, which the
+/// knee slows.
 fn knee(evidence: &Evidence) -> Option<Knee> {
     let verdict = explain(evidence);
-    let at = verdict.windows.iter().position(|limit| *limit == Some(Limit::DirtyThrottle))?;
-    let sum = |windows: &[Window]| {
-        windows.iter().fold((0.0, 0.0), |(bytes, seconds), window| {
-            (bytes + window.written as f64, seconds + window.span.as_secs_f64())
+    let at = verdict.intervals.iter().position(|limit| *limit == Some(Limit::DirtyThrottle))?;
+    let sum = |intervals: &[Interval]| {
+        intervals.iter().fold((0.0, 0.0), |(bytes, seconds), interval| {
+            (bytes + interval.written as f64, seconds + interval.span.as_secs_f64())
         })
     };
-    let (bytes, seconds) = sum(&evidence.windows[..at]);
-    let (later, rest) = sum(&evidence.windows[at..]);
+    let (bytes, seconds) = sum(&evidence.intervals[..at]);
+    let (later, rest) = sum(&evidence.intervals[at..]);
     Some(Knee { bytes, before: bytes / seconds, after: later / rest })
 }

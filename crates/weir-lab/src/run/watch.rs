@@ -10,7 +10,7 @@ use weir_model::evidence::{Clocks, Evidence, Facts};
 use weir_observe::pace::Pace;
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::Filter;
-use weir_observe::watch::{self, Notes, Scout, Worker};
+use weir_observe::watch::{self, Discovery, Notes, Worker};
 
 use crate::netns::Namespace;
 use crate::scenario::{Scenario, Side};
@@ -19,7 +19,7 @@ use crate::workload::{PORT, Subject, WorkError};
 /// A watcher at work.
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Evidence, weir_observe::Error>>,
+    thread: JoinHandle<Result<Evidence, weir_observe::ObserveError>>,
 }
 
 /// What is watched.
@@ -69,11 +69,11 @@ fn facts(namespace: &Namespace, scenario: &Scenario, post: &Post) -> Facts {
     }
 }
 
-fn watch(facts: Facts, post: &Post, stop: &AtomicBool) -> Result<Evidence, weir_observe::Error> {
+fn watch(facts: Facts, post: &Post, stop: &AtomicBool) -> Result<Evidence, weir_observe::ObserveError> {
     let mut notes = Notes::default();
     let filter = Filter { port: Some(PORT), ..Filter::default() };
-    let scout = Scout::new(watch::Subject::Served, filter, &mut notes)?;
-    let mut watch = watch::Watch::new(scout, notes, facts.scope.clone(), true);
+    let discovery = Discovery::new(watch::Subject::Served, filter, &mut notes)?;
+    let mut watch = watch::Watch::new(discovery, notes, facts.scope.clone(), true);
     if let Some(output) = &post.output {
         watch = watch.with_output(output);
     }
@@ -86,8 +86,8 @@ fn watch(facts: Facts, post: &Post, stop: &AtomicBool) -> Result<Evidence, weir_
         watch.rest(&mut pace);
     }
     watch.finish();
-    let mut windows = watch.evidence.windows;
+    let mut intervals = watch.evidence.intervals;
     // Before the first connection and after the last there is nothing to judge.
-    windows.retain(|window| !window.lanes.is_empty());
-    Ok(Evidence { windows, trials: Vec::new(), facts })
+    intervals.retain(|interval| !interval.lanes.is_empty());
+    Ok(Evidence { intervals, trials: Vec::new(), facts })
 }

@@ -36,12 +36,12 @@ pub enum ScenarioError {
 }
 
 /// A file and its text, to find the line of an error in.
-pub(super) struct Place<'a> {
+pub(super) struct SourceText<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,
 }
 
-impl Place<'_> {
+impl SourceText<'_> {
     /// An error of the parser.
     pub(super) fn of(&self, error: &toml::de::Error) -> ScenarioError {
         let why = error.message().lines().collect::<Vec<_>>().join(", ");

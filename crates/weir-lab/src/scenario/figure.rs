@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_units::{Bytes, Rate, human_duration};
 
-use super::error::{Place, ScenarioError};
+use super::error::{ScenarioError, SourceText};
 use super::text::Span;
 
 /// What is measured.
@@ -129,7 +129,7 @@ enum Written {
     Text(String),
 }
 
-pub(super) fn check(place: &Place<'_>, figure: &Spanned<FigureText>) -> Result<Figure, ScenarioError> {
+pub(super) fn check(place: &SourceText<'_>, figure: &Spanned<FigureText>) -> Result<Figure, ScenarioError> {
     let figure = figure.get_ref();
     let refuse = |why: &str| place.at(&figure.is.span(), why);
     let expected = match figure.is.get_ref() {
@@ -143,7 +143,7 @@ pub(super) fn check(place: &Place<'_>, figure: &Spanned<FigureText>) -> Result<F
 }
 
 /// From 0 (a count that must be exact) to 1.
-pub(super) fn tolerance(place: &Place<'_>, within: &Spanned<f64>) -> Result<f64, ScenarioError> {
+pub(super) fn tolerance(place: &SourceText<'_>, within: &Spanned<f64>) -> Result<f64, ScenarioError> {
     if (0.0..=1.0).contains(within.get_ref()) {
         Ok(*within.get_ref())
     } else {

@@ -1,7 +1,7 @@
 //! What is done over the path: a program that downloads or copies, a pair of plain sockets, or iperf3.
 
 use serde::Deserialize;
-use weir_measure::corpus::Kind;
+use weir_bench::corpus::Kind;
 use weir_units::{Bytes, Rate};
 
 use super::text::{Span, Text};

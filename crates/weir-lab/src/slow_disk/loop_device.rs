@@ -9,7 +9,7 @@ use weir_units::Bytes;
 use crate::slow_error::SlowError;
 
 /// A sparse file of `size` with an empty ext4 in it.
-pub fn make_image(image: &Path, size: Bytes) -> Result<(), SlowError> {
+pub(crate) fn make_image(image: &Path, size: Bytes) -> Result<(), SlowError> {
     let failed = |cause| SlowError::caused(format!("cannot make {}", image.display()), cause);
     let file = fs::File::create_new(image).map_err(failed)?;
     file.set_len(size.0).map_err(failed)?;
@@ -29,7 +29,7 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Attaches `image` to the next free one.
-    pub fn attach(image: &Path) -> Result<LoopDevice, SlowError> {
+    pub(crate) fn attach(image: &Path) -> Result<LoopDevice, SlowError> {
         let said = tool(Command::new("losetup").args(["--find", "--show"]).arg(image))?;
         let mut device = LoopDevice { path: PathBuf::from(said.trim()), number: String::new() };
         let name = device.path.file_name().ok_or_else(|| SlowError::new("losetup named no device"))?;
@@ -41,7 +41,7 @@ impl LoopDevice {
     }
 
     /// Those whose file lies in `folder`.
-    pub fn attached_to(folder: &Path) -> Vec<LoopDevice> {
+    pub(crate) fn attached_to(folder: &Path) -> Vec<LoopDevice> {
         let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let attached = entries.filter_map(|entry| {
             let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
@@ -53,7 +53,7 @@ impl LoopDevice {
     }
 
     /// Whether any is, without taking them over.
-    pub fn is_attached_to(folder: &Path) -> bool {
+    pub(crate) fn is_attached_to(folder: &Path) -> bool {
         // Not to be detached by dropping them.
         let devices = LoopDevice::attached_to(folder);
         let any = !devices.is_empty();

@@ -59,7 +59,7 @@ impl WriteLimit {
     }
 
     /// Lifts what a killed run left on `device`.
-    pub fn lift(device: &str) {
+    pub(crate) fn lift(device: &str) {
         drop(WriteLimit { device: device.to_owned(), group: None });
     }
 }
@@ -99,7 +99,7 @@ impl DirtyLimit {
     }
 
     /// Lifts what a killed run left on `device`.
-    pub fn lift(device: &str) {
+    pub(crate) fn lift(device: &str) {
         drop(DirtyLimit { device: device.to_owned() });
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use weir_measure::corpus::Corpus;
+use weir_bench::corpus::Corpus;
 
 use super::{Done, Stage, WorkError};
 use crate::child::Running;

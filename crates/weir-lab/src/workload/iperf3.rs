@@ -9,7 +9,7 @@ use crate::scenario::Iperf3;
 use crate::sshd::is_listening;
 
 /// A server that does not listen by then never will.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> {
     let port = PORT.to_string();
@@ -38,8 +38,8 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
 fn wait_for_listener(stage: &Stage<'_>) -> Result<(), WorkError> {
     let start = Instant::now();
     while !is_listening(stage.bed.far(), PORT)? {
-        if start.elapsed() > PATIENCE {
-            return Err(WorkError::Failed(format!("iperf3 did not listen within {PATIENCE:?}")));
+        if start.elapsed() > TIMEOUT {
+            return Err(WorkError::Failed(format!("iperf3 did not listen within {TIMEOUT:?}")));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

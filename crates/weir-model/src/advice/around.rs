@@ -157,10 +157,10 @@ fn look_at(neighbour: &Neighbour, does: &str) -> String {
 mod tests {
     use super::*;
     use crate::around::{FlowName, Rest};
-    use crate::evidence::{Evidence, Reading, ThreadWindow, Window};
+    use crate::evidence::{Evidence, Interval, Reading, ThreadInterval};
 
     fn first(limit: Limit, around: Around) -> String {
-        let together = Window { around, ..Window::default() };
+        let together = Interval { around, ..Interval::default() };
         let evidence = Evidence::default();
         let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
         let advice = advise(limit, &held);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn whoever_is_waited_for_is_named() {
-        let thread = ThreadWindow { name: Some("gzip (pid 7)".to_owned()), ..ThreadWindow::default() };
+        let thread = ThreadInterval { name: Some("gzip (pid 7)".to_owned()), ..ThreadInterval::default() };
         let reader = Neighbour { reads: true, thread: Reading::Value(thread), inside: false };
         let pipe = first(Limit::Downstream, Around { pipes: vec![reader], ..Around::default() });
         assert!(

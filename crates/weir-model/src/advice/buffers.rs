@@ -6,13 +6,13 @@ use std::time::Duration;
 use weir_units::Rate;
 
 use super::Advice;
-use crate::evidence::{Evidence, Window};
+use crate::evidence::{Evidence, Interval};
 use crate::merge::merged;
 use crate::rule::Context;
 use crate::rule::spent::min_rtt;
 use crate::survey::{Narrow, Setting, narrow};
 
-/// Windows that a rate is taken over: a second, more than the longest swing of a queue.
+/// Intervals that a rate is taken over: a second, more than the longest swing of a queue.
 const WINDOWS: usize = 10;
 
 /// The line that lets a receive buffer grow so far.
@@ -27,21 +27,21 @@ fn send_sysctl(size: u64) -> String {
 
 /// What to allow at which end of a copy; nothing for other transfers, whose far end tells none of its settings.
 pub(crate) fn advise(evidence: &Evidence) -> Vec<Advice> {
-    let copy = evidence.windows.iter().any(|window| !window.receiving.is_missing());
-    let whole = merged(&evidence.windows);
+    let copy = evidence.intervals.iter().any(|interval| !interval.receiving.is_missing());
+    let whole = merged(&evidence.intervals);
     let of_sender = whole.lanes.iter().filter_map(|lane| lane.sender.value()?.min_rtt).min();
     let of_receiver = || Duration::try_from_secs_f64(min_rtt(&whole, &Context::alone(evidence))?).ok();
     let rtt = of_sender.or_else(of_receiver).filter(|rtt| copy && !rtt.is_zero());
     let Some(rtt) = rtt else { return Vec::new() };
-    let most = evidence.windows.chunks(WINDOWS).map(on_the_wire).fold(0.0, f64::max);
+    let most = evidence.intervals.chunks(WINDOWS).map(on_the_wire).fold(0.0, f64::max);
     let facts = &evidence.facts;
     narrow(Rate(most), rtt, facts.tcp_rmem_max, facts.tcp_wmem_max).iter().map(to_advice).collect()
 }
 
 /// Bytes per second that lanes carried, as their sender knows it.
-fn on_the_wire(windows: &[Window]) -> f64 {
-    let seconds: f64 = windows.iter().map(|window| window.span.as_secs_f64()).sum();
-    let lanes = windows.iter().flat_map(|window| &window.lanes);
+fn on_the_wire(intervals: &[Interval]) -> f64 {
+    let seconds: f64 = intervals.iter().map(|interval| interval.span.as_secs_f64()).sum();
+    let lanes = intervals.iter().flat_map(|interval| &interval.lanes);
     // In floating point: whatever a far end tells must not overflow.
     let bytes: f64 = lanes.filter_map(|lane| lane.sender.value()).map(|seen| seen.acked as f64).sum();
     if seconds > 0.0 { bytes / seconds } else { 0.0 }
@@ -65,28 +65,28 @@ fn to_advice(narrow: &Narrow) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{LaneWindow, Reading};
-    use crate::sender::SenderWindow;
+    use crate::evidence::{LaneInterval, Reading};
+    use crate::sender::SenderInterval;
     use crate::stages::Stages;
 
     fn copy(rmem: u64) -> Evidence {
-        let lane = |lane| LaneWindow {
+        let lane = |lane| LaneInterval {
             lane,
-            sender: Reading::Value(SenderWindow {
+            sender: Reading::Value(SenderInterval {
                 acked: 5_000_000,
                 min_rtt: Some(Duration::from_millis(100)),
-                ..SenderWindow::default()
+                ..SenderInterval::default()
             }),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
-        let window = Window {
+        let interval = Interval {
             span: Duration::from_millis(100),
             received: 10_000_000,
             lanes: vec![lane(1), lane(2)],
             receiving: Reading::Value(Stages::default()),
-            ..Window::default()
+            ..Interval::default()
         };
-        let mut evidence = Evidence { windows: vec![window; 20], ..Evidence::default() };
+        let mut evidence = Evidence { intervals: vec![interval; 20], ..Evidence::default() };
         evidence.facts.tcp_rmem_max = Some(rmem);
         evidence.facts.tcp_wmem_max = Some(64 << 20);
         evidence
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn other_transfers_get_none() {
         let mut download = copy(6 << 20);
-        download.windows.iter_mut().for_each(|window| window.receiving = Reading::default());
+        download.intervals.iter_mut().for_each(|interval| interval.receiving = Reading::default());
         assert_eq!(advise(&download), []);
     }
 }

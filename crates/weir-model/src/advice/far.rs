@@ -4,7 +4,7 @@ use super::{Advice, Held, around, buffers, waits};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
 use crate::path::{MOST_WINDOW, buffer_for};
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::{bytes, rate, seconds};
 
 /// Payload of a full link: TCP, IP and Ethernet headers take 3.5 % (a bare IP link) to 5.9 % (framing and gaps too).
@@ -97,7 +97,7 @@ fn reorders(held: &Held<'_>) -> bool {
 }
 
 /// The sender's view of the heaviest connection while the limit held.
-pub(super) fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderWindow> {
+pub(super) fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderInterval> {
     held.together.lanes.iter().filter_map(|lane| lane.sender.value()).max_by_key(|seen| seen.acked)
 }
 
@@ -233,14 +233,14 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, Shaper, ThreadWindow, Window};
+    use crate::evidence::{Clocks, Evidence, Facts, Interval, LaneInterval, Reading, Shaper, ThreadInterval};
     use crate::waits::Waits;
     use std::time::Duration;
 
-    fn actions(limit: Limit, facts: Facts, lane: LaneWindow) -> Vec<String> {
+    fn actions(limit: Limit, facts: Facts, lane: LaneInterval) -> Vec<String> {
         let evidence = Evidence { facts: Facts { clocks: Clocks::Sampled, ..facts }, ..Evidence::default() };
         let span = Duration::from_secs(1);
-        let together = Window { span, received: lane.received, lanes: vec![lane], ..Window::default() };
+        let together = Interval { span, received: lane.received, lanes: vec![lane], ..Interval::default() };
         let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
         super::super::advise(limit, &held).into_iter().map(|advice| advice.action).collect()
     }
@@ -249,8 +249,8 @@ mod tests {
     fn a_quota_is_raised_and_a_full_thread_is_split() {
         let thread = |throttled| {
             let thread =
-                ThreadWindow { throttled: Duration::from_millis(throttled), ..ThreadWindow::default() };
-            LaneWindow { thread: Reading::Value(thread), ..LaneWindow::default() }
+                ThreadInterval { throttled: Duration::from_millis(throttled), ..ThreadInterval::default() };
+            LaneInterval { thread: Reading::Value(thread), ..LaneInterval::default() }
         };
         let under_quota = actions(Limit::CpuCore, Facts::default(), thread(700));
         assert!(under_quota[0].contains("raise the CPU quota"), "{under_quota:?}");
@@ -264,7 +264,7 @@ mod tests {
             shaper: Some(Shaper { interface: "eth0".into(), kind: "tbf".into(), rate }),
             ..Facts::default()
         };
-        let lane = || LaneWindow { received: 950_000, ..LaneWindow::default() };
+        let lane = || LaneInterval { received: 950_000, ..LaneInterval::default() };
         let own = actions(Limit::PathBandwidth, shaper(1e6), lane());
         assert!(own[0].contains("tbf on eth0"), "{own:?}");
         let other = actions(Limit::PathBandwidth, shaper(1e7), lane());
@@ -273,10 +273,10 @@ mod tests {
 
     #[test]
     fn without_scaling_no_buffer_helps() {
-        let lane = |scaled| LaneWindow {
+        let lane = |scaled| LaneInterval {
             received: 1,
             waits: Reading::Value(Waits { scaled, ..Waits::default() }),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
         let unscaled = actions(Limit::ReceiveWindow, Facts::default(), lane(Some(false)));
         assert!(unscaled[0].contains("tcp_window_scaling"), "{unscaled:?}");
@@ -289,14 +289,14 @@ mod tests {
     #[test]
     fn a_path_that_reorders_gets_no_advice_against_loss() {
         let lane = |duplicates| {
-            let seen = SenderWindow {
+            let seen = SenderInterval {
                 segment: 1448,
                 retransmitted: 144_800,
                 reordered: 5,
                 duplicates,
-                ..SenderWindow::default()
+                ..SenderInterval::default()
             };
-            LaneWindow { sender: Reading::Value(seen), ..LaneWindow::default() }
+            LaneInterval { sender: Reading::Value(seen), ..LaneInterval::default() }
         };
         let reordered = actions(Limit::PathLoss, Facts::default(), lane(100));
         assert!(reordered[0].contains("what reorders the path"), "{reordered:?}");
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_black_hole_never_gets_another_congestion_control() {
-        let advice = actions(Limit::PathMtu, Facts::default(), LaneWindow::default());
+        let advice = actions(Limit::PathMtu, Facts::default(), LaneInterval::default());
         assert!(
             advice[0].contains("tcp_mtu_probing") && advice.iter().all(|it| !it.contains("BBR")),
             "{advice:?}"

@@ -57,7 +57,7 @@ const FASTEST: f64 = 1e12;
 
 /// Reports joined.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct JoinedReports {
     pub(super) now: Duration,
     pub(super) rate: f64,
     pub(super) backlog: bool,
@@ -116,7 +116,7 @@ impl LinkView {
     }
 
     /// Takes a report; returns the window that it completes.
-    pub(super) fn see(&mut self, link: &Link, offered: Offered) -> Option<Seen> {
+    pub(super) fn see(&mut self, link: &Link, offered: Offered) -> Option<JoinedReports> {
         let span = link.now.saturating_sub(self.at);
         self.at = self.at.max(link.now);
         let rate = if link.rate.is_finite() { link.rate.max(0.0) } else { 0.0 };
@@ -126,13 +126,17 @@ impl LinkView {
         if self.span.is_zero() || self.bytes < ENOUGH && self.span < LONG {
             return None;
         }
-        let seen = Seen { now: link.now, rate: self.bytes / self.span.as_secs_f64(), backlog: !self.emptied };
+        let seen = JoinedReports {
+            now: link.now,
+            rate: self.bytes / self.span.as_secs_f64(),
+            backlog: !self.emptied,
+        };
         (self.bytes, self.span, self.emptied) = (0.0, Duration::ZERO, false);
         self.learn(seen, offered);
         Some(seen)
     }
 
-    fn learn(&mut self, seen: Seen, offered: Offered) {
+    fn learn(&mut self, seen: JoinedReports, offered: Offered) {
         let rate = seen.rate.clamp(SLOWEST, FASTEST);
         if seen.backlog {
             if self.hunger.base > 0.0 {

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::link::Seen;
+use super::link::JoinedReports;
 use crate::decision::CodecChange;
 
 /// A choice that puts less than this share of bytes on the wire than the reference is a heavier one.
@@ -48,7 +48,7 @@ pub(super) struct Held {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum TrialState {
     /// The choice is its own reference.
     Quiet,
     /// A heavier choice: windows so far, and the sum of those that are judged.
@@ -62,14 +62,14 @@ enum State {
 /// See the module's page.
 #[derive(Debug, Clone)]
 pub(super) struct Trials {
-    state: State,
+    state: TrialState,
     reference: Option<Held>,
     stay: Duration,
 }
 
 impl Default for Trials {
     fn default() -> Trials {
-        Trials { state: State::Quiet, reference: None, stay: STAY }
+        Trials { state: TrialState::Quiet, reference: None, stay: STAY }
     }
 }
 
@@ -77,57 +77,59 @@ impl Trials {
     /// The link's rate that the law is asked for: not below what was proven right.
     pub(super) fn floor(&self, link: f64) -> f64 {
         match (self.state, self.reference) {
-            (State::Proof { .. } | State::Barred { .. }, Some(held)) => link.max(held.asked),
+            (TrialState::Proof { .. } | TrialState::Barred { .. }, Some(held)) => link.max(held.asked),
             _ => link,
         }
     }
 
     /// A window is over, in which the choice was `now`. Says what a trial has shown, if one has.
-    pub(super) fn see(&mut self, seen: &Seen, now: Held) -> Option<CodecChange> {
+    pub(super) fn see(&mut self, seen: &JoinedReports, now: Held) -> Option<CodecChange> {
         let Some(reference) = self.reference else {
             self.reference = Some(now);
             return None;
         };
         let before = self.state;
         self.state = match self.state {
-            State::Quiet if seen.backlog && now.ratio < HEAVIER * reference.ratio => {
-                State::Trial { windows: 0, sum: 0.0, ratio: now.ratio }
+            TrialState::Quiet if seen.backlog && now.ratio < HEAVIER * reference.ratio => {
+                TrialState::Trial { windows: 0, sum: 0.0, ratio: now.ratio }
             }
-            State::Quiet => {
+            TrialState::Quiet => {
                 self.follow(reference, now);
-                State::Quiet
+                TrialState::Quiet
             }
-            State::Trial { windows, sum, ratio } => self.try_on(reference, seen, now, (windows, sum, ratio)),
-            State::Proof { .. } if seen.rate >= 0.9 * reference.wire => {
+            TrialState::Trial { windows, sum, ratio } => {
+                self.try_on(reference, seen, now, (windows, sum, ratio))
+            }
+            TrialState::Proof { .. } if seen.rate >= 0.9 * reference.wire => {
                 let until = seen.now + self.stay;
                 self.stay = (self.stay * 2).min(STAY_MOST);
-                State::Barred { until }
+                TrialState::Barred { until }
             }
-            State::Proof { until, .. } if seen.now >= until => {
+            TrialState::Proof { until, .. } if seen.now >= until => {
                 (self.stay, self.reference) = (STAY, Some(now));
-                State::Quiet
+                TrialState::Quiet
             }
             // The path is another than the one that was tried.
-            State::Barred { until }
+            TrialState::Barred { until }
                 if seen.now >= until || (seen.rate / reference.wire).ln().abs() > JUMP =>
             {
                 self.reference = Some(now);
-                State::Quiet
+                TrialState::Quiet
             }
-            State::Barred { until } => {
+            TrialState::Barred { until } => {
                 self.follow(reference, now);
-                State::Barred { until }
+                TrialState::Barred { until }
             }
             state => state,
         };
         match (before, self.state) {
-            (State::Trial { .. }, State::Proof { carried, .. }) => {
+            (TrialState::Trial { .. }, TrialState::Proof { carried, .. }) => {
                 Some(CodecChange::TooStrong { before: reference.wire, after: carried })
             }
-            (State::Proof { .. }, State::Barred { until }) => {
+            (TrialState::Proof { .. }, TrialState::Barred { until }) => {
                 Some(CodecChange::LighterStays(until.saturating_sub(seen.now)))
             }
-            (State::Proof { .. }, State::Quiet) => {
+            (TrialState::Proof { .. }, TrialState::Quiet) => {
                 Some(CodecChange::LinkSlower { before: reference.wire, after: now.wire })
             }
             _ => None,
@@ -147,25 +149,31 @@ impl Trials {
         });
     }
 
-    fn try_on(&mut self, reference: Held, seen: &Seen, now: Held, trial: (u32, f64, f64)) -> State {
+    fn try_on(
+        &mut self,
+        reference: Held,
+        seen: &JoinedReports,
+        now: Held,
+        trial: (u32, f64, f64),
+    ) -> TrialState {
         let (windows, sum, ratio) = trial;
         // Without backlog the compressor is the limit, which is the link's estimate's to deal with. Lighter again: no trial.
         if !seen.backlog || now.ratio > 1.05 * ratio {
             self.reference = Some(now);
-            return State::Quiet;
+            return TrialState::Quiet;
         }
         if now.ratio < HEAVIER * ratio {
-            return State::Trial { windows: 0, sum: 0.0, ratio: now.ratio };
+            return TrialState::Trial { windows: 0, sum: 0.0, ratio: now.ratio };
         }
         let sum = sum + if windows >= SETTLE { seen.rate } else { 0.0 };
         if windows + 1 < SETTLE + JUDGED {
-            return State::Trial { windows: windows + 1, sum, ratio };
+            return TrialState::Trial { windows: windows + 1, sum, ratio };
         }
         let mean = sum / f64::from(JUDGED);
         if mean < reference.wire * (1.0 + ratio / reference.ratio) / 2.0 {
-            return State::Proof { until: seen.now + PROOF, carried: mean };
+            return TrialState::Proof { until: seen.now + PROOF, carried: mean };
         }
         (self.stay, self.reference) = (STAY, Some(now));
-        State::Quiet
+        TrialState::Quiet
     }
 }

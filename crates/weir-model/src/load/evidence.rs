@@ -116,7 +116,7 @@ pub struct ServerUse {
 
 impl ServerUse {
     /// Running and wanting to, of all threads together: 2 is two of them all the time.
-    pub fn all_busy(&self) -> f64 {
+    pub(crate) fn all_busy(&self) -> f64 {
         (self.total + self.waited).as_secs_f64() / self.busiest.over.as_secs_f64().max(1e-9)
     }
 }

@@ -44,12 +44,12 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The likely share that nothing explains.
-    pub fn unexplained(&self) -> f64 {
+    pub(crate) fn unexplained(&self) -> f64 {
         (1.0 - self.explained / self.latency).clamp(0.0, 1.0)
     }
 
     /// The least share that nothing explains.
-    pub fn uncovered(&self) -> f64 {
+    pub(crate) fn uncovered(&self) -> f64 {
         (1.0 - self.covered / self.latency).clamp(0.0, 1.0)
     }
 }
@@ -91,13 +91,13 @@ impl<'a> Figures<'a> {
     }
 
     /// Processor time of the server for one request, seconds.
-    pub fn server_cost(&self) -> Option<f64> {
+    pub(crate) fn server_cost(&self) -> Option<f64> {
         Some(self.server()?.total.as_secs_f64() / self.seen.requests.max(1) as f64)
     }
 
     /// How busy the server can have been at most: its busiest thread; or all of them one after another, as
     /// under one lock, where together they ran no more than one processor's time.
-    pub fn server_busy(&self) -> f64 {
+    pub(crate) fn server_busy(&self) -> f64 {
         self.server().map_or(0.0, |server| {
             let ran = server.total.as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);
             let all = if ran <= ONE { server.all_busy().min(1.0) } else { 0.0 };
@@ -172,7 +172,7 @@ impl<'a> Figures<'a> {
     }
 
     /// The path drops segments of the answers, as a full queue does.
-    pub fn overflows(&self) -> bool {
+    pub(crate) fn overflows(&self) -> bool {
         self.path().is_some_and(|path| path.disordered >= OVERFLOW)
     }
 
@@ -187,7 +187,7 @@ impl<'a> Figures<'a> {
     }
 
     /// How far tenths of a second scatter around the mean rate, and whether that is little.
-    pub fn scatter(&self) -> Option<(f64, bool)> {
+    pub(crate) fn scatter(&self) -> Option<(f64, bool)> {
         // What a loop takes late for want of a processor falls into the next tenth of a second.
         let flat = FLAT + self.client.waiting().min(FLAT);
         scatter(&self.seen.samples).map(|scatter| (scatter, scatter < flat))

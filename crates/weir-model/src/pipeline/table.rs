@@ -20,7 +20,7 @@ const RATIOS: std::ops::RangeInclusive<f64> = 1e-6..=2.0;
 
 /// What is wrong with a table, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Error {
+pub enum TableError {
     /// The first line is not the header.
     Header {
         /// What it says, cut where it is long.
@@ -59,34 +59,34 @@ pub enum Error {
     Long,
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for TableError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::Header { found } => {
+            TableError::Header { found } => {
                 write!(
                     f,
                     "line 1: header is '{found}': expected codec,ratio,compress or codec,ratio,compress,decompress"
                 )
             }
-            Error::Empty => {
+            TableError::Empty => {
                 write!(f, "no codec in the table: expected a line such as lz4,0.48,600 after the header")
             }
-            Error::Fields { line, found, expected } => {
+            TableError::Fields { line, found, expected } => {
                 write!(f, "line {line}: {found} fields where the header has {expected}")
             }
-            Error::Field { line, field, found, expected } => {
+            TableError::Field { line, field, found, expected } => {
                 write!(f, "line {line}: {field} is '{found}': expected {expected}")
             }
-            Error::Twice { line, name } => write!(f, "line {line}: codec '{name}' is there already"),
-            Error::Long => write!(f, "more than {ROWS} codecs in the table"),
+            TableError::Twice { line, name } => write!(f, "line {line}: codec '{name}' is there already"),
+            TableError::Long => write!(f, "more than {ROWS} codecs in the table"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for TableError {}
 
 /// The figures of a table, in its order.
-pub fn parse(text: &str) -> Result<Vec<Figure>, Error> {
+pub fn parse(text: &str) -> Result<Vec<Figure>, TableError> {
     let mut lines = (text.trim_start_matches('\u{feff}').lines().enumerate())
         .map(|(index, line)| (index + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -96,32 +96,32 @@ pub fn parse(text: &str) -> Result<Vec<Figure>, Error> {
     for (line, text) in lines {
         let figure = row(line, text, columns)?;
         if !names.insert(figure.name.clone()) {
-            return Err(Error::Twice { line, name: figure.name });
+            return Err(TableError::Twice { line, name: figure.name });
         }
         if figures.len() == ROWS {
-            return Err(Error::Long);
+            return Err(TableError::Long);
         }
         figures.push(figure);
     }
-    if figures.is_empty() { Err(Error::Empty) } else { Ok(figures) }
+    if figures.is_empty() { Err(TableError::Empty) } else { Ok(figures) }
 }
 
 /// How many columns there are.
-fn header(line: &str) -> Result<usize, Error> {
+fn header(line: &str) -> Result<usize, TableError> {
     let names: Vec<String> = line.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
     match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["codec", "ratio", "compress"] => Ok(3),
         ["codec", "ratio", "compress", "decompress"] => Ok(4),
-        _ => Err(Error::Header { found: cut(line) }),
+        _ => Err(TableError::Header { found: cut(line) }),
     }
 }
 
-fn row(line: usize, text: &str, columns: usize) -> Result<Figure, Error> {
+fn row(line: usize, text: &str, columns: usize) -> Result<Figure, TableError> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     if fields.len() != columns {
-        return Err(Error::Fields { line, found: fields.len(), expected: columns });
+        return Err(TableError::Fields { line, found: fields.len(), expected: columns });
     }
-    let wrong = |field, found: &str, expected| Error::Field { line, field, found: cut(found), expected };
+    let wrong = |field, found: &str, expected| TableError::Field { line, field, found: cut(found), expected };
     let name = fields[0];
     if name.is_empty() || name.chars().count() > 40 || name.chars().any(char::is_control) {
         return Err(wrong("codec", name, "a name of 1 to 40 characters"));

@@ -1,7 +1,8 @@
 //! Is the server slow to answer?
 //!
-//! As the server itself sees it: convicts when a watched program owed an answer in half of the samples or more (of this window
-//! and those beside it), while it waited for no other peer, no sync of a file and filled no core ([`owes`]).
+//! As the server itself sees it: convicts when a watched program owed an answer in half of the samples or
+//! more (of this interval and those beside it), while it waited for no other peer, no sync of a file and
+//! filled no core ([`owes`]).
 //!
 //! As its client sees it: convicts when all of these hold:
 //! 1. the lanes spend half of their time or more between a request and the first byte of its answer;
@@ -21,17 +22,17 @@ use super::around::share_near;
 use super::spent::{min_rtt, spent};
 use super::{Context, Judgement, cpu_core, found, nagle, unanswered};
 use crate::around::Around;
-use crate::evidence::{ThreadWindow, Window};
+use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::waits;
 use crate::waits::{Ended, Stall};
 use crate::words::{count, percent, seconds};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some((share, evidence)) = owes(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some((share, evidence)) = owes(interval, context) {
         return Judgement::convict(0.6 + 0.37 * share, evidence);
     }
-    let spent = spent(window);
+    let spent = spent(interval);
     if spent.first_byte < 0.5 {
         return Judgement::acquit(format!(
             "first bytes were waited for {} of the time",
@@ -39,21 +40,21 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         ));
     }
     // A rest held back at either end makes each answer late, and is none of the server's doing.
-    if let Some(why) = nagle::holds(window, context) {
+    if let Some(why) = nagle::holds(interval, context) {
         return Judgement::acquit(why);
     }
-    let wait = request_wait(window, context);
-    let requests: u32 = window.lanes.iter().map(|lane| lane.requests).fold(0, u32::saturating_add);
-    if let Some(lane) = window.lanes.iter().find(|lane| !lane.first_byte.is_zero())
-        && let Some(Stall { lasted, ended: Ended::Itself, .. }) = waits::ending(lane, window, context)
+    let wait = request_wait(interval, context);
+    let requests: u32 = interval.lanes.iter().map(|lane| lane.requests).fold(0, u32::saturating_add);
+    if let Some(lane) = interval.lanes.iter().find(|lane| !lane.first_byte.is_zero())
+        && let Some(Stall { lasted, ended: Ended::Itself, .. }) = waits::ending(lane, interval, context)
     {
         let lasted = seconds(lasted.as_secs_f64());
         return Judgement::acquit(format!("the program went on by itself after {lasted}, without an answer"));
     }
-    if let Some(why) = unanswered::doubt(window, context, wait) {
+    if let Some(why) = unanswered::doubt(interval, context, wait) {
         return Judgement::unknown(why);
     }
-    match (slow_answer(window, context), min_rtt(window, context)) {
+    match (slow_answer(interval, context), min_rtt(interval, context)) {
         (Some(limit), rtt) if wait > limit => Judgement::convict(
             spent.first_byte,
             format!(
@@ -75,21 +76,22 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 }
 
 /// The watched program is a server that owes an answer: the share of the time, and in words.
-pub(crate) fn owes(window: &Window, context: &Context<'_>) -> Option<(f64, String)> {
-    let around = &window.around;
+pub(crate) fn owes(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
+    let around = &interval.around;
     // What waits for another peer or for a disk is `upstream` or `downstream`.
     let synced = around.syncs.as_ref().map_or(0, |sync| sync.samples);
     let by_itself =
         |around: &Around| around.owing.saturating_sub(around.syncs.as_ref().map_or(0, |sync| sync.samples));
     let here = around.share(by_itself(around));
-    let share = here.max(share_near(window, context, by_itself));
+    let share = here.max(share_near(interval, context, by_itself));
     if here < 0.3 || share < 0.5 || around.share(around.chained.max(synced)) >= 0.5 {
         return None;
     }
-    if may_read_on(window, context) || cpu_core::judge(window, context).convicts() {
+    if may_read_on(interval, context) || cpu_core::judge(interval, context).convicts() {
         return None;
     }
-    let thread = window.lanes.iter().filter_map(|lane| lane.thread.value()).max_by_key(|thread| thread.looks);
+    let thread =
+        interval.lanes.iter().filter_map(|lane| lane.thread.value()).max_by_key(|thread| thread.looks);
     let doing = thread.and_then(|thread| {
         let name = thread.name.as_deref().unwrap_or(context.who());
         Some(format!("; {name} was {}", found::doing(thread)?))
@@ -105,14 +107,14 @@ pub(crate) fn owes(window: &Window, context: &Context<'_>) -> Option<(f64, Strin
 
 /// The program may be in the middle of what its client sends: its threads wait for any of several descriptors, and what came is
 /// more than heads of questions. Between two flights of an upload over a long path nothing moves, and nothing is owed either.
-fn may_read_on(window: &Window, context: &Context<'_>) -> bool {
+fn may_read_on(interval: &Interval, context: &Context<'_>) -> bool {
     const HEAD: u64 = 4 << 10;
-    window.lanes.iter().any(|lane| {
-        let waits = |thread: &ThreadWindow| {
+    interval.lanes.iter().any(|lane| {
+        let waits = |thread: &ThreadInterval| {
             let waits = thread.found.polling.saturating_add(thread.found.receiving);
             waits >= thread.looks.div_ceil(2)
         };
-        let near = waits::around(lane, window, context, 1.0);
+        let near = waits::around(lane, interval, context, 1.0);
         let large = near
             .is_none_or(|(waits, _)| waits.came > HEAD.saturating_mul(waits.sent_segments.saturating_add(1)));
         large && lane.thread.value().is_none_or(waits)
@@ -121,62 +123,65 @@ fn may_read_on(window: &Window, context: &Context<'_>) -> bool {
 
 /// The wait above which an answer is the server's doing, seconds; `None` when the round trip is not known and the wait
 /// could be the path's.
-pub(crate) fn slow_answer(window: &Window, context: &Context<'_>) -> Option<f64> {
-    let rtt = min_rtt(window, context).or(context.facts.peer_is_local.then_some(0.0));
+pub(crate) fn slow_answer(interval: &Interval, context: &Context<'_>) -> Option<f64> {
+    let rtt = min_rtt(interval, context).or(context.facts.peer_is_local.then_some(0.0));
     match rtt {
         Some(rtt) => Some(3.0 * rtt + 0.005),
-        None => (request_wait(window, context) > 1.0).then_some(1.0),
+        None => (request_wait(interval, context) > 1.0).then_some(1.0),
     }
 }
 
-/// Seconds that one request waits for its first byte. A wait may reach over several windows, so those beside this one
-/// in which a lane waits too are taken together, up to 1 s each way: enough to tell a server from any path.
-pub(crate) fn request_wait(window: &Window, context: &Context<'_>) -> f64 {
-    let wait_of =
-        |window: &Window| -> f64 { window.lanes.iter().map(|lane| lane.first_byte.as_secs_f64()).sum() };
+/// Seconds that one request waits for its first byte. A wait may reach over several intervals, so those
+/// beside this one in which a lane waits too are taken together, up to 1 s each way: enough to tell a server
+/// from any path.
+pub(crate) fn request_wait(interval: &Interval, context: &Context<'_>) -> f64 {
+    let wait_of = |interval: &Interval| -> f64 {
+        interval.lanes.iter().map(|lane| lane.first_byte.as_secs_f64()).sum()
+    };
     let requests_of =
-        |window: &Window| -> u64 { window.lanes.iter().map(|lane| u64::from(lane.requests)).sum() };
-    let waiting = window.lanes.iter().filter(|lane| !lane.first_byte.is_zero()).count() as u64;
-    let beside = (context.recent(1.0).take_while(|window| wait_of(window) > 0.0))
-        .chain(context.following(1.0).take_while(|window| wait_of(window) > 0.0));
-    let (wait, requests) = beside.fold((wait_of(window), requests_of(window)), |(wait, requests), window| {
-        (wait + wait_of(window), requests + requests_of(window))
-    });
+        |interval: &Interval| -> u64 { interval.lanes.iter().map(|lane| u64::from(lane.requests)).sum() };
+    let waiting = interval.lanes.iter().filter(|lane| !lane.first_byte.is_zero()).count() as u64;
+    let beside = (context.recent(1.0).take_while(|interval| wait_of(interval) > 0.0))
+        .chain(context.following(1.0).take_while(|interval| wait_of(interval) > 0.0));
+    let (wait, requests) = beside
+        .fold((wait_of(interval), requests_of(interval)), |(wait, requests), interval| {
+            (wait + wait_of(interval), requests + requests_of(interval))
+        });
     wait / requests.max(waiting).max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, Facts, Found, LaneWindow, Reading};
+    use crate::evidence::{Evidence, Facts, Found, LaneInterval, Reading};
     use crate::waits::Waits;
     use std::time::Duration;
 
     /// A server with a request of a client, of whose samples so many found it owing.
-    fn server(owing: u32) -> Window {
+    fn server(owing: u32) -> Interval {
         found(owing, Found { sleeping: 5, ..Found::default() }, 200)
     }
 
     /// The same, whose thread was found so, with so much to be answered.
-    fn found(owing: u32, found: Found, came: u64) -> Window {
-        let thread = Reading::Value(ThreadWindow { looks: 5, found, ..ThreadWindow::default() });
+    fn found(owing: u32, found: Found, came: u64) -> Interval {
+        let thread = Reading::Value(ThreadInterval { looks: 5, found, ..ThreadInterval::default() });
         let waits = Reading::Value(Waits { looks: 5, came, ..Waits::default() });
-        let lane = LaneWindow { thread, waits, ..LaneWindow::default() };
+        let lane = LaneInterval { thread, waits, ..LaneInterval::default() };
         let around = Around { samples: 5, owing, busy: 5 - owing, ..Around::default() };
-        Window { span: Duration::from_millis(100), around, lanes: vec![lane], ..Window::default() }
+        Interval { span: Duration::from_millis(100), around, lanes: vec![lane], ..Interval::default() }
     }
 
-    fn judged(windows: Vec<Window>, at: usize) -> Judgement {
+    fn judged(intervals: Vec<Interval>, at: usize) -> Judgement {
         let facts = Facts { scope: Some("python3 (pid 7)".to_owned()), ..Facts::default() };
-        let evidence = Evidence { windows, facts, ..Evidence::default() };
-        judge(&evidence.windows[at], &Context::at(&evidence, at))
+        let evidence = Evidence { intervals, facts, ..Evidence::default() };
+        judge(&evidence.intervals[at], &Context::at(&evidence, at))
     }
 
     #[test]
     fn a_server_that_sleeps_before_it_answers_is_named_by_its_own_view() {
         let Judgement::Convict { strength, evidence } = judged(vec![server(5)], 0) else { panic!("it owes") };
         assert!(strength > 0.9 && evidence.contains("asleep by its own will"), "{strength} {evidence}");
-        // Turns of about a window's length.
+        // Turns of about an interval's length.
         assert!(judged(vec![server(4), server(2), server(4)], 1).convicts());
     }
 

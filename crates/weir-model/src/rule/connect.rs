@@ -23,11 +23,12 @@ use std::time::Duration;
 
 use super::{Context, Judgement};
 use crate::around::{Around, Attempt, Crowded, Listener, Step};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::words::{count, percent, seconds};
 
 /// The first retransmission of a SYN comes after a second (RFC 6298, section 2.1). The last sample of an attempt
-/// that it ended may lie up to a window before; no round trip comes near that, those of satellites take 0.6 s.
+/// that it ended may lie up to an interval before; no round trip comes near that, those of satellites take
+/// 0.6 s.
 const SYN_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// What a TLS server's own work may take beside the round trips.
@@ -37,9 +38,9 @@ const TLS_WORK: Duration = Duration::from_millis(50);
 /// a second on).
 const RETRY: f64 = 60.0;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let around = &window.around;
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let around = &interval.around;
     let share = around.share(around.connecting);
     if share >= 0.5 {
         let ends: Vec<Attempt> = around.attempts.iter().map(|attempt| at_its_end(attempt, context)).collect();
@@ -51,10 +52,10 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if let Some(judged) = crowded(around) {
         return judged;
     }
-    if let Some(evidence) = refused(window, context) {
+    if let Some(evidence) = refused(interval, context) {
         return Judgement::convict(0.75, evidence);
     }
-    // Of one window it is no matter: the others may have none.
+    // Of one interval it is no matter: the others may have none.
     let whole = context.before.is_empty() && context.after.is_empty();
     if whole && share >= 0.1 {
         return Judgement::unknown(format!(
@@ -89,9 +90,9 @@ fn crowded(around: &Around) -> Option<Judgement> {
 /// any.
 fn at_its_end(attempt: &Attempt, context: &Context<'_>) -> Attempt {
     let mut last = attempt.clone();
-    // The engine samples all attempts in every window that they live in.
-    for window in context.after {
-        match window.around.attempts.iter().find(|other| other.lane == attempt.lane) {
+    // The engine samples all attempts in every interval that they live in.
+    for interval in context.after {
+        match interval.around.attempts.iter().find(|other| other.lane == attempt.lane) {
             Some(later) if later.step == attempt.step => {
                 let full = last.listener.filter(|listener| listener.is_full());
                 last = Attempt { listener: full.or(later.listener), ..later.clone() };
@@ -151,20 +152,20 @@ fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
 }
 
 /// The words for attempts that fail at once, and for the rest before the next one.
-pub(crate) fn refused(window: &Window, context: &Context<'_>) -> Option<String> {
-    let around = &window.around;
+pub(crate) fn refused(interval: &Interval, context: &Context<'_>) -> Option<String> {
+    let around = &interval.around;
     // An attempt that fails may be seen for the round trip that it takes, and its name may be asked for.
-    let idle = |window: &&Window| {
-        let around = &window.around;
+    let idle = |interval: &&Interval| {
+        let around = &interval.around;
         around.samples > 0 && around.busy == 0 && around.owing == 0 && around.rest.open == 0
     };
     let at_rest = around.share(around.rest.samples()) >= 0.5;
-    if !idle(&window) || !at_rest || 2 * around.rest.other_sockets > around.samples {
+    if !idle(&interval) || !at_rest || 2 * around.rest.other_sockets > around.samples {
         return None;
     }
-    let past = std::iter::once(window).chain(context.recent(RETRY));
+    let past = std::iter::once(interval).chain(context.recent(RETRY));
     let failed: u64 =
-        past.take_while(idle).map(|window| window.around.failed_attempts).fold(0, u64::saturating_add);
+        past.take_while(idle).map(|interval| interval.around.failed_attempts).fold(0, u64::saturating_add);
     (failed > 0).then(|| {
         let rest = around.rest.samples();
         let who = around.rest.who.as_deref().unwrap_or(context.who());
@@ -186,10 +187,10 @@ mod tests {
     use crate::around::Rest;
     use crate::evidence::Evidence;
 
-    fn window(at: f64, attempt: Attempt) -> Window {
+    fn interval(at: f64, attempt: Attempt) -> Interval {
         let span = Duration::from_millis(100);
         let around = Around { samples: 5, connecting: 5, attempts: vec![attempt], ..Around::default() };
-        Window { at, span, around, ..Window::default() }
+        Interval { at, span, around, ..Interval::default() }
     }
 
     fn syn(age: f64, retransmits: u32) -> Attempt {
@@ -204,13 +205,13 @@ mod tests {
 
     #[test]
     fn a_lost_syn_is_convicted_from_its_first_moment_on() {
-        let windows = (0..12).map(|at| {
+        let intervals = (0..12).map(|at| {
             let age = 0.1 * f64::from(at);
-            window(age, syn(age, u32::from(at >= 10)))
+            interval(age, syn(age, u32::from(at >= 10)))
         });
-        let evidence = Evidence { windows: windows.collect(), ..Evidence::default() };
+        let evidence = Evidence { intervals: intervals.collect(), ..Evidence::default() };
         for at in 0..12 {
-            let judged = judge(&evidence.windows[at], &Context::at(&evidence, at));
+            let judged = judge(&evidence.intervals[at], &Context::at(&evidence, at));
             let Judgement::Convict { evidence, .. } = judged else { panic!("{at}: {judged:?}") };
             assert!(evidence.contains("SYN to 10.0.0.9:80 went unanswered for 1.1"), "{evidence}");
         }
@@ -218,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_handshake_over_a_long_path_is_none_of_it() {
-        let windows = (0..3).map(|at| window(0.1 * f64::from(at), syn(0.1 * f64::from(at), 0)));
-        let evidence = Evidence { windows: windows.collect(), ..Evidence::default() };
-        assert!(judge(&evidence.windows[0], &Context::at(&evidence, 0)).acquits());
+        let intervals = (0..3).map(|at| interval(0.1 * f64::from(at), syn(0.1 * f64::from(at), 0)));
+        let evidence = Evidence { intervals: intervals.collect(), ..Evidence::default() };
+        assert!(judge(&evidence.intervals[0], &Context::at(&evidence, 0)).acquits());
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
         let evidence = Evidence::default();
         let with = |queued| {
             let listener = Some(Listener { queued, backlog: 1 });
-            window(0.0, Attempt { listener, ..syn(0.2, 0) })
+            interval(0.0, Attempt { listener, ..syn(0.2, 0) })
         };
         let Judgement::Convict { evidence: words, .. } = judge(&with(2), &Context::alone(&evidence)) else {
             panic!("a full queue")
@@ -242,7 +243,7 @@ mod tests {
         let evidence = Evidence::default();
         let tls = |age| {
             let rtt = Some(Duration::from_millis(40));
-            window(0.0, Attempt { step: Step::Tls, rtt, ..syn(age, 0) })
+            interval(0.0, Attempt { step: Step::Tls, rtt, ..syn(age, 0) })
         };
         assert!(judge(&tls(0.5), &Context::alone(&evidence)).convicts());
         assert!(!judge(&tls(0.16), &Context::alone(&evidence)).convicts());
@@ -254,7 +255,7 @@ mod tests {
         let queue = |refusing| {
             let crowded = Crowded { port: 80, listener: Listener { queued: 2, backlog: 1 } };
             let around = Around { samples: 5, refusing, crowded: Some(crowded), ..Around::default() };
-            Window { span: Duration::from_millis(100), around, ..Window::default() }
+            Interval { span: Duration::from_millis(100), around, ..Interval::default() }
         };
         let Judgement::Convict { evidence: words, .. } = judge(&queue(5), &Context::alone(&evidence)) else {
             panic!("a full queue")
@@ -265,9 +266,10 @@ mod tests {
 
     #[test]
     fn handshakes_that_took_a_part_of_the_time_are_not_ruled_out() {
-        let mut evidence = Evidence { windows: vec![window(0.0, syn(0.05, 0)); 2], ..Evidence::default() };
-        evidence.windows[0].around.connecting = 1;
-        let some = evidence.windows[0].clone();
+        let mut evidence =
+            Evidence { intervals: vec![interval(0.0, syn(0.05, 0)); 2], ..Evidence::default() };
+        evidence.intervals[0].around.connecting = 1;
+        let some = evidence.intervals[0].clone();
         assert!(judge(&some, &Context::at(&evidence, 0)).acquits());
         assert!(matches!(judge(&some, &Context::alone(&evidence)), Judgement::Unknown { .. }));
     }
@@ -277,21 +279,21 @@ mod tests {
         let at_rest = |failed_attempts, open| {
             let rest = Rest { sleeping: 5, open, ..Rest::default() };
             let around = Around { samples: 5, rest, failed_attempts, ..Around::default() };
-            Window { span: Duration::from_millis(100), around, ..Window::default() }
+            Interval { span: Duration::from_millis(100), around, ..Interval::default() }
         };
-        let mut evidence = Evidence { windows: vec![at_rest(1, 0), at_rest(0, 0)], ..Evidence::default() };
-        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).convicts());
-        evidence.windows = vec![at_rest(0, 0), at_rest(0, 0)];
-        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).acquits());
+        let mut evidence = Evidence { intervals: vec![at_rest(1, 0), at_rest(0, 0)], ..Evidence::default() };
+        assert!(judge(&evidence.intervals[1], &Context::at(&evidence, 1)).convicts());
+        evidence.intervals = vec![at_rest(0, 0), at_rest(0, 0)];
+        assert!(judge(&evidence.intervals[1], &Context::at(&evidence, 1)).acquits());
         // The second attempt is seen for the moment until it fails.
         let mut tried = at_rest(1, 0);
         (tried.around.connecting, tried.around.rest.sleeping) = (1, 4);
-        evidence.windows = vec![at_rest(1, 0), at_rest(0, 0), tried, at_rest(0, 0)];
+        evidence.intervals = vec![at_rest(1, 0), at_rest(0, 0), tried, at_rest(0, 0)];
         for at in 0..4 {
-            assert!(judge(&evidence.windows[at], &Context::at(&evidence, at)).convicts(), "{at}");
+            assert!(judge(&evidence.intervals[at], &Context::at(&evidence, at)).convicts(), "{at}");
         }
         // With a connection open the failure may be anybody's.
-        evidence.windows = vec![at_rest(1, 5), at_rest(0, 5)];
-        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).acquits());
+        evidence.intervals = vec![at_rest(1, 5), at_rest(0, 5)];
+        assert!(judge(&evidence.intervals[1], &Context::at(&evidence, 1)).acquits());
     }
 }

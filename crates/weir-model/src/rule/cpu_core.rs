@@ -17,20 +17,20 @@ use std::time::Duration;
 
 use super::spent::{active, spent, working};
 use super::{Context, Judgement};
-use crate::evidence::{LaneWindow, ThreadWindow, Window};
+use crate::evidence::{Interval, LaneInterval, ThreadInterval};
 use crate::words::percent;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(judged) = super::stage::processors(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(judged) = super::stage::processors(interval, context) {
         return judged;
     }
-    if let Judgement::Convict { evidence, .. } = super::memory::judge(window, context) {
+    if let Judgement::Convict { evidence, .. } = super::memory::judge(interval, context) {
         return Judgement::acquit(format!("the core waits for memory: {evidence}"));
     }
-    let spent = spent(window);
+    let spent = spent(interval);
     let blocked = spent.write_blocked;
-    let lanes: Vec<Load> = working(window).map(|lane| Load::of(lane, window)).collect();
+    let lanes: Vec<Load> = working(interval).map(|lane| Load::of(lane, interval)).collect();
     let all: f64 = lanes.iter().map(|lane| lane.active).sum();
     let Some(busiest) = lanes.iter().rev().max_by(|a, b| a.cpu.total_cmp(&b.cpu)) else {
         return Judgement::acquit("no connection was active");
@@ -55,17 +55,17 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         .filter(|lane| lane.is_full(blocked))
         .max_by(|a, b| (a.cpu + a.runqueue).total_cmp(&(b.cpu + b.runqueue)))
         .unwrap_or(busiest);
-    Judgement::convict(strength, named.describe(window))
+    Judgement::convict(strength, named.describe(interval))
 }
 
 /// The largest share of a core that one lane's thread took.
-pub(crate) fn busiest_thread(window: &Window) -> Option<f64> {
-    working(window).map(|lane| Load::of(lane, window).cpu).max_by(f64::total_cmp).filter(|cpu| *cpu > 0.0)
+pub(crate) fn busiest_thread(interval: &Interval) -> Option<f64> {
+    working(interval).map(|lane| Load::of(lane, interval).cpu).max_by(f64::total_cmp).filter(|cpu| *cpu > 0.0)
 }
 
 /// Whole processors without work: the sum of what each had left.
-pub(crate) fn free_cores(window: &Window) -> Option<f64> {
-    let cpu = window.cpu.value()?;
+pub(crate) fn free_cores(interval: &Interval) -> Option<f64> {
+    let cpu = interval.cpu.value()?;
     let free = cpu.busy.iter().filter(|busy| busy.is_finite()).map(|busy| 1.0 - busy.clamp(0.0, 1.0)).sum();
     (!cpu.busy.is_empty()).then_some(free)
 }
@@ -84,7 +84,7 @@ pub(crate) struct ThreadLoad {
 }
 
 /// The load of a thread whose times were read.
-pub(crate) fn thread_load(thread: &ThreadWindow, seconds: f64) -> ThreadLoad {
+pub(crate) fn thread_load(thread: &ThreadInterval, seconds: f64) -> ThreadLoad {
     let share = |time: std::time::Duration| {
         if seconds > 0.0 { (time.as_secs_f64() / seconds).min(1.0) } else { 0.0 }
     };
@@ -126,7 +126,7 @@ impl ThreadLoad {
 
 /// One lane's use of a processor, as fractions of its time at work.
 struct Load<'a> {
-    lane: &'a LaneWindow,
+    lane: &'a LaneInterval,
     active: f64,
     cpu: f64,
     /// Ready to run but waiting for a processor, or held back by a quota.
@@ -136,8 +136,8 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn of(lane: &'a LaneWindow, window: &Window) -> Load<'a> {
-        let active = active(lane, window);
+    fn of(lane: &'a LaneInterval, interval: &Interval) -> Load<'a> {
+        let active = active(lane, interval);
         // Without the thread's own clock the stage clocks are a lower bound of it.
         let stages =
             lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64() + lane.write_cpu.as_secs_f64();
@@ -160,7 +160,7 @@ impl<'a> Load<'a> {
         format!("lane {}'s thread", self.lane.lane)
     }
 
-    fn describe(&self, window: &Window) -> String {
+    fn describe(&self, interval: &Interval) -> String {
         let lane = self.lane;
         let part = |name: &str, seconds: f64| {
             let share = if self.active > 0.0 { seconds / self.active } else { 0.0 };
@@ -179,7 +179,7 @@ impl<'a> Load<'a> {
         let waited = waits
             .filter(|waits| !waits.is_empty())
             .map_or_else(String::new, |waits| format!("; it {}", waits.trim_start_matches(", ")));
-        let steal = match window.cpu.value() {
+        let steal = match interval.cpu.value() {
             Some(cpu) if cpu.steal >= 0.05 => format!("; the hypervisor took {}", percent(cpu.steal)),
             _ => String::new(),
         };

@@ -1,7 +1,7 @@
 //! Are writes paced to the disk because too many pages are dirty?
 //!
 //! Convicts when the lanes are held by blocked writes (see `Spent::held_by`), or wait for data whose sender such writes had
-//! stopped (see `stall`), and one of these holds, in the latter case in a window around:
+//! stopped (see `stall`), and one of these holds, in the latter case in an interval around:
 //! 1. the thread was found asleep in `balance_dirty_pages` in a quarter of the looks or more;
 //! 2. dirty pages are at 90 % or more of where pacing begins: the middle between the background threshold and the
 //!    threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the same middle of
@@ -14,18 +14,18 @@
 
 use super::spent::{Spent, spent};
 use super::{Context, Judgement, disk, stall};
-use crate::evidence::{DirtyWindow, Window};
+use crate::evidence::{DirtyInterval, Interval};
 use crate::words::{bytes, percent};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
-    let asleep = asleep_in_throttle(window);
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let spent = spent(interval);
+    let asleep = asleep_in_throttle(interval);
     let share = asleep.unwrap_or(0.0).max(spent.write_blocked);
     if !spent.held_by(share) {
-        return aftermath(window, context).unwrap_or_else(|| Judgement::acquit(acquittal(window, spent)));
+        return aftermath(interval, context).unwrap_or_else(|| Judgement::acquit(acquittal(interval, spent)));
     }
-    let level = window.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
+    let level = interval.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
     let dirty = level.map(|(dirty, start)| match dirty.device_limit {
         // How much of the dirty memory is this device's is not known.
         Some(limit) => {
@@ -43,7 +43,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         );
         return Judgement::convict(share, evidence);
     }
-    if let Some(why) = disk::syncs(window) {
+    if let Some(why) = disk::syncs(interval) {
         return Judgement::acquit(why);
     }
     match level {
@@ -65,16 +65,16 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         )),
         None => Judgement::unknown(format!(
             "dirty pages and the writer's wait channel: {}",
-            window.dirty.missing().unwrap_or("not read")
+            interval.dirty.missing().unwrap_or("not read")
         )),
     }
 }
 
-/// The lanes wait for data, and writes that slept in the throttle take half of the time around this window.
-fn aftermath(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let slept = |window: &Window| asleep_in_throttle(window).unwrap_or(0.0);
-    let share = stall::takes(window, context, slept)?;
-    stall::stopped_sender(window, context).then(|| {
+/// The lanes wait for data, and writes that slept in the throttle take half of the time around this interval.
+fn aftermath(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let slept = |interval: &Interval| asleep_in_throttle(interval).unwrap_or(0.0);
+    let share = stall::takes(interval, context, slept)?;
+    stall::stopped_sender(interval, context).then(|| {
         let evidence = format!(
             "the writer slept in balance_dirty_pages in {} of samples around, and the data waited for had been stopped by it",
             percent(share)
@@ -84,7 +84,7 @@ fn aftermath(window: &Window, context: &Context<'_>) -> Option<Judgement> {
 }
 
 /// Dirty bytes from which writers are paced.
-fn starts_at(dirty: &DirtyWindow) -> f64 {
+fn starts_at(dirty: &DirtyInterval) -> f64 {
     let (background, threshold) = (dirty.background as f64, dirty.threshold as f64);
     let global = (background + threshold) / 2.0;
     match dirty.device_limit {
@@ -98,17 +98,17 @@ fn starts_at(dirty: &DirtyWindow) -> f64 {
 }
 
 /// Share of samples that found a lane's thread asleep in the throttle; `None` without a look.
-fn asleep_in_throttle(window: &Window) -> Option<f64> {
-    let threads = window.lanes.iter().filter_map(|lane| lane.thread.value());
+fn asleep_in_throttle(interval: &Interval) -> Option<f64> {
+    let threads = interval.lanes.iter().filter_map(|lane| lane.thread.value());
     let (asleep, looks) = threads.fold((0u64, 0u64), |(asleep, looks), thread| {
         (asleep + u64::from(thread.in_dirty_throttle), looks + u64::from(thread.looks))
     });
     (looks > 0).then(|| (asleep as f64 / looks as f64).min(1.0))
 }
 
-fn acquittal(window: &Window, spent: Spent) -> String {
+fn acquittal(interval: &Interval, spent: Spent) -> String {
     let blocked = format!("blocked in write {} of the time", percent(spent.write_blocked));
-    match window.dirty.value() {
+    match interval.dirty.value() {
         Some(dirty) => format!(
             "{blocked}, {} dirty, pacing starts near {}",
             bytes(dirty.dirty as f64),

@@ -14,28 +14,28 @@
 
 use super::spent::{spent, working};
 use super::{Context, Judgement, cpu_core, dirty_throttle};
-use crate::evidence::{DiskWindow, Window};
+use crate::evidence::{DiskInterval, Interval};
 use crate::words::{percent, rate};
 use weir_units::Rate;
 
 /// A device with a request in flight this share of the time has no room left on most disks; flash with many queues may.
 const BUSY: f64 = 0.8;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let spent = spent(interval);
     let blocked = spent.write_blocked;
-    let disk = window.disk.value();
+    let disk = interval.disk.value();
     let name = context.facts.disk.as_deref().unwrap_or("the device");
-    let use_of = |disk: &DiskWindow| {
+    let use_of = |disk: &DiskInterval| {
         format!(
             "{name} busy {} and taking {}",
             percent(disk.busy),
-            rate(Rate::of(disk.written, window.span).0)
+            rate(Rate::of(disk.written, interval.span).0)
         )
     };
     if spent.lanes == 0 {
-        return match disk.filter(|disk| disk.busy >= BUSY && disk.written > 0 && window.received == 0) {
+        return match disk.filter(|disk| disk.busy >= BUSY && disk.written > 0 && interval.received == 0) {
             Some(disk) => Judgement::convict(0.8, format!("nothing left to receive, {}", use_of(disk))),
             None => Judgement::acquit("no connection was writing"),
         };
@@ -44,13 +44,13 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         let device = disk.map(|disk| format!(", {}", use_of(disk))).unwrap_or_default();
         return Judgement::acquit(format!("blocked in write {} of the time{device}", percent(blocked)));
     }
-    if dirty_throttle::judge(window, context).convicts() {
+    if dirty_throttle::judge(interval, context).convicts() {
         return Judgement::acquit("writes are paced by dirty pages before they reach the disk");
     }
-    if let Some(evidence) = syncs(window) {
+    if let Some(evidence) = syncs(interval) {
         return Judgement::convict(0.6 + 0.35 * blocked, evidence);
     }
-    if preemption_hides(window) {
+    if preemption_hides(interval) {
         return Judgement::unknown(
             "run-queue times: the connections' threads were in write calls, or waiting for a busy processor",
         );
@@ -72,14 +72,14 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             Judgement::acquit(format!("blocked in write {} of the time, {}", percent(blocked), use_of(disk)))
         }
         None => {
-            Judgement::unknown(format!("the device's use: {}", window.disk.missing().unwrap_or("not read")))
+            Judgement::unknown(format!("the device's use: {}", interval.disk.missing().unwrap_or("not read")))
         }
     }
 }
 
 /// The words for a thread that waited for a file to be on its disk in half of the samples or more.
-pub(crate) fn syncs(window: &Window) -> Option<String> {
-    let around = &window.around;
+pub(crate) fn syncs(interval: &Interval) -> Option<String> {
+    let around = &interval.around;
     let sync = around.syncs.as_ref()?;
     let share = around.share(sync.samples);
     (share >= 0.5).then(|| sync.in_words(share))
@@ -87,7 +87,7 @@ pub(crate) fn syncs(window: &Window) -> Option<String> {
 
 /// Whether "not running in a write call" may be a wait for a processor: the threads' run-queue times were not read, and
 /// no processor was seen to be free.
-fn preemption_hides(window: &Window) -> bool {
-    let unread = working(window).any(|lane| lane.thread.value().is_none());
-    unread && cpu_core::free_cores(window).is_none_or(|free| free < 0.5)
+fn preemption_hides(interval: &Interval) -> bool {
+    let unread = working(interval).any(|lane| lane.thread.value().is_none());
+    unread && cpu_core::free_cores(interval).is_none_or(|free| free < 0.5)
 }

@@ -11,12 +11,12 @@
 
 use super::{Context, Judgement};
 use crate::around::Resolver;
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::words::{percent, seconds};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let around = &window.around;
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let around = &interval.around;
     let share = around.share(around.resolving);
     if share < 0.5 {
         return match &around.missing {
@@ -25,7 +25,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             None => Judgement::acquit(format!("a resolver was waited for {} of the time", percent(share))),
         };
     }
-    let waited = seconds(share * window.span.as_secs_f64());
+    let waited = seconds(share * interval.span.as_secs_f64());
     let who = context.who();
     let evidence =
         format!("{who} waited {waited} for an answer of the resolver {}", named(&around.resolvers));
@@ -53,16 +53,16 @@ mod tests {
     use crate::evidence::Evidence;
     use std::time::Duration;
 
-    fn window(resolving: u32) -> Window {
+    fn interval(resolving: u32) -> Interval {
         let resolver = Resolver { address: "10.0.0.53:53 (UDP)".to_owned(), samples: resolving };
         let around = Around { samples: 5, resolving, resolvers: vec![resolver], ..Around::default() };
-        Window { span: Duration::from_millis(100), around, ..Window::default() }
+        Interval { span: Duration::from_millis(100), around, ..Interval::default() }
     }
 
     #[test]
     fn a_silent_resolver_is_named() {
         let evidence = Evidence::default();
-        let judged = judge(&window(5), &Context::alone(&evidence));
+        let judged = judge(&interval(5), &Context::alone(&evidence));
         let Judgement::Convict { strength, evidence } = judged else { panic!("{judged:?}") };
         assert!(strength > 0.9 && evidence.contains("resolver 10.0.0.53:53 (UDP)"), "{evidence}");
     }
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn a_quick_answer_is_not_and_a_hidden_table_says_nothing() {
         let evidence = Evidence::default();
-        assert!(judge(&window(1), &Context::alone(&evidence)).acquits());
-        let mut hidden = window(0);
+        assert!(judge(&interval(1), &Context::alone(&evidence)).acquits());
+        let mut hidden = interval(0);
         hidden.around.missing = Some("its descriptors are another user's".to_owned());
         assert!(matches!(judge(&hidden, &Context::alone(&evidence)), Judgement::Unknown { .. }));
     }

@@ -1,10 +1,10 @@
 //! What a foreign thread was found at, in words, where one thing is most of it.
 
-use crate::evidence::ThreadWindow;
+use crate::evidence::ThreadInterval;
 use crate::words::percent;
 
 /// `asleep by its own will in 92 % of samples`; `None` where nothing takes half of them.
-pub(crate) fn doing(thread: &ThreadWindow) -> Option<String> {
+pub(crate) fn doing(thread: &ThreadInterval) -> Option<String> {
     let found = thread.found;
     let (count, what) = [
         (found.sleeping, "asleep by its own will"),

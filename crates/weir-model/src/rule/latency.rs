@@ -30,39 +30,39 @@
 use super::application::{self, request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
 use super::{Context, Judgement, connect, cpu_core, nagle, protocol_window, request_response};
-use crate::evidence::{Clocks, LaneWindow, Window};
+use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::path;
 use crate::rule::waits;
 use crate::words::{bytes, count, percent, rate, seconds};
 use std::time::Duration;
 use weir_units::{Bytes, Rate};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if window.around.samples > 0
-        && let Judgement::Convict { evidence, .. } = connect::judge(window, context)
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if interval.around.samples > 0
+        && let Judgement::Convict { evidence, .. } = connect::judge(interval, context)
     {
         return Judgement::acquit(evidence);
     }
-    if let Some((_, evidence)) = application::owes(window, context) {
+    if let Some((_, evidence)) = application::owes(interval, context) {
         return Judgement::acquit(evidence);
     }
-    let spent = spent(window);
-    if let Some(why) = nagle::holds(window, context) {
+    let spent = spent(interval);
+    if let Some(why) = nagle::holds(interval, context) {
         return Judgement::acquit(why);
     }
-    let waits = round_trips(window, context, spent)
-        .or_else(|| small_objects(window, context, spent))
-        .or_else(|| one_after_another(window, context, spent));
-    if waits.as_ref().is_some_and(Judgement::convicts) && request_response::gives_credits(window, context) {
-        return match protocol_window::judge(window, context) {
+    let waits = round_trips(interval, context, spent)
+        .or_else(|| small_objects(interval, context, spent))
+        .or_else(|| one_after_another(interval, context, spent));
+    if waits.as_ref().is_some_and(Judgement::convicts) && request_response::gives_credits(interval, context) {
+        return match protocol_window::judge(interval, context) {
             Judgement::Convict { evidence, .. } => Judgement::acquit(evidence),
             _ => Judgement::unknown(
                 "this end waits for what its credits release (HTTP/2, SSH): the path may hold that, or their windows",
             ),
         };
     }
-    waits.or_else(|| slow_start(window, context, spent)).unwrap_or_else(|| {
+    waits.or_else(|| slow_start(interval, context, spent)).unwrap_or_else(|| {
         Judgement::acquit(format!(
             "handshakes {}, first bytes {} of the time",
             percent(spent.connecting),
@@ -71,42 +71,42 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     })
 }
 
-fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+fn round_trips(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
     if spent.connecting + spent.first_byte < 0.5 {
         return None;
     }
     if context.facts.peer_is_local
         && spent.lanes > 1
-        && cpu_core::free_cores(window).is_some_and(|free| free < 0.2)
+        && cpu_core::free_cores(interval).is_some_and(|free| free < 0.2)
     {
         return Some(Judgement::unknown(
             "the round trip: all processors were busy, so waits for first bytes are also waits for one of them",
         ));
     }
-    let wait = request_wait(window, context);
-    let path_like = match slow_answer(window, context) {
+    let wait = request_wait(interval, context);
+    let path_like = match slow_answer(interval, context) {
         Some(limit) => wait <= limit,
         None => false,
     };
     // The server's share of the wait is `application`'s; what handshakes take is latency in any case.
-    if path_like && spent.connecting < 0.5 && !is_round_trip(wait, window, context) {
+    if path_like && spent.connecting < 0.5 && !is_round_trip(wait, interval, context) {
         return Some(Judgement::unknown(
             "the round trip: waits for first bytes of two to three of them are the server's as well, or a loss's",
         ));
     }
     let share = if path_like { spent.connecting + spent.first_byte } else { spent.connecting };
     if share < 0.5 {
-        return (slow_answer(window, context).is_none()).then(|| {
+        return (slow_answer(interval, context).is_none()).then(|| {
             Judgement::unknown("the round trip: a wait for first bytes may be the server's or the path's")
         });
     }
-    if spent.connecting >= 0.5 && long_handshake(window, context) {
+    if spent.connecting >= 0.5 && long_handshake(interval, context) {
         return Some(Judgement::unknown(
             "why a handshake lasts longer than three round trips: a lost SYN, or a listener that is full",
         ));
     }
-    let requests: u64 = window.lanes.iter().map(|lane| u64::from(lane.requests)).sum();
-    let rtt = min_rtt(window, context);
+    let requests: u64 = interval.lanes.iter().map(|lane| u64::from(lane.requests)).sum();
+    let rtt = min_rtt(interval, context);
     let waits = if spent.connecting < 0.005 {
         format!("waits for first bytes took {} of the time", percent(spent.first_byte))
     } else {
@@ -133,22 +133,22 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
 /// A wait of another program for a first byte is explained by one round trip: no more than two, of which the second is left
 /// to a congestion window that begins anew, and 5 ms for a server's ordinary work. Of our own lanes the wait starts when
 /// the request was written, whatever the time between the looks.
-fn is_round_trip(wait: f64, window: &Window, context: &Context<'_>) -> bool {
+fn is_round_trip(wait: f64, interval: &Interval, context: &Context<'_>) -> bool {
     context.facts.clocks == Clocks::Own
-        || min_rtt(window, context).is_none_or(|rtt| wait <= 2.0 * rtt + 0.005)
+        || min_rtt(interval, context).is_none_or(|rtt| wait <= 2.0 * rtt + 0.005)
 }
 
-fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
-    let rtt = min_rtt(window, context)?;
+fn small_objects(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    let rtt = min_rtt(interval, context)?;
     let waits = spent.connecting + spent.first_byte + spent.socket_wait;
     if waits < 0.8 {
         return None;
     }
     // What counts objects by the segments that went out counts credits of HTTP/2 and SSH as well.
-    if context.facts.clocks == Clocks::Sampled && request_response::overlaps(window, context) {
+    if context.facts.clocks == Clocks::Sampled && request_response::overlaps(interval, context) {
         return None;
     }
-    let around = Around::of(window, context);
+    let around = Around::of(interval, context);
     if around.objects < 1.0 || around.starts < 0.15 * around.time {
         return None;
     }
@@ -173,36 +173,36 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
 
 /// An attempt to connect of another program lasts longer than round trips explain, with what is known of it
 /// before and after. Of our own lanes the time holds the name and TLS as well.
-fn long_handshake(window: &Window, context: &Context<'_>) -> bool {
+fn long_handshake(interval: &Interval, context: &Context<'_>) -> bool {
     const WORK: f64 = 0.05;
     if context.facts.clocks == Clocks::Own {
         return false;
     }
-    let most = 3.0 * min_rtt(window, context).unwrap_or(1.0) + WORK;
-    let lasts = |lane: &LaneWindow| {
+    let most = 3.0 * min_rtt(interval, context).unwrap_or(1.0) + WORK;
+    let lasts = |lane: &LaneInterval| {
         let in_window =
-            |other: &Window| waits::of(lane.lane, other).map(|lane| lane.connecting.as_secs_f64());
-        let sum = |windows: &mut dyn Iterator<Item = &Window>| -> f64 {
-            windows.map_while(in_window).take_while(|time| *time > 0.0).sum()
+            |other: &Interval| waits::of(lane.lane, other).map(|lane| lane.connecting.as_secs_f64());
+        let sum = |intervals: &mut dyn Iterator<Item = &Interval>| -> f64 {
+            intervals.map_while(in_window).take_while(|time| *time > 0.0).sum()
         };
         lane.connecting.as_secs_f64() + sum(&mut context.before.iter().rev()) + sum(&mut context.after.iter())
     };
-    window.lanes.iter().filter(|lane| !lane.connecting.is_zero()).any(|lane| lasts(lane) > most)
+    interval.lanes.iter().filter(|lane| !lane.connecting.is_zero()).any(|lane| lasts(lane) > most)
 }
 
 /// The connections at work here are in their first exchange: a handshake, a question, and the growth of the
 /// congestion window. A handshake of TLS and a question have four segments.
-pub(crate) fn begins(window: &Window, context: &Context<'_>) -> bool {
+pub(crate) fn begins(interval: &Interval, context: &Context<'_>) -> bool {
     const QUESTIONS: u64 = 4;
-    let mut at_work = working(window).peekable();
+    let mut at_work = working(interval).peekable();
     at_work.peek().is_some()
         && at_work.all(|lane| {
             let seen = || {
-                std::iter::once(window)
+                std::iter::once(interval)
                     .chain(context.before.iter().rev())
-                    .filter_map(|window| waits::of(lane.lane, window))
+                    .filter_map(|interval| waits::of(lane.lane, interval))
             };
-            let asked = |lane: &LaneWindow| {
+            let asked = |lane: &LaneInterval| {
                 u64::from(lane.requests).max(lane.sender.value().map_or(0, |sender| sender.asked))
             };
             seen().any(|lane| lane.connects > 0)
@@ -210,8 +210,8 @@ pub(crate) fn begins(window: &Window, context: &Context<'_>) -> bool {
         })
 }
 
-/// What lanes did over the second before a window and the one after: an object may take several windows, begin in one and
-/// finish in another.
+/// What lanes did over the second before an interval and the one after: an object may take several intervals,
+/// begin in one and finish in another.
 #[derive(Debug, Default)]
 struct Around {
     objects: f64,
@@ -224,14 +224,14 @@ struct Around {
 }
 
 impl Around {
-    fn of(window: &Window, context: &Context<'_>) -> Around {
+    fn of(interval: &Interval, context: &Context<'_>) -> Around {
         let mut around = Around::default();
-        for window in context.around(window, 1.0) {
-            let time = working(window).map(|lane| active(lane, window)).sum::<f64>();
-            let spent = self::spent(window);
-            around.objects += f64::from(window.objects);
-            around.connects += window.lanes.iter().map(|lane| f64::from(lane.connects)).sum::<f64>();
-            around.received += window.received as f64;
+        for interval in context.around(interval, 1.0) {
+            let time = working(interval).map(|lane| active(lane, interval)).sum::<f64>();
+            let spent = self::spent(interval);
+            around.objects += f64::from(interval.objects);
+            around.connects += interval.lanes.iter().map(|lane| f64::from(lane.connects)).sum::<f64>();
+            around.received += interval.received as f64;
             around.time += time;
             around.starts += (spent.connecting + spent.first_byte) * time;
         }
@@ -239,21 +239,21 @@ impl Around {
     }
 }
 
-fn one_after_another(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
-    let looked_at = || working(window).all(|lane| lane.waits.value().is_some());
+fn one_after_another(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    let looked_at = || working(interval).all(|lane| lane.waits.value().is_some());
     if context.facts.clocks == Clocks::Sampled && looked_at() {
         return None;
     }
     let waits = spent.connecting + spent.first_byte;
-    let size = window.received as f64 / f64::from(window.objects.max(1));
-    let several = f64::from(window.objects) >= 3.0 * f64::from(spent.lanes);
-    let full = cpu_core::busiest_thread(window).is_none_or(|cpu| cpu >= 0.9);
+    let size = interval.received as f64 / f64::from(interval.objects.max(1));
+    let several = f64::from(interval.objects) >= 3.0 * f64::from(spent.lanes);
+    let full = cpu_core::busiest_thread(interval).is_none_or(|cpu| cpu >= 0.9);
     if !several || size > path::INITIAL_WINDOW as f64 || waits < 0.2 || full {
         return None;
     }
     let evidence = format!(
         "{} of {} one after another on {}: waits for answers took {} of the time, the work on each between them the rest",
-        count(window.objects.into(), "object"),
+        count(interval.objects.into(), "object"),
         bytes(size),
         count(u64::from(spent.lanes), "connection"),
         percent(waits)
@@ -263,35 +263,35 @@ fn one_after_another(window: &Window, context: &Context<'_>, spent: Spent) -> Op
 
 /// Slow start doubles the window each round trip from ten segments on. With hindsight the best rate of the two seconds
 /// that follow says how many round trips it needed; live, ten (they reach 15 MB in flight).
-fn slow_start(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
-    let rtt = min_rtt(window, context)?;
+fn slow_start(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    let rtt = min_rtt(interval, context)?;
     // Below 1 ms slow start is over before a window is.
     if !spent.waits_for_data() || rtt < 1e-3 {
         return None;
     }
-    let first = context.before.iter().find(|window| window.received > 0).unwrap_or(window);
-    let age = window.at + window.span.as_secs_f64() - first.at;
+    let first = context.before.iter().find(|interval| interval.received > 0).unwrap_or(interval);
+    let age = interval.at + interval.span.as_secs_f64() - first.at;
     // Data come once a round trip, so a rate is that of a round trip.
-    let here = rate_over(std::iter::once(window).chain(context.recent(rtt)));
+    let here = rate_over(std::iter::once(interval).chain(context.recent(rtt)));
     let later: Vec<f64> = context
         .following(2.0)
-        .map(|window| Rate::of(window.received, window.span).0)
+        .map(|interval| Rate::of(interval.received, interval.span).0)
         .filter(|rate| rate.is_finite())
         .collect();
     let best = later.iter().copied().fold(0.0, f64::max);
-    // Without windows before and after (one window that stands alone) nothing shows growth.
+    // Without intervals before and after (one interval that stands alone) nothing shows growth.
     let live = context.after.is_empty() && !context.before.is_empty();
     let rounds = if live {
         10.0
     } else if best > 1.5 * here {
         let round_trip = Duration::try_from_secs_f64(rtt).ok()?;
-        // One more for the first round trip itself, and one since windows do not start with a round trip.
+        // One more for the first round trip itself, and one since intervals do not start with a round trip.
         f64::from(path::slow_start_rounds(path::bdp(Rate(best), round_trip))) + 2.0
     } else {
         return None;
     };
     // Live, growth is what tells slow start from a connection that is simply slow.
-    let earlier = || rate_over(context.recent(3.0 * rtt).skip_while(|past| past.at + rtt > window.at));
+    let earlier = || rate_over(context.recent(3.0 * rtt).skip_while(|past| past.at + rtt > interval.at));
     let grows = !live || here >= 1.3 * earlier();
     (here > 0.0 && age <= rounds * rtt && grows).then(|| {
         let evidence =
@@ -300,9 +300,9 @@ fn slow_start(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Ju
     })
 }
 
-fn rate_over<'a>(windows: impl Iterator<Item = &'a Window>) -> f64 {
-    let (bytes, time) = windows.fold((0.0, 0.0), |(bytes, time), window| {
-        (bytes + window.received as f64, time + window.span.as_secs_f64())
+fn rate_over<'a>(intervals: impl Iterator<Item = &'a Interval>) -> f64 {
+    let (bytes, time) = intervals.fold((0.0, 0.0), |(bytes, time), interval| {
+        (bytes + interval.received as f64, time + interval.span.as_secs_f64())
     });
     if time > 0.0 { bytes / time } else { 0.0 }
 }

@@ -6,7 +6,7 @@
 //! is busy, and the thread looks like a full core (docs/decisions/0005-writes-of-128-kib.md).
 //!
 //! Convicts when all of these hold:
-//! 1. bytes were written to files, 1 MiB or more in the window;
+//! 1. bytes were written to files, 1 MiB or more in the interval;
 //! 2. the writers' system time is [`SLOW`] ns or more for each of them. Of our own lanes it is that of their write calls; of
 //!    another's thread all of its system time, less as much for the bytes it received as a copy costs ([`COPY`]);
 //! 3. receiving, where that is known, costs less than half as much: both are copies, and a slow processor slows both;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::spent::{active, working};
 use super::{Context, Judgement};
-use crate::evidence::{Clocks, LaneWindow, Window};
+use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::words::percent;
 
 /// Nanoseconds of a processor for a byte written, from which on its page was not there: five times what it costs where it is,
@@ -34,25 +34,25 @@ const COPY: f64 = 0.4;
 /// Less than this says nothing of a cost that is measured in ticks of 10 ms.
 const ENOUGH: u64 = 1 << 20;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if window.written < ENOUGH {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if interval.written < ENOUGH {
         return Judgement::acquit("too little was written to a file");
     }
     let costs: Vec<(f64, f64)> =
-        working(window).filter_map(|lane| Some((cost(lane, context)?, active(lane, window)))).collect();
+        working(interval).filter_map(|lane| Some((cost(lane, context)?, active(lane, interval)))).collect();
     if costs.is_empty() {
         return Judgement::unknown("the writers' system time: it was not read");
     }
     let (spent, all) = costs.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    let each = spent * 1e9 / window.written as f64;
+    let each = spent * 1e9 / interval.written as f64;
     let share = if all > 0.0 { (spent / all).min(1.0) } else { 0.0 };
     let says = format!(
         "each byte written took {each:.1} ns of a processor, {} of the writers' time",
         percent(share)
     );
-    let received: f64 = working(window).map(|lane| lane.receive_cpu.as_secs_f64()).sum();
-    let copies = received * 1e9 / window.received.max(1) as f64;
+    let received: f64 = working(interval).map(|lane| lane.receive_cpu.as_secs_f64()).sum();
+    let copies = received * 1e9 / interval.received.max(1) as f64;
     if each >= SLOW && each >= 2.0 * copies && share >= 0.5 {
         Judgement::convict(
             share,
@@ -66,7 +66,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 }
 
 /// Seconds of a processor that a lane's writes took.
-fn cost(lane: &LaneWindow, context: &Context<'_>) -> Option<f64> {
+fn cost(lane: &LaneInterval, context: &Context<'_>) -> Option<f64> {
     if context.facts.clocks == Clocks::Own {
         return Some(lane.write_cpu.as_secs_f64());
     }
@@ -77,34 +77,37 @@ fn cost(lane: &LaneWindow, context: &Context<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, Reading, ThreadWindow};
+    use crate::evidence::{Evidence, Reading, ThreadInterval};
 
     const MIB: u64 = 1 << 20;
 
     fn own(write_cpu: u64, written: u64) -> Judgement {
-        let lane = LaneWindow {
+        let lane = LaneInterval {
             received: written,
             write: Duration::from_millis(write_cpu),
             write_cpu: Duration::from_millis(write_cpu),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
         let span = Duration::from_millis(100);
-        let window = Window { span, received: written, written, lanes: vec![lane], ..Window::default() };
-        judge(&window, &Context::alone(&Evidence::default()))
+        let interval =
+            Interval { span, received: written, written, lanes: vec![lane], ..Interval::default() };
+        judge(&interval, &Context::alone(&Evidence::default()))
     }
 
     fn foreign(system: Option<u64>, written: u64) -> Judgement {
-        let thread = ThreadWindow {
+        let thread = ThreadInterval {
             cpu: Duration::from_millis(95),
             system: system.map(Duration::from_millis),
-            ..ThreadWindow::default()
+            ..ThreadInterval::default()
         };
-        let lane = LaneWindow { received: written, thread: Reading::Value(thread), ..LaneWindow::default() };
+        let lane =
+            LaneInterval { received: written, thread: Reading::Value(thread), ..LaneInterval::default() };
         let span = Duration::from_millis(100);
-        let window = Window { span, received: written, written, lanes: vec![lane], ..Window::default() };
+        let interval =
+            Interval { span, received: written, written, lanes: vec![lane], ..Interval::default() };
         let mut evidence = Evidence::default();
         evidence.facts.clocks = Clocks::Sampled;
-        judge(&window, &Context::alone(&evidence))
+        judge(&interval, &Context::alone(&evidence))
     }
 
     #[test]

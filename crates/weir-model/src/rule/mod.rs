@@ -1,14 +1,14 @@
-//! The rules: one file a limit, walked in the order of [`RULES`] for each window.
+//! The rules: one file a limit, walked in the order of [`RULES`] for each interval.
 //!
-//! A rule convicts its limit, acquits it, or says what it would have to know. It reads one window and, for trends, the
-//! windows around it; it never averages over the run, which [`crate::verdict`] does.
+//! A rule convicts its limit, acquits it, or says what it would have to know. It reads one interval and, for
+//! trends, the intervals around it; it never averages over the run, which [`crate::verdict`] does.
 //!
 //! A connection may be watched at its receiver, at its sender, or at both ends. The files of this folder judge what the
 //! receiving end shows, those under [`sender`] what the sending end does: it sees congestion window, unsent bytes and
 //! retransmissions, which from the receiver can only be inferred. A rule that infers gives way where the other end is
 //! seen too ([`Rule::gives_way`]).
 
-use crate::evidence::{Evidence, Facts, Trial, Window};
+use crate::evidence::{Evidence, Facts, Interval, Trial};
 use crate::limit::Limit;
 
 pub mod application;
@@ -49,8 +49,8 @@ pub(crate) mod waits;
 
 pub use view::{Side, View};
 
-/// What judges one window.
-pub type Judge = fn(&Window, &Context<'_>) -> Judgement;
+/// What judges one interval.
+pub type Judge = fn(&Interval, &Context<'_>) -> Judgement;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub struct Rule {
     pub waits: bool,
     /// It judges what stands around the connections, whichever end of them is seen, and speaks only where that was watched.
     pub around: bool,
-    /// The judgement of one window.
+    /// The judgement of one interval.
     pub judge: Judge,
 }
 
@@ -161,32 +161,32 @@ pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::PathBandwidth, path_bandwidth::judge).inferring(),
 ];
 
-/// What a rule may look at besides the window.
+/// What a rule may look at besides the interval.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// What holds for the whole run.
     pub facts: &'a Facts,
     /// What changes of the lane count brought.
     pub trials: &'a [Trial],
-    /// The windows before the judged one, oldest first.
-    pub before: &'a [Window],
-    /// The windows after it, oldest first: empty while the transfer runs.
-    pub after: &'a [Window],
+    /// The intervals before the judged one, oldest first.
+    pub before: &'a [Interval],
+    /// The intervals after it, oldest first: empty while the transfer runs.
+    pub after: &'a [Interval],
 }
 
 impl<'a> Context<'a> {
-    /// For a window that is newer than all of `evidence`: while the transfer runs.
+    /// For an interval that is newer than all of `evidence`: while the transfer runs.
     pub fn live(evidence: &'a Evidence) -> Context<'a> {
-        Context { facts: &evidence.facts, trials: &evidence.trials, before: &evidence.windows, after: &[] }
+        Context { facts: &evidence.facts, trials: &evidence.trials, before: &evidence.intervals, after: &[] }
     }
 
-    /// For the window at `index` of `evidence`, with hindsight.
+    /// For the interval at `index` of `evidence`, with hindsight.
     pub fn at(evidence: &'a Evidence, index: usize) -> Context<'a> {
-        let (before, rest) = evidence.windows.split_at(index.min(evidence.windows.len()));
+        let (before, rest) = evidence.intervals.split_at(index.min(evidence.intervals.len()));
         Context { before, after: rest.get(1..).unwrap_or_default(), ..Context::live(evidence) }
     }
 
-    /// For a window that stands alone, such as a whole run merged into one.
+    /// For an interval that stands alone, such as a whole run merged into one.
     pub fn alone(evidence: &'a Evidence) -> Context<'a> {
         Context { before: &[], after: &[], ..Context::live(evidence) }
     }
@@ -196,43 +196,52 @@ impl<'a> Context<'a> {
         self.facts.scope.as_deref().unwrap_or("the connections")
     }
 
-    /// The windows before the judged one, newest first, until `seconds` are covered: one at least, if there is one.
-    pub(crate) fn recent(&self, seconds: f64) -> impl Iterator<Item = &'a Window> {
+    /// The intervals before the judged one, newest first, until `seconds` are covered: one at least, if there
+    /// is one.
+    pub(crate) fn recent(&self, seconds: f64) -> impl Iterator<Item = &'a Interval> {
         within(self.before.iter().rev(), seconds)
     }
 
-    /// The judged window itself, and those on each side of it until `seconds` are covered: see
+    /// The judged interval itself, and those on each side of it until `seconds` are covered: see
     /// [`Context::recent`] and [`Context::following`].
-    pub(crate) fn around<'w>(&self, window: &'w Window, seconds: f64) -> impl Iterator<Item = &'w Window>
+    pub(crate) fn around<'w>(
+        &self,
+        interval: &'w Interval,
+        seconds: f64,
+    ) -> impl Iterator<Item = &'w Interval>
     where
         'a: 'w,
     {
-        let (before, after): (&'w [Window], &'w [Window]) = (self.before, self.after);
+        let (before, after): (&'w [Interval], &'w [Interval]) = (self.before, self.after);
         let earlier = within(before.iter().rev(), seconds);
-        std::iter::once(window).chain(earlier).chain(within(after.iter(), seconds))
+        std::iter::once(interval).chain(earlier).chain(within(after.iter(), seconds))
     }
 
-    /// The windows after the judged one, oldest first, until `seconds` are covered: one at least, if there is one.
-    pub(crate) fn following(&self, seconds: f64) -> impl Iterator<Item = &'a Window> {
+    /// The intervals after the judged one, oldest first, until `seconds` are covered: one at least, if there
+    /// is one.
+    pub(crate) fn following(&self, seconds: f64) -> impl Iterator<Item = &'a Interval> {
         within(self.after.iter(), seconds)
     }
 }
 
-fn within<'a>(windows: impl Iterator<Item = &'a Window>, seconds: f64) -> impl Iterator<Item = &'a Window> {
+fn within<'a>(
+    intervals: impl Iterator<Item = &'a Interval>,
+    seconds: f64,
+) -> impl Iterator<Item = &'a Interval> {
     let mut covered = 0.0;
-    windows.take_while(move |window| {
+    intervals.take_while(move |interval| {
         let begins = covered;
-        covered += window.span.as_secs_f64();
+        covered += interval.span.as_secs_f64();
         begins <= 0.0 || begins < seconds
     })
 }
 
-/// What a rule says of a window. Texts are whole clauses with numbers and units.
+/// What a rule says of an interval. Texts are whole clauses with numbers and units.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Judgement {
     /// This limit held.
     Convict {
-        /// 0 to 1: the share of the window that it accounts for, times how sure the sign is.
+        /// 0 to 1: the share of the interval that it accounts for, times how sure the sign is.
         strength: f64,
         /// The numbers that say so.
         evidence: String,
@@ -269,7 +278,7 @@ impl Judgement {
     }
 
     /// Whether this acquits.
-    pub fn acquits(&self) -> bool {
+    pub(crate) fn acquits(&self) -> bool {
         matches!(self, Judgement::Acquit { .. })
     }
 }
@@ -289,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_context_never_holds_the_judged_window() {
-        let evidence = Evidence { windows: vec![Window::default(); 3], ..Evidence::default() };
+        let evidence = Evidence { intervals: vec![Interval::default(); 3], ..Evidence::default() };
         let around = |index| {
             let context = Context::at(&evidence, index);
             (context.before.len(), context.after.len())

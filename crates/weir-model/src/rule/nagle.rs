@@ -16,28 +16,28 @@
 use super::spent::min_rtt;
 use super::turns::{End, at_end};
 use super::{Context, Judgement};
-use crate::evidence::{LaneWindow, Window};
+use crate::evidence::{Interval, LaneInterval};
 use crate::rule::waits;
 use crate::waits::Waits;
 use crate::words::{percent, seconds};
 
-/// The judgement of one window, of connections that this side receives by: their requests.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    judge_end(window, context, End::Receives)
+/// The judgement of one interval, of connections that this side receives by: their requests.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    judge_end(interval, context, End::Receives)
 }
 
 /// Of the connections at one end.
-pub(crate) fn judge_end(window: &Window, context: &Context<'_>, end: End) -> Judgement {
+pub(crate) fn judge_end(interval: &Interval, context: &Context<'_>, end: End) -> Judgement {
     let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
     let mut evidence = None;
     let mut most: f64 = 0.0;
-    for (lane, _, weight) in at_end(window, end) {
-        let Some((waits, time)) = waits::around(lane, window, context, 1.0) else { continue };
+    for (lane, _, weight) in at_end(interval, end) {
+        let Some((waits, time)) = waits::around(lane, interval, context, 1.0) else { continue };
         all += weight;
         let share = waits.share(waits.small_held);
         most = most.max(share);
         let longest = waits.small_held_longest.as_secs_f64();
-        let rtt = round_trip(lane).or_else(|| min_rtt(window, context)).unwrap_or(0.0);
+        let rtt = round_trip(lane).or_else(|| min_rtt(interval, context)).unwrap_or(0.0);
         if share >= 0.25 && longest < 0.2 && delays(&waits, time, rtt) {
             held += weight;
             strength += weight * (0.7 + 0.3 * share);
@@ -64,13 +64,13 @@ fn delays(waits: &Waits, time: f64, rtt: f64) -> bool {
     turns >= 2 && time > 0.0 && turns as f64 * rtt / time + waits.share(waits.small_held) <= 1.25
 }
 
-fn round_trip(lane: &LaneWindow) -> Option<f64> {
+fn round_trip(lane: &LaneInterval) -> Option<f64> {
     lane.sender.value()?.min_rtt.map(|rtt| rtt.as_secs_f64())
 }
 
 /// The numbers of connections that are held so, at whichever end.
-pub(crate) fn holds(window: &Window, context: &Context<'_>) -> Option<String> {
-    [End::Receives, End::Sends].into_iter().find_map(|end| match judge_end(window, context, end) {
+pub(crate) fn holds(interval: &Interval, context: &Context<'_>) -> Option<String> {
+    [End::Receives, End::Sends].into_iter().find_map(|end| match judge_end(interval, context, end) {
         Judgement::Convict { evidence, .. } => Some(evidence),
         _ => None,
     })

@@ -4,9 +4,9 @@
 //! 1. the lane waits for data, with its receive queue nearly empty;
 //! 2. the round trip that the data show (`tcpi_rcv_rtt`) is 1.3 times its minimum or more, and 2 ms above it, with data in
 //!    full segments and not in small answers;
-//! 3. data come steadily: over half a second (five round trips) each window's rate is within half of their mean, and a
-//!    round trip carries ten segments or more. A sender that pauses makes the kernel measure its period instead (10 ms of
-//!    sleep on a path of 0.03 ms gave 10 ms);
+//! 3. data come steadily: over half a second (five round trips) each interval's rate is within half of their
+//!    mean, and a round trip carries ten segments or more. A sender that pauses makes the kernel measure its
+//!    period instead (10 ms of sleep on a path of 0.03 ms gave 10 ms);
 //! 4. something shows that the queue has an end, which an application's period has not: segments out of order (its
 //!    overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes brought nothing;
 //! 5. where it is the overflow that shows the end: data come at three quarters or more of the rate at which it overflowed. A
@@ -21,13 +21,13 @@
 use super::rate_limit::{flat, scaled};
 use super::spent::{active, had_data, lane_rate, min_rtt, working};
 use super::{Context, Judgement};
-use crate::evidence::{LaneWindow, TcpWindow, Window};
+use crate::evidence::{Interval, LaneInterval, TcpInterval};
 use crate::path::INITIAL_WINDOW;
 use crate::words::{bytes, rate, seconds};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(acquittal) = had_data(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(acquittal) = had_data(interval, context) {
         return acquittal;
     }
     if scaled(context.trials).is_some() && !context.trials.iter().any(flat) {
@@ -35,10 +35,10 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     let (mut all, mut held) = (0.0, 0.0);
     let mut evidence = None;
-    for lane in working(window) {
+    for lane in working(interval) {
         let weight = lane.received as f64 + 1.0;
         all += weight;
-        if let Some(text) = judge_lane(lane, window, context) {
+        if let Some(text) = judge_lane(lane, interval, context) {
             held += weight;
             evidence.get_or_insert(text);
         }
@@ -54,13 +54,13 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
 }
 
-fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Option<String> {
+fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> Option<String> {
     let tcp = lane.tcp.value()?;
     if !samples(tcp, lane) {
         return None;
     }
     let min =
-        tcp.min_rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0).or(min_rtt(window, context))?;
+        tcp.min_rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0).or(min_rtt(interval, context))?;
     let now = tcp.receiver_rtt?.as_secs_f64();
     if now <= 1.3 * min || now - min <= 2e-3 {
         return None;
@@ -69,12 +69,12 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Opti
     if tcp.receive_queue.is_some_and(|queue| queue as f64 >= 0.25 * advertised) {
         return None;
     }
-    let mean = lane_rate(lane.lane, window, context, (5.0 * now).max(0.5));
-    if !steady(lane.lane, window, context, now) || mean * now < INITIAL_WINDOW as f64 {
+    let mean = lane_rate(lane.lane, interval, context, (5.0 * now).max(0.5));
+    if !steady(lane.lane, interval, context, now) || mean * now < INITIAL_WINDOW as f64 {
         return None;
     }
-    let overflow = out_of_order(lane.lane, window, context);
-    let why = if overflow > 0 && at_overflow(lane, window, context) {
+    let overflow = out_of_order(lane.lane, interval, context);
+    let why = if overflow > 0 && at_overflow(lane, interval, context) {
         format!("it overflows: {overflow} segments out of order")
     } else if mean * now >= 0.8 * advertised {
         format!("it holds the receive window of {}", bytes(advertised))
@@ -94,26 +94,26 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Opti
 /// Whether the kernel has a sample of the round trip at all: it takes one from each full segment that answers an
 /// acknowledgement (`tcp_rcv_rtt_measure_ts`). From small answers it has only the time in which a whole window of bytes
 /// came, which is the rate put differently, and between two answers it has none.
-fn samples(tcp: &TcpWindow, lane: &LaneWindow) -> bool {
+fn samples(tcp: &TcpInterval, lane: &LaneInterval) -> bool {
     let payload = lane.received / tcp.segments.max(1);
     payload >= 500 && lane.first_byte < lane.socket_wait
 }
 
-/// Whether each of the windows around, and two at least, had within half of their mean rate. A window must hold a round
-/// trip for that, so they are taken in groups as long as one.
-fn steady(lane: u32, window: &Window, context: &Context<'_>, rtt: f64) -> bool {
+/// Whether each of the intervals around, and two at least, had within half of their mean rate. An interval
+/// must hold a round trip for that, so they are taken in groups as long as one.
+fn steady(lane: u32, interval: &Interval, context: &Context<'_>, rtt: f64) -> bool {
     let mut groups: Vec<(f64, f64)> = vec![(0.0, 0.0)];
     let reach = (5.0 * rtt).max(0.5);
-    let mut around: Vec<&Window> = context.recent(reach).collect();
+    let mut around: Vec<&Interval> = context.recent(reach).collect();
     // With little before it, what follows tells.
     if around.len() < 4 {
         around.extend(context.following(reach));
     }
-    for window in std::iter::once(window).chain(around) {
-        let Some(same) = window.lanes.iter().find(|other| other.lane == lane) else { break };
+    for interval in std::iter::once(interval).chain(around) {
+        let Some(same) = interval.lanes.iter().find(|other| other.lane == lane) else { break };
         let Some(last) = groups.last_mut() else { break };
         last.0 += same.received as f64;
-        last.1 += active(same, window);
+        last.1 += active(same, interval);
         if last.1 >= rtt {
             groups.push((0.0, 0.0));
         }
@@ -121,41 +121,42 @@ fn steady(lane: u32, window: &Window, context: &Context<'_>, rtt: f64) -> bool {
     groups.retain(|(_, span)| *span >= rtt);
     let rates: Vec<f64> = groups.iter().map(|(bytes, span)| bytes / span).collect();
     let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    // One window that stands for a whole run has no others beside it, and was judged steady window by window.
+    // One interval that stands for a whole run has no others beside it, and was judged steady interval by
+    // interval.
     let alone = context.before.is_empty() && context.after.is_empty();
     (rates.len() >= 2 || alone) && rates.iter().all(|rate| (rate - mean).abs() <= 0.5 * mean)
 }
 
 /// Whether segments come at three quarters or more of the rate at which the queue overflowed, see (5) above; counted in
 /// segments, since a lane of our own counts bytes in blocks of up to some megabytes.
-fn at_overflow(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
-    let around = |seconds: f64| context.around(window, seconds);
+fn at_overflow(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> bool {
+    let around = |seconds: f64| context.around(interval, seconds);
     let now = segment_rate(lane.lane, around(0.5), |_| true);
     now >= 0.75 * segment_rate(lane.lane, around(10.0), |tcp| tcp.out_of_order > 0)
 }
 
-/// One lane's segments per second of its work in those of these windows that count.
+/// One lane's segments per second of its work in those of these intervals that count.
 fn segment_rate<'a>(
     lane: u32,
-    windows: impl Iterator<Item = &'a Window>,
-    counts: impl Fn(&TcpWindow) -> bool,
+    intervals: impl Iterator<Item = &'a Interval>,
+    counts: impl Fn(&TcpInterval) -> bool,
 ) -> f64 {
     let (mut segments, mut seconds) = (0.0, 0.0);
-    for window in windows {
-        let Some(same) = window.lanes.iter().find(|other| other.lane == lane) else { continue };
+    for interval in intervals {
+        let Some(same) = interval.lanes.iter().find(|other| other.lane == lane) else { continue };
         if let Some(tcp) = same.tcp.value().filter(|tcp| counts(tcp)) {
             segments += tcp.segments as f64;
-            seconds += active(same, window);
+            seconds += active(same, interval);
         }
     }
     if seconds > 0.0 { segments / seconds } else { 0.0 }
 }
 
 /// Segments out of order within ten seconds around the window: a deep queue overflows no more often.
-fn out_of_order(lane: u32, window: &Window, context: &Context<'_>) -> u64 {
-    let around = context.around(window, 10.0);
-    let same = around.flat_map(|window| &window.lanes).filter(|other| other.lane == lane);
+fn out_of_order(lane: u32, interval: &Interval, context: &Context<'_>) -> u64 {
+    let around = context.around(interval, 10.0);
+    let same = around.flat_map(|interval| &interval.lanes).filter(|other| other.lane == lane);
     same.filter_map(|lane| lane.tcp.value())
-        .map(|TcpWindow { out_of_order, .. }| *out_of_order)
+        .map(|TcpInterval { out_of_order, .. }| *out_of_order)
         .fold(0, u64::saturating_add)
 }

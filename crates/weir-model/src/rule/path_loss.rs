@@ -4,7 +4,7 @@
 //! 1. the lanes wait for data;
 //! 2. over the last second, 0.1 % of the segments or more arrived out of order, three at least: a hole makes all that
 //!    follow it in flight count, so the loss itself is taken as that share divided by the segments in flight.
-//!    It comes back once a second or more: one loss of a second ago is no longer what holds the window;
+//!    It comes back once a second or more: one loss of a second ago is no longer what holds the interval;
 //! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 1.5 (0.6 to 1.3 were
 //!    measured). A sender that does not slow down for loss (BBR) goes beyond; loss too rare to matter allows far more;
 //! 4. the round trip is near its minimum (1.15 times and 0.5 ms): else the loss is that of a full queue, a symptom;
@@ -23,18 +23,18 @@ use super::rate_limit::{flat, scaled};
 use super::spent::{had_data, min_rtt, spent, working};
 use super::steadiness::{STEADY, spread};
 use super::{Context, Judgement};
-use crate::evidence::{TcpWindow, Window};
+use crate::evidence::{Interval, TcpInterval};
 use crate::path::{SEGMENT, loss_bound};
 use crate::words::{percent, rate, seconds};
 use std::time::Duration;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(acquittal) = had_data(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(acquittal) = had_data(interval, context) {
         return acquittal;
     }
-    let Some(seen) = Seen::over(window, context) else {
-        let why = window.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no segment counted");
+    let Some(seen) = SegmentCounts::over(interval, context) else {
+        let why = interval.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no segment counted");
         return Judgement::unknown(format!("segments out of order: {why}"));
     };
     let share = seen.out_of_order / seen.segments;
@@ -42,11 +42,11 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if share < 0.001 || seen.out_of_order < 3.0 {
         return Judgement::acquit(counted);
     }
-    let (strikes, around) = strikes(window, context);
+    let (strikes, around) = strikes(interval, context);
     if strikes < 2 || f64::from(strikes) < around {
-        return Judgement::acquit(format!("{counted}, but in {strikes} windows of {} only", seconds(around)));
+        return Judgement::acquit(format!("{counted}, but {strikes} intervals of {} only", seconds(around)));
     }
-    let Some(rtt) = min_rtt(window, context) else {
+    let Some(rtt) = min_rtt(interval, context) else {
         return Judgement::unknown(format!("the round trip: {counted}, but what that allows depends on it"));
     };
     if seen.receiver_rtt.is_some_and(|now| now > 1.15 * rtt + 5e-4) {
@@ -86,7 +86,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         ))
     } else if reached < least {
         Judgement::acquit(format!("{numbers}, far above the {} seen", rate(seen.rate)))
-    } else if let Some(moves) = steady(window, context) {
+    } else if let Some(moves) = steady(interval, context) {
         Judgement::acquit(format!("{numbers}, but the rate moves by {} only: a link's", percent(moves)))
     } else {
         let strength = if scaled(context.trials).is_some() { 0.85 } else { 0.6 };
@@ -94,41 +94,43 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
 }
 
-/// In how many windows segments arrived out of order, over two seconds each way, and the seconds that this covers.
-fn strikes(window: &Window, context: &Context<'_>) -> (u32, f64) {
-    // One window that stands for a whole run has no others beside it, and was judged window by window.
+/// In how many intervals segments arrived out of order, over two seconds each way, and the seconds that this
+/// covers.
+fn strikes(interval: &Interval, context: &Context<'_>) -> (u32, f64) {
+    // One interval that stands for a whole run has no others beside it, and was judged interval by interval.
     if context.before.is_empty() && context.after.is_empty() {
         return (u32::MAX, 0.0);
     }
-    let around = context.around(window, 2.0);
-    around.fold((0, 0.0), |(strikes, time), window| {
-        let mut sockets = window.lanes.iter().filter_map(|lane| lane.tcp.value());
+    let around = context.around(interval, 2.0);
+    around.fold((0, 0.0), |(strikes, time), interval| {
+        let mut sockets = interval.lanes.iter().filter_map(|lane| lane.tcp.value());
         let struck = sockets.any(|tcp| tcp.out_of_order > 0);
-        (strikes + u32::from(struck), time + window.span.as_secs_f64())
+        (strikes + u32::from(struck), time + interval.span.as_secs_f64())
     })
 }
 
 /// How little the rate of all lanes, in segments, moves over a second and a half each way, where that is less than loss makes it: several
 /// lanes even each other out, by the root of their number.
-fn steady(window: &Window, context: &Context<'_>) -> Option<f64> {
+fn steady(interval: &Interval, context: &Context<'_>) -> Option<f64> {
     if scaled(context.trials).is_some() {
         return None;
     }
-    let least = min_rtt(window, context).unwrap_or(0.0);
-    let around = (context.following(1.5).chain([window])).chain(context.recent(1.5));
+    let least = min_rtt(interval, context).unwrap_or(0.0);
+    let around = (context.following(1.5).chain([interval])).chain(context.recent(1.5));
     let mut rates: Vec<f64> = Vec::new();
     let (mut segments, mut time) = (0.0, 0.0);
-    for window in around {
+    for interval in around {
         // Not bytes, which a lane of our own counts in blocks of up to some megabytes.
-        let arrived = window.lanes.iter().filter_map(|lane| lane.tcp.value()).map(|tcp| tcp.segments as f64);
+        let arrived =
+            interval.lanes.iter().filter_map(|lane| lane.tcp.value()).map(|tcp| tcp.segments as f64);
         segments += arrived.sum::<f64>();
-        time += window.span.as_secs_f64();
+        time += interval.span.as_secs_f64();
         if time > 0.0 && time >= least {
             rates.push(segments / time);
             (segments, time) = (0.0, 0.0);
         }
     }
-    let lanes = f64::from(spent(window).lanes.max(1));
+    let lanes = f64::from(spent(interval).lanes.max(1));
     spread(&rates).filter(|moves| *moves < (SAWTOOTH / lanes.sqrt()).max(STEADY))
 }
 
@@ -136,7 +138,7 @@ fn steady(window: &Window, context: &Context<'_>) -> Option<f64> {
 const SAWTOOTH: f64 = 0.1;
 
 /// What the working lanes' sockets counted in the last second.
-struct Seen {
+struct SegmentCounts {
     out_of_order: f64,
     segments: f64,
     /// Payload of a segment, bytes.
@@ -148,22 +150,22 @@ struct Seen {
     window: Option<f64>,
 }
 
-impl Seen {
-    fn over(window: &Window, context: &Context<'_>) -> Option<Seen> {
+impl SegmentCounts {
+    fn over(interval: &Interval, context: &Context<'_>) -> Option<SegmentCounts> {
         let (mut out_of_order, mut segments, mut received, mut time) = (0.0, 0.0, 0.0, 0.0);
-        for window in std::iter::once(window).chain(context.recent(1.0)) {
-            for lane in working(window) {
+        for interval in std::iter::once(interval).chain(context.recent(1.0)) {
+            for lane in working(interval) {
                 let Some(tcp) = lane.tcp.value() else { continue };
                 out_of_order += tcp.out_of_order as f64;
                 segments += tcp.segments as f64;
                 received += lane.received as f64;
-                time += super::spent::active(lane, window);
+                time += super::spent::active(lane, interval);
             }
         }
-        let sockets = || working(window).filter_map(|lane| lane.tcp.value());
-        let receive_window = |tcp: &TcpWindow| tcp.receive_window.or(tcp.window_clamp);
+        let sockets = || working(interval).filter_map(|lane| lane.tcp.value());
+        let receive_window = |tcp: &TcpInterval| tcp.receive_window.or(tcp.window_clamp);
         let receiver_rtt = sockets().filter_map(|tcp| tcp.receiver_rtt).max().map(|rtt| rtt.as_secs_f64());
-        (segments > 0.0 && time > 0.0).then(|| Seen {
+        (segments > 0.0 && time > 0.0).then(|| SegmentCounts {
             out_of_order,
             segments,
             // Joined segments (GRO) and headers make the quotient rough; outside of real sizes it is not used.

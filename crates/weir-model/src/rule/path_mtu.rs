@@ -16,7 +16,7 @@
 
 use super::turns::{End, at_end};
 use super::{Context, Judgement};
-use crate::evidence::{Clocks, Window};
+use crate::evidence::{Clocks, Interval};
 use crate::path::SEGMENT;
 use crate::rule::waits;
 use crate::waits::Waits;
@@ -25,16 +25,17 @@ use crate::words::{bytes, count, percent, seconds};
 /// Seconds looked at on each side.
 const AROUND: f64 = 5.0;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let mut innocent = "no data lay beyond a hole".to_owned();
-    for (lane, waits, _) in at_end(window, End::Receives) {
+    for (lane, waits, _) in at_end(interval, End::Receives) {
         if waits.hole > 0 {
             let share = percent(waits.share(waits.hole));
             innocent = format!("data lay beyond a hole in {share} of samples, and it was filled");
         }
-        let Some(time) = open_for(lane.lane, waits, window, context) else { continue };
-        let before = context.before.iter().filter_map(|window| waits::of(lane.lane, window)?.waits.value());
+        let Some(time) = open_for(lane.lane, waits, interval, context) else { continue };
+        let before =
+            context.before.iter().filter_map(|interval| waits::of(lane.lane, interval)?.waits.value());
         let (came, segments) = before.fold((0_u64, 0_u64), |(came, segments), waits| {
             (came.saturating_add(waits.came), segments.saturating_add(waits.came_segments))
         });
@@ -50,20 +51,20 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             );
         }
     }
-    match broke_off(window, context) {
+    match broke_off(interval, context) {
         Some(why) => Judgement::unknown(why),
         None => Judgement::acquit(innocent),
     }
 }
 
 /// An answer began with small segments, and then nothing came to the end of what is known.
-fn broke_off(window: &Window, context: &Context<'_>) -> Option<String> {
+fn broke_off(interval: &Interval, context: &Context<'_>) -> Option<String> {
     if context.facts.clocks == Clocks::Own {
         return None;
     }
-    at_end(window, End::Receives).find_map(|(lane, waits, _)| {
-        let mut silent = window.span.as_secs_f64();
-        if waits.came > 0 || window.received > 0 {
+    at_end(interval, End::Receives).find_map(|(lane, waits, _)| {
+        let mut silent = interval.span.as_secs_f64();
+        if waits.came > 0 || interval.received > 0 {
             return None;
         }
         for later in context.after {
@@ -93,19 +94,20 @@ fn broke_off(window: &Window, context: &Context<'_>) -> Option<String> {
     })
 }
 
-fn known(lane: u32, window: &Window) -> Option<&Waits> {
-    waits::of(lane, window)?.waits.value()
+fn known(lane: u32, interval: &Interval) -> Option<&Waits> {
+    waits::of(lane, interval)?.waits.value()
 }
 
-/// Seconds around the window in which a hole stood open and nothing came; `None` where it does not in this window.
-fn open_for(lane: u32, here: &Waits, window: &Window, context: &Context<'_>) -> Option<f64> {
+/// Seconds around the interval in which a hole stood open and nothing came; `None` where it does not in this
+/// interval.
+fn open_for(lane: u32, here: &Waits, interval: &Interval, context: &Context<'_>) -> Option<f64> {
     let open = |waits: &Waits| waits.hole >= waits.looks.div_ceil(2) && waits.looks > 0 && waits.came == 0;
     let stands =
-        |other: &&Window| waits::of(lane, other).and_then(|lane| lane.waits.value()).is_some_and(open);
+        |other: &&Interval| waits::of(lane, other).and_then(|lane| lane.waits.value()).is_some_and(open);
     if !open(here) {
         return None;
     }
     let around =
         context.recent(AROUND).take_while(stands).chain(context.following(AROUND).take_while(stands));
-    Some(around.map(|window| window.span.as_secs_f64()).sum::<f64>() + window.span.as_secs_f64())
+    Some(around.map(|interval| interval.span.as_secs_f64()).sum::<f64>() + interval.span.as_secs_f64())
 }

@@ -17,20 +17,20 @@
 use super::spent::min_rtt;
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement};
-use crate::evidence::{Clocks, LaneWindow, Window};
+use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::words::{bytes, count, seconds};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let none = || Judgement::acquit("this end sends no credits");
-    let Some(rtt) = min_rtt(window, context).filter(|rtt| *rtt >= 2e-3) else { return none() };
+    let Some(rtt) = min_rtt(interval, context).filter(|rtt| *rtt >= 2e-3) else { return none() };
     if context.facts.clocks == Clocks::Own {
         return none();
     }
     let (mut all, mut held, mut evidence, mut overlap) = (0.0, 0.0, None, false);
-    for (lane, _, weight) in at_end(window, End::Receives) {
+    for (lane, _, weight) in at_end(interval, End::Receives) {
         all += weight;
-        let Some(turns) = Turns::of(lane, window, context, rtt).filter(Turns::are_waited_for) else {
+        let Some(turns) = Turns::of(lane, interval, context, rtt).filter(Turns::are_waited_for) else {
             continue;
         };
         if unread(lane) {
@@ -64,7 +64,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 /// whose credits may come apart, and to the round trip's measurement.
 const ONCE: f64 = 1.2;
 
-fn unread(lane: &LaneWindow) -> bool {
+fn unread(lane: &LaneInterval) -> bool {
     lane.tcp.value().is_some_and(|tcp| {
         let queue = tcp.receive_queue.unwrap_or(0);
         tcp.receive_buffer.is_some_and(|buffer| queue.saturating_mul(16) > buffer)

@@ -2,7 +2,7 @@
 //!
 //! Convicts when one of these holds:
 //! 1. our own limiter (`--limit-rate`) kept the lanes asleep: a limiter sleeps only when the flow would exceed it;
-//! 2. the server said wait (`Retry-After`, 429, 503) for a quarter of the window or more;
+//! 2. the server said wait (`Retry-After`, 429, 503) for a quarter of the interval or more;
 //! 3. each connection is held at one rate: see [`per_connection_cap`].
 //!
 //! Acquits: no such sleep, and no trial in which the rate grew with the lanes.
@@ -12,14 +12,14 @@
 
 use super::spent::{active, min_rtt, spent, working};
 use super::{Context, Judgement, cpu_core, path_loss, receive_window};
-use crate::evidence::{Trial, Window};
+use crate::evidence::{Interval, Trial};
 use crate::path::INITIAL_WINDOW;
 use crate::words::{percent, rate};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    own_limiter(window, context).or_else(|| server_said_wait(window)).unwrap_or_else(|| {
-        match per_connection_cap(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    own_limiter(interval, context).or_else(|| server_said_wait(interval)).unwrap_or_else(|| {
+        match per_connection_cap(interval, context) {
             Cap::Proven(cap) => Judgement::convict(
                 0.9,
                 format!(
@@ -33,22 +33,23 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     })
 }
 
-/// The share of a window that a limiter near its cap sleeps at least.
+/// The share of an interval that a limiter near its cap sleeps at least.
 const ASLEEP: f64 = 0.02;
 
-/// Away from the cap (the bucket's burst, a window cut in two) more is asked for: the share from which a verdict counts a limit.
+/// Away from the cap (the bucket's burst, an interval cut in two) more is asked for: the share from which a
+/// verdict counts a limit.
 const LONG_ASLEEP: f64 = 0.25;
 
-/// Whether a rate is that of a limit that its user set, both in bytes per second. A bucket is refilled in steps and a window ends
-/// between two of them: a tenth is left to that.
+/// Whether a rate is that of a limit that its user set, both in bytes per second. A bucket is refilled in
+/// steps and an interval ends between two of them: a tenth is left to that.
 pub fn reaches(rate: f64, cap: f64) -> bool {
     rate >= 0.9 * cap
 }
 
-pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let spent = spent(window);
-    let seconds = window.span.as_secs_f64();
-    let got = if seconds > 0.0 { window.received as f64 / seconds } else { 0.0 };
+pub(super) fn own_limiter(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(interval);
+    let seconds = interval.span.as_secs_f64();
+    let got = if seconds > 0.0 { interval.received as f64 / seconds } else { 0.0 };
     let at_cap = context.facts.rate_cap.is_some_and(|cap| cap > 0.0 && reaches(got, cap));
     let asleep = spent.limited;
     if asleep < ASLEEP || (!at_cap && asleep < LONG_ASLEEP) {
@@ -60,14 +61,14 @@ pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judg
 }
 
 /// Whether a transfer is at a limit that its user set, bytes per second: what lanes carry then says nothing of what more would.
-pub fn at_own_limit(window: &Window, cap: f64) -> bool {
-    let seconds = window.span.as_secs_f64();
-    spent(window).limited >= ASLEEP || reaches(window.received as f64, cap * seconds)
+pub fn at_own_limit(interval: &Interval, cap: f64) -> bool {
+    let seconds = interval.span.as_secs_f64();
+    spent(interval).limited >= ASLEEP || reaches(interval.received as f64, cap * seconds)
 }
 
-fn server_said_wait(window: &Window) -> Option<Judgement> {
-    let seconds = window.span.as_secs_f64();
-    let share = if seconds > 0.0 { window.server_backoff.as_secs_f64() / seconds } else { 0.0 };
+fn server_said_wait(interval: &Interval) -> Option<Judgement> {
+    let seconds = interval.span.as_secs_f64();
+    let share = if seconds > 0.0 { interval.server_backoff.as_secs_f64() / seconds } else { 0.0 };
     let evidence =
         format!("the server asked to wait (429, 503 or Retry-After) {} of the time", percent(share));
     (share >= 0.25).then(|| Judgement::convict(share, evidence))
@@ -88,17 +89,18 @@ pub enum Cap {
 ///
 /// 1. A trial's goodput grew with the lanes: at least 85 % of the proportional gain, so nothing shared was full.
 /// 2. The lanes carry equal rates (within 20 % of their mean), and the rate that one lane had on one side of that trial
-///    (within 20 %). Rates are means over some seconds around the window: servers meter in steps of up to a second
-///    (nginx counts whole seconds, and lets the first one through at once), which a shorter mean would take for change.
+///    (within 20 %). Rates are means over some seconds around the interval: servers meter in steps of up to a
+///    second (nginx counts whole seconds, and lets the first one through at once), which a shorter mean would
+///    take for change.
 /// 3. The lanes wait for data, no thread is full, receive window and loss are acquitted.
 /// 4. What is in flight (rate x round trip) is below the ten segments with which every sender starts: no congestion
 ///    window and no send buffer is that small. Above it a small send buffer of the server gives the same picture
 ///    (16 KiB per 20 ms are 800 KB/s on each connection), so the cap stays unproven.
-pub fn per_connection_cap(window: &Window, context: &Context<'_>) -> Cap {
+pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> Cap {
     if !context.trials.iter().any(grew) {
         return if context.trials.iter().any(flat) {
             Cap::Refuted("more connections brought no more".to_owned())
-        } else if spent(window).limited > 0.0 || !spent(window).waits_for_data() {
+        } else if spent(interval).limited > 0.0 || !spent(interval).waits_for_data() {
             Cap::Refuted("no limiter slept and no server said wait".to_owned())
         } else {
             Cap::Unproven(
@@ -106,22 +108,23 @@ pub fn per_connection_cap(window: &Window, context: &Context<'_>) -> Cap {
             )
         };
     }
-    let rates: Vec<f64> = working(window).map(|lane| long_rate(lane.lane, window, context)).collect();
+    let rates: Vec<f64> = working(interval).map(|lane| long_rate(lane.lane, interval, context)).collect();
     let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
     let near = |value: f64, target: f64| (value - target).abs() <= 0.2 * target;
-    if rates.is_empty() || !spent(window).waits_for_data() || !rates.iter().all(|value| near(*value, mean)) {
+    if rates.is_empty() || !spent(interval).waits_for_data() || !rates.iter().all(|value| near(*value, mean))
+    {
         return Cap::Refuted("connections carry unequal rates or do not wait for data".to_owned());
     }
     if !context.trials.iter().filter(|trial| grew(trial)).flat_map(per_lane).any(|cap| near(mean, cap)) {
         return Cap::Refuted(format!("each connection carries {}, which no trial showed", rate(mean)));
     }
-    if cpu_core::judge(window, context).convicts() {
+    if cpu_core::judge(interval, context).convicts() {
         return Cap::Refuted("a thread of ours is full".to_owned());
     }
-    if !receive_window::judge(window, context).acquits() || path_loss::judge(window, context).convicts() {
+    if !receive_window::judge(interval, context).acquits() || path_loss::judge(interval, context).convicts() {
         return Cap::Unproven("a cap per connection: receive window or loss are not ruled out".to_owned());
     }
-    match min_rtt(window, context) {
+    match min_rtt(interval, context) {
         Some(rtt) if mean * rtt < INITIAL_WINDOW as f64 => Cap::Proven(mean),
         _ => Cap::Unproven(
             "a cap per connection, a small send buffer of the server and a small congestion window look the same here"
@@ -138,15 +141,15 @@ fn per_lane(trial: &Trial) -> [f64; 2] {
     ]
 }
 
-/// One lane's bytes per second over some seconds around the window.
-fn long_rate(lane: u32, window: &Window, context: &Context<'_>) -> f64 {
+/// One lane's bytes per second over some seconds around the interval.
+fn long_rate(lane: u32, interval: &Interval, context: &Context<'_>) -> f64 {
     const SECONDS: f64 = 5.0;
-    let around = context.around(window, SECONDS);
+    let around = context.around(interval, SECONDS);
     let (mut bytes, mut time) = (0.0, 0.0);
-    for window in around {
-        for lane in window.lanes.iter().filter(|other| other.lane == lane) {
+    for interval in around {
+        for lane in interval.lanes.iter().filter(|other| other.lane == lane) {
             bytes += lane.received as f64;
-            time += active(lane, window);
+            time += active(lane, interval);
         }
     }
     if time > 0.0 { bytes / time } else { 0.0 }

@@ -1,9 +1,9 @@
 //! Does the consumer of the bytes take them too slowly?
 //!
 //! Convicts when one of these holds:
-//! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`), in this window or over half a second
-//!    each way: a lane that finds the pipe full has filled it, and reads its next block while the consumer is still busy with
-//!    what is in there;
+//! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`), in this interval or over
+//!    half a second each way: a lane that finds the pipe full has filled it, and reads its next block while
+//!    the consumer is still busy with what is in there;
 //! 2. of a foreign process: its receive queues stay a quarter full or more (an eighth, if its thread is found asleep by its
 //!    own will), or its window is shut below two segments: the bytes are here and it does not read them. What it does
 //!    instead is said; where that is the disk or a full core, those rules are surer.
@@ -14,14 +14,14 @@
 
 use super::spent::{spent, working};
 use super::{Context, Judgement, found, stall};
-use crate::evidence::{Clocks, ThreadWindow, Window};
+use crate::evidence::{Clocks, Interval, ThreadInterval};
 use crate::path::SEGMENT;
 use crate::words::{bytes, percent};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
-    let around = stall::takes(window, context, |window| self::spent(window).output_wait);
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let spent = spent(interval);
+    let around = stall::takes(interval, context, |interval| self::spent(interval).output_wait);
     if let Some(share) = spent.held_by(spent.output_wait).then_some(spent.output_wait).or(around) {
         let queue = if spent.queue > 0.25 {
             format!(", receive queue {} full", percent(spent.queue))
@@ -32,7 +32,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         return Judgement::convict(share, evidence);
     }
     if context.facts.clocks == Clocks::Sampled {
-        return unread(window, context);
+        return unread(interval, context);
     }
     if context.facts.to_stdout {
         Judgement::acquit(format!(
@@ -45,11 +45,11 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 }
 
 /// A foreign process's unread bytes.
-fn unread(window: &Window, context: &Context<'_>) -> Judgement {
+fn unread(interval: &Interval, context: &Context<'_>) -> Judgement {
     let (mut all, mut shut) = (0u32, 0u32);
     let (mut queued, mut room) = (0u64, 0u64);
     let mut doing = None;
-    for lane in working(window) {
+    for lane in working(interval) {
         let Some(tcp) = lane.tcp.value() else { continue };
         all += 1;
         let queue = tcp.receive_queue.unwrap_or(0);
@@ -58,7 +58,7 @@ fn unread(window: &Window, context: &Context<'_>) -> Judgement {
         // reader that sleeps by its own will half as much will do: nothing else keeps it from reading.
         let buffer = tcp.receive_buffer.unwrap_or(u64::MAX);
         let sleeps =
-            |thread: &ThreadWindow| thread.looks > 0 && thread.found.sleeping >= thread.looks.div_ceil(2);
+            |thread: &ThreadInterval| thread.looks > 0 && thread.found.sleeping >= thread.looks.div_ceil(2);
         let part = if lane.thread.value().is_some_and(sleeps) { 8 } else { 4 };
         if closed || queue.saturating_mul(part) >= buffer.max(part) {
             shut += 1;
@@ -68,7 +68,7 @@ fn unread(window: &Window, context: &Context<'_>) -> Judgement {
         room = room.saturating_add(tcp.receive_buffer.unwrap_or(0));
     }
     if all == 0 {
-        let why = window.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no connection");
+        let why = interval.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no connection");
         return Judgement::unknown(format!("the receive queues: {why}"));
     }
     let numbers = format!("{} lay unread in receive buffers of {}", bytes(queued as f64), bytes(room as f64));

@@ -22,23 +22,23 @@
 
 use super::spent::{had_data, lane_rate, min_rtt, working};
 use super::{Context, Judgement};
-use crate::evidence::{LaneWindow, Reading, TcpWindow, Window};
+use crate::evidence::{Interval, LaneInterval, Reading, TcpInterval};
 use crate::words::{bytes, percent, rate, seconds};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(acquittal) = had_data(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(acquittal) = had_data(interval, context) {
         return acquittal;
     }
     let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
     let mut evidence: Option<String> = None;
     let mut acquittal: Option<String> = None;
     let mut unknown: Option<String> = None;
-    for lane in working(window) {
+    for lane in working(interval) {
         // An empty lane has no vote, but when all are empty each has the same.
         let weight = lane.received as f64 + 1.0;
         all += weight;
-        match judge_lane(lane, window, context) {
+        match judge_lane(lane, interval, context) {
             Judgement::Convict { strength: sure, evidence: text } => {
                 held += weight;
                 strength += weight * sure;
@@ -60,7 +60,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
 }
 
-fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judgement {
+fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> Judgement {
     let tcp = match &lane.tcp {
         Reading::Value(tcp) => tcp,
         Reading::Missing(why) => return Judgement::unknown(format!("the receive window: {why}")),
@@ -69,7 +69,7 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judg
         .shortest_rtt()
         .map(|rtt| rtt.as_secs_f64())
         .filter(|rtt| *rtt > 0.0)
-        .or_else(|| min_rtt(window, context));
+        .or_else(|| min_rtt(interval, context));
     let now = tcp.receiver_rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0);
     // The kernel keeps the shortest of its samples, from whichever burst, so it may be below the handshake's.
     let Some(rtt) = now.into_iter().chain(min).max_by(f64::total_cmp) else {
@@ -88,7 +88,7 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judg
         return Judgement::acquit(format!("{queue} lay unread in the receive queue"));
     }
     // Over four round trips, so that one burst a round trip reads as its mean.
-    let lane_rate = lane_rate(lane.lane, window, context, (4.0 * rtt).max(0.1));
+    let lane_rate = lane_rate(lane.lane, interval, context, (4.0 * rtt).max(0.1));
     let fill = lane_rate * rtt / advertised;
     let numbers = format!(
         "{} x {} round trip fill {} of the {} receive window",
@@ -129,7 +129,7 @@ enum Cap {
     Unseen,
 }
 
-fn at_cap(lane: &LaneWindow, tcp: &TcpWindow, rtt: f64, context: &Context<'_>) -> Cap {
+fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_>) -> Cap {
     if let Some(buffer) = context.facts.receive_buffer {
         return Cap::Fixed(format!("--recv-buffer fixes the buffer at {}", bytes(buffer as f64)));
     }
@@ -138,17 +138,18 @@ fn at_cap(lane: &LaneWindow, tcp: &TcpWindow, rtt: f64, context: &Context<'_>) -
     {
         return Cap::Fixed("without window scaling no more than 65,535 bytes can be offered".to_owned());
     }
-    let size = |tcp: &TcpWindow| tcp.receive_window.or(tcp.window_clamp).map(|window| window as f64);
+    let size = |tcp: &TcpInterval| tcp.receive_window.or(tcp.window_clamp).map(|window| window as f64);
     let now = size(tcp).unwrap_or(0.0);
     // The kernel advertises about half of the buffer (the rest is overhead of its segments), a bit less when rounded.
     if let Some(most) = context.facts.tcp_rmem_max.filter(|most| now >= 0.4 * *most as f64 && *most > 0) {
         return Cap::Fixed(format!("tcp_rmem ends at {}", bytes(most as f64)));
     }
-    let of_lane = |window: &Window| {
-        let same = window.lanes.iter().find(|other| other.lane == lane.lane);
+    let of_lane = |interval: &Interval| {
+        let same = interval.lanes.iter().find(|other| other.lane == lane.lane);
         same.and_then(|lane| lane.tcp.value()).and_then(size)
     };
-    // Autotuning grows the window once a round trip, so four without growth are an end. 0.1 s spans a few windows.
+    // Autotuning grows the window once a round trip, so four without growth are an end. 0.1 s spans a few
+    // intervals.
     let reach = (4.0 * rtt).max(0.1);
     let Some(earlier) = context.recent(reach * 2.0).filter_map(of_lane).last() else { return Cap::Unseen };
     let later = context.following(reach * 2.0).filter_map(of_lane).fold(now, f64::max);

@@ -30,9 +30,9 @@
 use super::spent::spent;
 use super::{Context, Judgement, cpu_core, found, judge, sender};
 use crate::around::FlowName;
-use crate::evidence::{Evidence, LaneWindow, Reading, ThreadWindow, Window};
+use crate::evidence::{Evidence, Interval, LaneInterval, Reading, ThreadInterval};
 use crate::limit::Limit;
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::{percent, rate};
 
 /// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than
@@ -42,48 +42,48 @@ const REACH: f64 = 1.0;
 /// Less than this in both directions is talk beside a transfer, not a relay's bytes.
 const LEAST: u64 = 16 << 10;
 
-/// The judgement of one window: does it wait for what feeds it?
-pub fn upstream(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(full) = full_core(window, context) {
+/// The judgement of one interval: does it wait for what feeds it?
+pub fn upstream(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(full) = full_core(interval, context) {
         return Judgement::acquit(full);
     }
-    let judged = chained(window, context)
-        .or_else(|| Relay::of(window, context).and_then(|relay| relay.upstream(window, context)))
-        .or_else(|| fed_by_pipe(window, context));
+    let judged = chained(interval, context)
+        .or_else(|| Relay::of(interval, context).and_then(|relay| relay.upstream(interval, context)))
+        .or_else(|| fed_by_pipe(interval, context));
     judged.unwrap_or_else(|| Judgement::acquit("it waited for no other flow and no writer of a pipe"))
 }
 
-/// The judgement of one window: does it wait for what it feeds?
-pub fn downstream(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(full) = full_core(window, context) {
+/// The judgement of one interval: does it wait for what it feeds?
+pub fn downstream(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(full) = full_core(interval, context) {
         return Judgement::acquit(full);
     }
-    let judged = Relay::of(window, context)
-        .and_then(|relay| relay.downstream(window, context))
-        .or_else(|| into_pipe(window, context))
-        .or_else(|| syncing(window));
+    let judged = Relay::of(interval, context)
+        .and_then(|relay| relay.downstream(interval, context))
+        .or_else(|| into_pipe(interval, context))
+        .or_else(|| syncing(interval));
     judged
         .unwrap_or_else(|| Judgement::acquit("it waited for no other flow, no reader of a pipe and no sync"))
 }
 
 /// A thread of the program that fills a core is the limit itself.
-fn full_core(window: &Window, context: &Context<'_>) -> Option<String> {
-    let judged = [cpu_core::judge(window, context), sender::cpu_core::judge(window, context)];
+fn full_core(interval: &Interval, context: &Context<'_>) -> Option<String> {
+    let judged = [cpu_core::judge(interval, context), sender::cpu_core::judge(interval, context)];
     judged.into_iter().find_map(|judged| match judged {
         Judgement::Convict { evidence, .. } => Some(format!("its own thread is the limit: {evidence}")),
         _ => None,
     })
 }
 
-fn chained(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let around = &window.around;
+fn chained(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let around = &interval.around;
     let share = around.share(around.chained);
     if share < 0.5 {
         return None;
     }
     let to = around.flows.iter().find(|flow| Some(flow.lane) == around.chained_to);
     let peer = to.map_or("another peer", |flow| flow.peer.as_str());
-    let (_, own) = to.map(|flow| own_limit(flow, window, context)).unwrap_or_default();
+    let (_, own) = to.map(|flow| own_limit(flow, interval, context)).unwrap_or_default();
     let evidence = format!(
         "{} owed an answer while it waited for one from {peer} in {} of samples{own}",
         whose(to, context),
@@ -96,23 +96,23 @@ fn chained(window: &Window, context: &Context<'_>) -> Option<Judgement> {
 struct Relay<'a> {
     into: &'a FlowName,
     out: &'a FlowName,
-    lane_in: &'a LaneWindow,
-    lane_out: &'a LaneWindow,
+    lane_in: &'a LaneInterval,
+    lane_out: &'a LaneInterval,
 }
 
 impl<'a> Relay<'a> {
-    fn of(window: &'a Window, context: &Context<'_>) -> Option<Relay<'a>> {
-        let near = || context.around(window, REACH);
+    fn of(interval: &'a Interval, context: &Context<'_>) -> Option<Relay<'a>> {
+        let near = || context.around(interval, REACH);
         let moved = |flow: &FlowName| -> u64 {
-            let lanes = near().flat_map(|window| &window.lanes).filter(|lane| lane.lane == flow.lane);
+            let lanes = near().flat_map(|interval| &interval.lanes).filter(|lane| lane.lane == flow.lane);
             lanes.map(|lane| carried(lane, flow.sends)).fold(0, u64::saturating_add)
         };
         let busiest = |sends: bool| {
-            let flows = window.around.flows.iter().filter(move |flow| flow.sends == sends);
+            let flows = interval.around.flows.iter().filter(move |flow| flow.sends == sends);
             flows.map(|flow| (moved(flow), flow)).max_by_key(|(bytes, _)| *bytes)
         };
         let ((bytes_in, into), (bytes_out, out)) = (busiest(false)?, busiest(true)?);
-        let lane = |flow: &FlowName| window.lanes.iter().find(|lane| lane.lane == flow.lane);
+        let lane = |flow: &FlowName| interval.lanes.iter().find(|lane| lane.lane == flow.lane);
         let (lane_in, lane_out) = (lane(into)?, lane(out)?);
         // What fills the buffer of the connection out has come in, and is on its way.
         let on_its_way = lane_out.sender.value().map_or(0, |seen| seen.unsent.saturating_mul(2));
@@ -124,13 +124,13 @@ impl<'a> Relay<'a> {
         Some(Relay { into, out, lane_in, lane_out })
     }
 
-    fn upstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    fn upstream(&self, interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
         let out = self.lane_out.sender.value()?;
         let starves = 10 * u64::from(out.nothing_unsent) >= 7 * u64::from(out.looks.max(1));
-        if !starves || holds(out, self.lane_out) || unread(self.lane_in) || self.rests(window) {
+        if !starves || holds(out, self.lane_out) || unread(self.lane_in) || self.rests(interval) {
             return None;
         }
-        let (sure, own) = own_limit(self.into, window, context);
+        let (sure, own) = own_limit(self.into, interval, context);
         let evidence = format!(
             "{} hands on what comes from {}, and its connection to {} had nothing to send in {} of samples{}",
             whose(Some(self.into), context),
@@ -144,25 +144,25 @@ impl<'a> Relay<'a> {
 
     /// It does not wait for what comes: it owes an answer and is asked nothing of others, or sleeps by its
     /// own will.
-    fn rests(&self, window: &Window) -> bool {
-        let around = &window.around;
-        let sleeps = |thread: &ThreadWindow| found_in(thread, thread.found.sleeping) >= 0.5;
+    fn rests(&self, interval: &Interval) -> bool {
+        let around = &interval.around;
+        let sleeps = |thread: &ThreadInterval| found_in(thread, thread.found.sleeping) >= 0.5;
         let thread = self.lane_in.thread.value().or(self.lane_out.thread.value());
         around.share(around.owing.saturating_add(around.rest.sleeping)) >= 0.5 || thread.is_some_and(sleeps)
     }
 
-    fn downstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    fn downstream(&self, interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
         let out = self.lane_out.sender.value()?;
         if !holds(out, self.lane_out) {
             return None;
         }
-        let (sure, own) = own_limit(self.out, window, context);
+        let (sure, own) = own_limit(self.out, interval, context);
         let evidence = format!(
             "{} hands on to {} what comes from {}, and that connection was full: {} with data unsent in {} of samples{}",
             whose(Some(self.out), context),
             self.out.peer,
             self.into.peer,
-            rate(out.acked as f64 / window.span.as_secs_f64().max(1e-3)),
+            rate(out.acked as f64 / interval.span.as_secs_f64().max(1e-3)),
             percent(1.0 - f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
             own
         );
@@ -172,7 +172,7 @@ impl<'a> Relay<'a> {
 
 /// The bytes that a connection carried that way. A server's takes a question in and sends the answer out: of the same lane both
 /// are counted as what it carried.
-fn carried(lane: &LaneWindow, out: bool) -> u64 {
+fn carried(lane: &LaneInterval, out: bool) -> u64 {
     match (&lane.sender, out) {
         (Reading::Value(seen), true) => seen.acked,
         (Reading::Value(_), false) if lane.tcp.is_missing() => 0,
@@ -183,16 +183,16 @@ fn carried(lane: &LaneWindow, out: bool) -> u64 {
 
 /// The connection out holds its writer: data wait unsent, its buffer is full, or the thread sleeps in a write
 /// to it.
-fn holds(out: &SenderWindow, lane: &LaneWindow) -> bool {
+fn holds(out: &SenderInterval, lane: &LaneInterval) -> bool {
     let half = |samples: u32| out.looks > 0 && 2 * u64::from(samples) >= u64::from(out.looks);
     let sending =
-        |thread: &ThreadWindow| thread.looks > 0 && thread.found.sending >= thread.looks.div_ceil(2);
+        |thread: &ThreadInterval| thread.looks > 0 && thread.found.sending >= thread.looks.div_ceil(2);
     !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
 }
 
 /// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that
 /// is a quarter of what fits.
-fn unread(lane: &LaneWindow) -> bool {
+fn unread(lane: &LaneInterval) -> bool {
     lane.tcp.value().is_some_and(|tcp| {
         let queue = tcp.receive_queue.unwrap_or(0);
         queue > 0 && tcp.receive_buffer.is_some_and(|buffer| queue.saturating_mul(8) >= buffer)
@@ -200,22 +200,22 @@ fn unread(lane: &LaneWindow) -> bool {
 }
 
 /// What holds this connection when it is judged as if it were alone: whether that is known, and in words.
-fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> (bool, String) {
-    let alone = |window: &Window| {
-        let mine = window.lanes.iter().filter(|lane| lane.lane == flow.lane);
-        let lanes: Vec<LaneWindow> = mine.cloned().collect();
+fn own_limit(flow: &FlowName, interval: &Interval, context: &Context<'_>) -> (bool, String) {
+    let alone = |interval: &Interval| {
+        let mine = interval.lanes.iter().filter(|lane| lane.lane == flow.lane);
+        let lanes: Vec<LaneInterval> = mine.cloned().collect();
         let received = lanes.iter().map(|lane| lane.received).fold(0, u64::saturating_add);
-        let (at, span, cpu) = (window.at, window.span, window.cpu.clone());
-        Window { at, span, received, lanes, cpu, ..Window::default() }
+        let (at, span, cpu) = (interval.at, interval.span, interval.cpu.clone());
+        Interval { at, span, received, lanes, cpu, ..Interval::default() }
     };
-    let mut before: Vec<Window> = context.recent(2.0 * REACH).map(alone).collect();
+    let mut before: Vec<Interval> = context.recent(2.0 * REACH).map(alone).collect();
     before.reverse();
     let at = before.len();
-    let mut windows = before;
-    windows.push(alone(window));
-    windows.extend(context.following(2.0 * REACH).map(alone));
-    let evidence = Evidence { windows, facts: context.facts.clone(), ..Evidence::default() };
-    let judged = judge::judge_window(&evidence.windows[at], &Context::at(&evidence, at));
+    let mut intervals = before;
+    intervals.push(alone(interval));
+    intervals.extend(context.following(2.0 * REACH).map(alone));
+    let evidence = Evidence { intervals, facts: context.facts.clone(), ..Evidence::default() };
+    let judged = judge::judge_interval(&evidence.intervals[at], &Context::at(&evidence, at));
     match judged.limit {
         _ if judged.strength <= 0.0 => (false, String::new()),
         Limit::SenderOrPath => (false, "; what holds that flow is not visible from here".to_owned()),
@@ -227,28 +227,28 @@ fn whose<'a>(flow: Option<&'a FlowName>, context: &Context<'a>) -> &'a str {
     flow.and_then(|flow| flow.process.as_deref()).unwrap_or(context.who())
 }
 
-fn into_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let spent = spent(window);
+fn into_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(interval);
     if !spent.held_by(spent.output_wait) {
         return None;
     }
     // A reader that waits for the pipe itself is not what holds it.
-    let waits = |reader: &&ThreadWindow| found_in(reader, reader.found.pipe_empty) >= 0.5;
-    let readers = window.around.pipes.iter().filter(|pipe| pipe.reads);
+    let waits = |reader: &&ThreadInterval| found_in(reader, reader.found.pipe_empty) >= 0.5;
+    let readers = interval.around.pipes.iter().filter(|pipe| pipe.reads);
     let readers = readers.filter_map(|pipe| pipe.thread.value()).filter(|reader| !waits(reader));
     let reader = readers.max_by_key(|reader| reader.cpu)?;
     let evidence = format!(
         "{} waited {} of the time for the reader of its pipe, {}",
         context.who(),
         percent(spent.output_wait),
-        neighbour_in_words(reader, window)
+        neighbour_in_words(reader, interval)
     );
     Some(Judgement::convict(0.6 + 0.37 * spent.output_wait, evidence))
 }
 
-fn fed_by_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     let (mut flows, mut starved, mut sure) = (0, 0, false);
-    for lane in &window.lanes {
+    for lane in &interval.lanes {
         let Some(seen) = lane.sender.value().filter(|seen| seen.looks > 0) else { continue };
         flows += 1;
         let nothing = 2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane);
@@ -261,27 +261,27 @@ fn fed_by_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
         return None;
     }
     // A poll may be for anything: only a writer that is at work is then what it waits for.
-    let span = window.span.as_secs_f64();
-    let works = |writer: &ThreadWindow| {
+    let span = interval.span.as_secs_f64();
+    let works = |writer: &ThreadInterval| {
         cpu_core::thread_load(writer, span).cpu >= 0.5 || found_in(writer, writer.found.reading_disk) >= 0.5
     };
-    let writers = window.around.pipes.iter().filter(|pipe| !pipe.reads && !pipe.inside);
+    let writers = interval.around.pipes.iter().filter(|pipe| !pipe.reads && !pipe.inside);
     let writers = writers.filter_map(|pipe| pipe.thread.value());
-    let slow = |writer: &&ThreadWindow| found_in(writer, writer.found.pipe_full) < 0.3;
+    let slow = |writer: &&ThreadInterval| found_in(writer, writer.found.pipe_full) < 0.3;
     let writer =
         writers.filter(slow).filter(|writer| sure || works(writer)).max_by_key(|writer| writer.cpu)?;
     let evidence = format!(
         "{} had nothing to send: it is fed by a pipe from {}",
         context.who(),
-        neighbour_in_words(writer, window)
+        neighbour_in_words(writer, interval)
     );
     Some(Judgement::convict(0.93, evidence))
 }
 
 /// `gzip (pid 7), which used 98 % of one core`.
-fn neighbour_in_words(thread: &ThreadWindow, window: &Window) -> String {
+fn neighbour_in_words(thread: &ThreadInterval, interval: &Interval) -> String {
     let name = thread.name.as_deref().unwrap_or("another process");
-    let load = cpu_core::thread_load(thread, window.span.as_secs_f64());
+    let load = cpu_core::thread_load(thread, interval.span.as_secs_f64());
     let doing = found::doing(thread).filter(|_| load.cpu < 0.5).map(|doing| format!(" and was {doing}"));
     format!(
         "{name}, which used {} of one core{}{}",
@@ -291,12 +291,12 @@ fn neighbour_in_words(thread: &ThreadWindow, window: &Window) -> String {
     )
 }
 
-fn found_in(thread: &ThreadWindow, samples: u32) -> f64 {
+fn found_in(thread: &ThreadInterval, samples: u32) -> f64 {
     f64::from(samples) / f64::from(thread.looks.max(1))
 }
 
-fn syncing(window: &Window) -> Option<Judgement> {
-    let around = &window.around;
+fn syncing(interval: &Interval) -> Option<Judgement> {
+    let around = &interval.around;
     let sync = around.syncs.as_ref()?;
     let held = around.owing.saturating_add(around.rest.samples());
     let share = around.share(sync.samples.min(held));
@@ -311,36 +311,40 @@ fn syncing(window: &Window) -> Option<Judgement> {
 mod tests {
     use super::*;
     use crate::around::{Around, Neighbour, Sync};
-    use crate::evidence::{Clocks, Facts, Found, TcpWindow};
+    use crate::evidence::{Clocks, Facts, Found, TcpInterval};
     use std::time::Duration;
 
     const SPAN: Duration = Duration::from_millis(100);
 
-    /// A relay of 100 KB a window. `full`: its connection out is; else it starves.
-    fn relay(full: bool, in_bytes: u64) -> Window {
-        let tcp = TcpWindow {
+    /// A relay of 100 KB an interval. `full`: its connection out is; else it starves.
+    fn relay(full: bool, in_bytes: u64) -> Interval {
+        let tcp = TcpInterval {
             receive_queue: Some(if full { 400_000 } else { 0 }),
             receive_buffer: Some(600_000),
-            ..TcpWindow::default()
+            ..TcpInterval::default()
         };
-        let into = LaneWindow {
+        let into = LaneInterval {
             lane: 1,
             received: in_bytes,
             socket_wait: if full { Duration::ZERO } else { SPAN },
             tcp: Reading::Value(tcp),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
-        let seen = SenderWindow {
+        let seen = SenderInterval {
             looks: 5,
             nothing_unsent: if full { 0 } else { 5 },
             buffer_filled: if full { 5 } else { 0 },
             acked: 100_000,
             unsent: if full { 200_000 } else { 0 },
             segment: 1448,
-            ..SenderWindow::default()
+            ..SenderInterval::default()
         };
-        let out =
-            LaneWindow { lane: 2, received: 100_000, sender: Reading::Value(seen), ..LaneWindow::default() };
+        let out = LaneInterval {
+            lane: 2,
+            received: 100_000,
+            sender: Reading::Value(seen),
+            ..LaneInterval::default()
+        };
         let name = |lane, sends| FlowName {
             lane,
             sends,
@@ -349,109 +353,109 @@ mod tests {
         };
         let flows = vec![name(1, false), name(2, true)];
         let around = Around { samples: 5, busy: 5, flows, ..Around::default() };
-        Window {
+        Interval {
             span: SPAN,
             received: in_bytes.max(100_000),
             lanes: vec![into, out],
             around,
-            ..Window::default()
+            ..Interval::default()
         }
     }
 
-    fn of(window: Window) -> Evidence {
+    fn of(interval: Interval) -> Evidence {
         let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
-        Evidence { windows: vec![window; 10], facts, ..Evidence::default() }
+        Evidence { intervals: vec![interval; 10], facts, ..Evidence::default() }
     }
 
     #[test]
     fn the_side_that_holds_is_named_with_its_limit() {
         let evidence = of(relay(true, 100_000));
         let context = Context::at(&evidence, 5);
-        let judged = downstream(&evidence.windows[5], &context);
+        let judged = downstream(&evidence.intervals[5], &context);
         let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
         assert!(
             words.starts_with("socat (pid 7) hands on to 10.0.0.2:80 what comes from 10.0.0.1:80"),
             "{words}"
         );
-        assert!(upstream(&evidence.windows[5], &context).acquits());
+        assert!(upstream(&evidence.intervals[5], &context).acquits());
 
         let evidence = of(relay(false, 100_000));
         let context = Context::at(&evidence, 5);
-        let judged = upstream(&evidence.windows[5], &context);
+        let judged = upstream(&evidence.intervals[5], &context);
         let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
         assert!(words.contains("nothing to send in 100 % of samples"), "{words}");
-        assert!(downstream(&evidence.windows[5], &context).acquits());
+        assert!(downstream(&evidence.intervals[5], &context).acquits());
     }
 
     #[test]
     fn what_carries_unlike_amounts_is_no_relay() {
         let evidence = of(relay(true, 1_000_000));
-        assert!(downstream(&evidence.windows[5], &Context::at(&evidence, 5)).acquits());
+        assert!(downstream(&evidence.intervals[5], &Context::at(&evidence, 5)).acquits());
     }
 
     #[test]
     fn an_answer_that_waits_for_another_is_upstreams() {
-        let mut window = relay(false, 0);
-        window.around.chained = 4;
-        window.around.chained_to = Some(1);
-        let evidence = of(window.clone());
-        let judged = upstream(&window, &Context::alone(&evidence));
+        let mut interval = relay(false, 0);
+        interval.around.chained = 4;
+        interval.around.chained_to = Some(1);
+        let evidence = of(interval.clone());
+        let judged = upstream(&interval, &Context::alone(&evidence));
         let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
         assert!(
             words.contains("owed an answer while it waited for one from 10.0.0.1:80 in 80 % of samples"),
             "{words}"
         );
-        window.around.chained = 2;
-        assert!(upstream(&window, &Context::alone(&of(relay(false, 0)))).acquits());
+        interval.around.chained = 2;
+        assert!(upstream(&interval, &Context::alone(&of(relay(false, 0)))).acquits());
     }
 
     fn neighbour(reads: bool, cpu: f64, pipe_empty: u32) -> Neighbour {
-        let thread = ThreadWindow {
+        let thread = ThreadInterval {
             name: Some("gzip (pid 7)".to_owned()),
             cpu: SPAN.mul_f64(cpu),
             looks: 5,
             found: Found { pipe_empty, running: 5 - pipe_empty, ..Found::default() },
-            ..ThreadWindow::default()
+            ..ThreadInterval::default()
         };
         Neighbour { reads, thread: Reading::Value(thread), inside: false }
     }
 
     #[test]
     fn the_reader_of_a_pipe_is_named_with_what_it_does() {
-        let lane = LaneWindow { lane: 1, received: 9, output_wait: SPAN, ..LaneWindow::default() };
-        let mut window = Window { span: SPAN, lanes: vec![lane], ..Window::default() };
-        window.around =
+        let lane = LaneInterval { lane: 1, received: 9, output_wait: SPAN, ..LaneInterval::default() };
+        let mut interval = Interval { span: SPAN, lanes: vec![lane], ..Interval::default() };
+        interval.around =
             Around { samples: 5, busy: 5, pipes: vec![neighbour(true, 0.98, 0)], ..Around::default() };
-        let evidence = of(window.clone());
-        let judged = downstream(&window, &Context::alone(&evidence));
+        let evidence = of(interval.clone());
+        let judged = downstream(&interval, &Context::alone(&evidence));
         let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
         assert!(
             words.ends_with("the reader of its pipe, gzip (pid 7), which used 98 % of one core"),
             "{words}"
         );
-        window.around.pipes = vec![neighbour(true, 0.01, 5)];
-        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "it waits for the pipe as well");
-        window.around.pipes.clear();
-        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "nobody was seen there");
+        interval.around.pipes = vec![neighbour(true, 0.01, 5)];
+        assert!(downstream(&interval, &Context::alone(&evidence)).acquits(), "it waits for the pipe as well");
+        interval.around.pipes.clear();
+        assert!(downstream(&interval, &Context::alone(&evidence)).acquits(), "nobody was seen there");
     }
 
     #[test]
     fn the_writer_of_a_pipe_holds_a_sender_that_starves() {
-        let mut window = relay(false, 0);
-        window.around.flows.clear();
-        let thread = ThreadWindow {
+        let mut interval = relay(false, 0);
+        interval.around.flows.clear();
+        let thread = ThreadInterval {
             looks: 5,
             found: Found { pipe_empty: 5, ..Found::default() },
-            ..ThreadWindow::default()
+            ..ThreadInterval::default()
         };
-        window.lanes[1].thread = Reading::Value(thread);
-        window.lanes.remove(0);
-        window.around.pipes = vec![neighbour(false, 0.98, 0)];
-        let evidence = of(window.clone());
-        assert!(upstream(&window, &Context::alone(&evidence)).convicts());
-        window.around.pipes[0].inside = true;
+        interval.lanes[1].thread = Reading::Value(thread);
+        interval.lanes.remove(0);
+        interval.around.pipes = vec![neighbour(false, 0.98, 0)];
+        let evidence = of(interval.clone());
+        assert!(upstream(&interval, &Context::alone(&evidence)).convicts());
+        interval.around.pipes[0].inside = true;
         assert!(
-            upstream(&window, &Context::alone(&evidence)).acquits(),
+            upstream(&interval, &Context::alone(&evidence)).acquits(),
             "a part of the program has its own name"
         );
     }
@@ -466,17 +470,17 @@ mod tests {
             busy: Some(0.97),
         };
         let around = Around { samples: 5, owing: 5, syncs: Some(sync(4)), ..Around::default() };
-        let mut window = Window { span: SPAN, around, ..Window::default() };
-        let evidence = of(window.clone());
-        let judged = downstream(&window, &Context::alone(&evidence));
+        let mut interval = Interval { span: SPAN, around, ..Interval::default() };
+        let evidence = of(interval.clone());
+        let judged = downstream(&interval, &Context::alone(&evidence));
         let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
         assert!(
             words.contains("the sync of /var/lib/wal on vda, which was busy 97 % of the time"),
             "{words}"
         );
-        window.around.syncs = Some(sync(1));
-        assert!(downstream(&window, &Context::alone(&evidence)).acquits());
-        window.around = Around { samples: 5, busy: 5, syncs: Some(sync(4)), ..Around::default() };
-        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "bytes moved all the while");
+        interval.around.syncs = Some(sync(1));
+        assert!(downstream(&interval, &Context::alone(&evidence)).acquits());
+        interval.around = Around { samples: 5, busy: 5, syncs: Some(sync(4)), ..Around::default() };
+        assert!(downstream(&interval, &Context::alone(&evidence)).acquits(), "bytes moved all the while");
     }
 }

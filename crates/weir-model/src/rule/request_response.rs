@@ -7,8 +7,8 @@
 //! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third
 //!    of (2) says;
 //! 4. what is asked are no credits of a protocol above, by their size: see [`super::protocol_window`];
-//! 5. the window does not lie in a stall that no turn explains: of two and a half round trips and of 150 ms, less than which
-//!    no retransmission timer takes (TCP_RTO_MIN is 0.2 s, less what looks miss).
+//! 5. the interval does not lie in a stall that no turn explains: of two and a half round trips and of 150
+//!    ms, less than which no retransmission timer takes (TCP_RTO_MIN is 0.2 s, less what looks miss).
 //!
 //! Acquits: one long answer, questions that overlap, credits, or answers that take far longer than round
 //! trips.
@@ -18,7 +18,7 @@
 use super::spent::{min_rtt, spent};
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement, application};
-use crate::evidence::{Clocks, LaneWindow, Window};
+use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::rule::waits;
 use crate::words::{percent, seconds};
 
@@ -28,23 +28,23 @@ const SEEN_BY_LOOKS: f64 = 0.03;
 /// See (5): round trips, and seconds.
 const FAR_LONGER: (f64, f64) = (2.5, 0.15);
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if context.facts.clocks == Clocks::Own {
         return Judgement::acquit("turns of weir's own connections count as latency");
     }
-    if let Some((_, evidence)) = application::owes(window, context) {
+    if let Some((_, evidence)) = application::owes(interval, context) {
         return Judgement::acquit(evidence);
     }
-    let Some(rtt) = min_rtt(window, context) else {
+    let Some(rtt) = min_rtt(interval, context) else {
         return Judgement::unknown("the round trip: whether turns take the time depends on it");
     };
     let (mut all, mut held) = (0.0, 0.0);
     let mut evidence: Option<(f64, String)> = None;
     let mut innocent = None;
-    for (lane, _, weight) in at_end(window, End::Receives) {
+    for (lane, _, weight) in at_end(interval, End::Receives) {
         all += weight;
-        match in_turn(lane, window, context, rtt) {
+        match in_turn(lane, interval, context, rtt) {
             Ok(text) => {
                 held += weight;
                 if evidence.as_ref().is_none_or(|(most, _)| weight > *most) {
@@ -60,14 +60,19 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
 }
 
-fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) -> Result<String, String> {
+fn in_turn(
+    lane: &LaneInterval,
+    interval: &Interval,
+    context: &Context<'_>,
+    rtt: f64,
+) -> Result<String, String> {
     let few = || "too few questions on one connection to be turns".to_owned();
-    let turns = Turns::of(lane, window, context, rtt).ok_or_else(few)?;
+    let turns = Turns::of(lane, interval, context, rtt).ok_or_else(few)?;
     // So that nothing else of a turn takes much more than its round trip.
     if !(turns.alternate(0.4) || turns.alternate_in_two()) {
         return Err(turns.in_words());
     }
-    let stalled = waits::ending(lane, window, context).map(|stall| stall.lasted.as_secs_f64());
+    let stalled = waits::ending(lane, interval, context).map(|stall| stall.lasted.as_secs_f64());
     if let Some(stalled) = stalled.filter(|lasted| *lasted >= FAR_LONGER.1.max(FAR_LONGER.0 * rtt)) {
         return Err(format!(
             "nothing moved for {}, over a round trip of {}: no turn takes that",
@@ -90,24 +95,24 @@ fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) 
 }
 
 /// What goes out on all connections that were looked at are credits of a protocol above, which wait for no answer.
-pub(crate) fn gives_credits(window: &Window, context: &Context<'_>) -> bool {
-    let Some(rtt) = min_rtt(window, context) else { return false };
-    let mut receiving = at_end(window, End::Receives).peekable();
+pub(crate) fn gives_credits(interval: &Interval, context: &Context<'_>) -> bool {
+    let Some(rtt) = min_rtt(interval, context) else { return false };
+    let mut receiving = at_end(interval, End::Receives).peekable();
     context.facts.clocks == Clocks::Sampled
         && receiving.peek().is_some()
         && receiving.all(|(lane, _, _)| {
-            Turns::of(lane, window, context, rtt).is_some_and(|turns| turns.are_credits())
+            Turns::of(lane, interval, context, rtt).is_some_and(|turns| turns.are_credits())
         })
 }
 
 /// Questions overlap, or are none: their sizes are those of credits, or more segments went against the data
 /// than round trips fit in. What counts objects by questions is then wrong.
-pub(crate) fn overlaps(window: &Window, context: &Context<'_>) -> bool {
-    let Some(rtt) = min_rtt(window, context) else { return false };
-    spent(window).lanes > 0
-        && at_end(window, End::Receives).next().is_some()
-        && at_end(window, End::Receives).all(|(lane, _, _)| {
-            Turns::of(lane, window, context, rtt).is_some_and(|turns| {
+pub(crate) fn overlaps(interval: &Interval, context: &Context<'_>) -> bool {
+    let Some(rtt) = min_rtt(interval, context) else { return false };
+    spent(interval).lanes > 0
+        && at_end(interval, End::Receives).next().is_some()
+        && at_end(interval, End::Receives).all(|(lane, _, _)| {
+            Turns::of(lane, interval, context, rtt).is_some_and(|turns| {
                 let small = turns.share() > 1.1 && !turns.are_questions();
                 turns.are_credits() || turns.share() > 2.2 || small
             })

@@ -8,17 +8,17 @@
 use super::rate_limit::{flat, scaled};
 use super::spent::{min_rtt, spent, working};
 use super::{Context, Judgement, View, sender};
-use crate::evidence::{Trial, Window};
+use crate::evidence::{Interval, Trial};
 use crate::words::{percent, rate, seconds};
 
-/// The words for a window that nothing else explains.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
+/// The words for an interval that nothing else explains.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let spent = spent(interval);
     if spent.lanes == 0 {
         return Judgement::convict(0.1, "no connection was active, and no reading says why".to_owned());
     }
-    if View::of(window, context).sender_only() {
-        return Judgement::convict(0.3, unexplained(window, context));
+    if View::of(interval, context).sender_only() {
+        return Judgement::convict(0.3, unexplained(interval, context));
     }
     let mut clauses = vec![if spent.socket_wait >= 0.25 {
         format!(
@@ -31,16 +31,16 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             percent(spent.socket_wait)
         )
     }];
-    clauses.extend(servers_core(window, context));
-    clauses.extend(queue_on_path(window, context));
+    clauses.extend(servers_core(interval, context));
+    clauses.extend(queue_on_path(interval, context));
     clauses.extend(trials(context.trials));
     // The wait for data is what makes this more than ignorance.
     Judgement::convict(0.2 + 0.4 * spent.socket_wait, clauses.join("; "))
 }
 
 /// What a sender saw that explains nothing, in the words of the rule that comes nearest.
-fn unexplained(window: &Window, context: &Context<'_>) -> String {
-    match sender::path_bandwidth::judge(window, context) {
+fn unexplained(interval: &Interval, context: &Context<'_>) -> String {
+    match sender::path_bandwidth::judge(interval, context) {
         Judgement::Acquit { evidence } => format!("nothing that the sender sees explains it: {evidence}"),
         Judgement::Unknown { missing } => format!("the sender does not see {missing}"),
         Judgement::Convict { evidence, .. } => evidence,
@@ -48,8 +48,8 @@ fn unexplained(window: &Window, context: &Context<'_>) -> String {
 }
 
 /// A full processor that no lane fills, when the server runs here.
-pub(crate) fn servers_core(window: &Window, context: &Context<'_>) -> Option<String> {
-    let cpu = window.cpu.value().filter(|_| context.facts.peer_is_local)?;
+pub(crate) fn servers_core(interval: &Interval, context: &Context<'_>) -> Option<String> {
+    let cpu = interval.cpu.value().filter(|_| context.facts.peer_is_local)?;
     let (number, busy) = cpu.busy.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
     (*busy >= 0.95).then(|| {
         format!(
@@ -59,9 +59,9 @@ pub(crate) fn servers_core(window: &Window, context: &Context<'_>) -> Option<Str
     })
 }
 
-fn queue_on_path(window: &Window, context: &Context<'_>) -> Option<String> {
-    let shortest = min_rtt(window, context)?;
-    let now = working(window).filter_map(|lane| lane.tcp.value()?.receiver_rtt).max()?.as_secs_f64();
+fn queue_on_path(interval: &Interval, context: &Context<'_>) -> Option<String> {
+    let shortest = min_rtt(interval, context)?;
+    let now = working(interval).filter_map(|lane| lane.tcp.value()?.receiver_rtt).max()?.as_secs_f64();
     (now > 1.3 * shortest + 1e-3).then(|| {
         format!(
             "the round trip was {} over a minimum of {}: a queue on the path, or a sender that pauses",

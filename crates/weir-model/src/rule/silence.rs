@@ -2,7 +2,7 @@
 //! in the way. What the other end shows by itself still counts.
 
 use super::{Rule, Side};
-use crate::evidence::{Silent, Window};
+use crate::evidence::{Interval, Silent};
 use crate::limit::Limit;
 use crate::vantage::{Vantage, vantage};
 use crate::words::{percent, seconds};
@@ -29,7 +29,7 @@ fn tells(silent: Silent, limit: Limit) -> bool {
     }
 }
 
-/// What a window says that nothing else can be told of.
+/// What an interval says that nothing else can be told of.
 pub(crate) fn words(silent: Silent) -> String {
     let who = match silent {
         Silent { sender: true, receiver: true } => "both ends were",
@@ -39,11 +39,11 @@ pub(crate) fn words(silent: Silent) -> String {
     format!("{who} not seen")
 }
 
-/// A line for each end that was not seen for a part of these windows, which took `total` seconds.
-pub(crate) fn lines<'a>(windows: impl Iterator<Item = &'a Window> + Clone, total: f64) -> Vec<String> {
+/// A line for each end that was not seen for a part of these intervals, which took `total` seconds.
+pub(crate) fn lines<'a>(intervals: impl Iterator<Item = &'a Interval> + Clone, total: f64) -> Vec<String> {
     let of = |who: &str, is_silent: fn(Silent) -> bool| {
-        let silent = windows.clone().filter(|window| is_silent(window.silent));
-        let unseen: f64 = silent.map(|window| window.span.as_secs_f64()).sum();
+        let silent = intervals.clone().filter(|interval| is_silent(interval.silent));
+        let unseen: f64 = silent.map(|interval| interval.span.as_secs_f64()).sum();
         (unseen > 0.0).then(|| {
             format!(
                 "{who} was not seen for {}, {} of the time: its program stood still, or its words did not come through",
@@ -61,38 +61,38 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::evidence::{CpuWindow, Evidence, LaneWindow, Reading};
+    use crate::evidence::{CpuInterval, Evidence, LaneInterval, Reading};
     use crate::limit::Limit;
     use crate::stages::Stages;
     use crate::verdict::{MainLimit, Verdict, explain};
 
     /// Two seconds held by a rate that the user set, then `after` of ten seconds.
-    fn run(after: Window) -> Verdict {
+    fn run(after: Interval) -> Verdict {
         let span = Duration::from_secs(1);
         let limited = Duration::from_millis(950);
-        let lane = LaneWindow { received: 1_000_000, limited, ..LaneWindow::default() };
+        let lane = LaneInterval { received: 1_000_000, limited, ..LaneInterval::default() };
         let stages = Stages { threads: 1, limited, ..Stages::default() };
-        let before = Window {
+        let before = Interval {
             span,
             received: 1_000_000,
             lanes: vec![lane],
             sending: Reading::Value(stages),
             receiving: Reading::Value(Stages { threads: 1, receive: span, ..Stages::default() }),
-            cpu: Reading::Value(CpuWindow::default()),
-            ..Window::default()
+            cpu: Reading::Value(CpuInterval::default()),
+            ..Interval::default()
         };
         let mut evidence = Evidence::default();
         evidence.facts.rate_cap = Some(1e6);
-        evidence.windows = [vec![before; 2], vec![Window { span, ..after }; 10]].concat();
+        evidence.intervals = [vec![before; 2], vec![Interval { span, ..after }; 10]].concat();
         explain(&evidence)
     }
 
     #[test]
     fn time_in_which_an_end_told_nothing_is_not_seen() {
-        let waits = LaneWindow { socket_wait: Duration::from_secs(1), ..LaneWindow::default() };
+        let waits = LaneInterval { socket_wait: Duration::from_secs(1), ..LaneInterval::default() };
         for (sender, receiver) in [(true, false), (false, true), (true, true)] {
             let silent = Silent { sender, receiver };
-            let verdict = run(Window { silent, lanes: vec![waits.clone()], ..Window::default() });
+            let verdict = run(Interval { silent, lanes: vec![waits.clone()], ..Interval::default() });
             // Most of it is not known, which no limit of the rest stands for.
             assert_eq!(verdict.limit, None, "{verdict:?}");
             let known: f64 = verdict.shares.values().sum();
@@ -105,16 +105,16 @@ mod tests {
             let ruled_out = |name: &str| verdict.innocent.iter().any(|line| line.starts_with(name));
             // Of a receiver that was seen its own end is known.
             assert_eq!(ruled_out("reader") || ruled_out("disk"), !receiver, "{verdict:?}");
-            assert_eq!(verdict.windows[2..], [None; 10]);
+            assert_eq!(verdict.intervals[2..], [None; 10]);
         }
     }
 
     #[test]
     fn what_the_other_end_does_by_itself_still_counts() {
         // A receiver whose output nobody takes while its sender is silent.
-        let waits = LaneWindow { output_wait: Duration::from_secs(1), ..LaneWindow::default() };
+        let waits = LaneInterval { output_wait: Duration::from_secs(1), ..LaneInterval::default() };
         let silent = Silent { sender: true, receiver: false };
-        let verdict = run(Window { silent, lanes: vec![waits], received: 1, ..Window::default() });
+        let verdict = run(Interval { silent, lanes: vec![waits], received: 1, ..Interval::default() });
         assert_eq!(verdict.limit, Some(MainLimit::One(Limit::Reader)), "{verdict:?}");
         assert!(
             verdict.missing.iter().any(|line| line.starts_with("the sender was not seen")),

@@ -1,9 +1,9 @@
-//! How the lanes spent a window: the fractions that most rules start from.
+//! How the lanes spent an interval: the fractions that most rules start from.
 
 use std::time::Duration;
 
 use super::{Context, Judgement};
-use crate::evidence::{LaneWindow, TcpWindow, Window};
+use crate::evidence::{Interval, LaneInterval, TcpInterval};
 use crate::words::percent;
 
 /// Fractions of the lanes' working time (span less idle, summed over lanes), each 0 to 1. Lanes that were idle
@@ -24,16 +24,16 @@ pub(crate) struct Spent {
     pub(crate) queue: f64,
 }
 
-/// A lane at work for less than this share of the window is idle: 1 % is below what the clocks resolve.
+/// A lane at work for less than this share of the interval is idle: 1 % is below what the clocks resolve.
 const IDLE: f64 = 0.01;
 
-pub(crate) fn spent(window: &Window) -> Spent {
+pub(crate) fn spent(interval: &Interval) -> Spent {
     let mut spent = Spent::default();
     let mut all = 0.0;
     let (mut queued, mut room) = (0.0, 0.0);
-    for lane in &window.lanes {
-        let active = active(lane, window);
-        if active <= IDLE * window.span.as_secs_f64() {
+    for lane in &interval.lanes {
+        let active = active(lane, interval);
+        if active <= IDLE * interval.span.as_secs_f64() {
             continue;
         }
         all += active;
@@ -45,7 +45,7 @@ pub(crate) fn spent(window: &Window) -> Spent {
         spent.limited += part(lane.limited);
         spent.output_wait += part(lane.output_wait);
         spent.write_blocked += write_blocked(lane).min(active);
-        if let Some(TcpWindow { receive_queue: Some(queue), receive_buffer: Some(buffer), .. }) =
+        if let Some(TcpInterval { receive_queue: Some(queue), receive_buffer: Some(buffer), .. }) =
             lane.tcp.value()
         {
             queued += *queue as f64;
@@ -88,8 +88,8 @@ impl Spent {
 }
 
 /// The acquittal that all rules about the connection share: the lanes did not mostly wait for data.
-pub(crate) fn had_data(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let spent = spent(window);
+pub(crate) fn had_data(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(interval);
     (!spent.waits_for_data()).then(|| {
         let share = percent(spent.socket_wait);
         Judgement::acquit(format!("{} waited for data only {share} of the time", context.who()))
@@ -97,20 +97,20 @@ pub(crate) fn had_data(window: &Window, context: &Context<'_>) -> Option<Judgeme
 }
 
 /// Seconds that a lane was at work.
-pub(crate) fn active(lane: &LaneWindow, window: &Window) -> f64 {
-    window.span.saturating_sub(lane.idle).as_secs_f64()
+pub(crate) fn active(lane: &LaneInterval, interval: &Interval) -> f64 {
+    interval.span.saturating_sub(lane.idle).as_secs_f64()
 }
 
 /// The lanes at work.
-pub(crate) fn working(window: &Window) -> impl Iterator<Item = &LaneWindow> {
-    let least = IDLE * window.span.as_secs_f64();
-    window.lanes.iter().filter(move |lane| active(lane, window) > least)
+pub(crate) fn working(interval: &Interval) -> impl Iterator<Item = &LaneInterval> {
+    let least = IDLE * interval.span.as_secs_f64();
+    interval.lanes.iter().filter(move |lane| active(lane, interval) > least)
 }
 
 /// Seconds of `active` that a lane's thread ran or was kept from running: it did not wait for anybody then, whatever its
 /// stage. A thread that a quota holds back while it prepares to receive looks as if the server were slow. Nothing below a
 /// tenth, which is left to the clocks' grain, as in [`super::cpu_core`].
-fn kept_busy(lane: &LaneWindow, active: f64) -> f64 {
+fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
     let Some(thread) = lane.thread.value() else { return 0.0 };
     let busy = thread.cpu.saturating_add(thread.runqueue).saturating_add(thread.throttled).as_secs_f64();
     if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
@@ -118,7 +118,7 @@ fn kept_busy(lane: &LaneWindow, active: f64) -> f64 {
 
 /// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is taken off in
 /// the proportion in which its running time was write calls, since it is running threads that are preempted.
-fn write_blocked(lane: &LaneWindow) -> f64 {
+fn write_blocked(lane: &LaneInterval) -> f64 {
     let write_cpu = lane.write_cpu.as_secs_f64();
     let cpu = write_cpu + lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64();
     let preempted = match lane.thread.value() {
@@ -128,24 +128,25 @@ fn write_blocked(lane: &LaneWindow) -> f64 {
     (lane.write.as_secs_f64() - write_cpu - preempted).max(0.0)
 }
 
-/// Smallest round trip known, in seconds: of this window's lanes, else of the nearest window that has one.
-pub(crate) fn min_rtt(window: &Window, context: &Context<'_>) -> Option<f64> {
-    // A hundred windows reach across any stretch without a reading that is still the same path.
+/// Smallest round trip known, in seconds: of this interval's lanes, else of the nearest interval that has
+/// one.
+pub(crate) fn min_rtt(interval: &Interval, context: &Context<'_>) -> Option<f64> {
+    // A hundred intervals reach across any stretch without a reading that is still the same path.
     let near = context.before.iter().rev().take(100).chain(context.after.iter().take(100));
-    std::iter::once(window).chain(near).find_map(|window| {
-        let known = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.shortest_rtt());
+    std::iter::once(interval).chain(near).find_map(|interval| {
+        let known = interval.lanes.iter().filter_map(|lane| lane.tcp.value()?.shortest_rtt());
         known.min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
     })
 }
 
-/// One lane's bytes per second of working time in this window and those up to `seconds` before it, so that data that
-/// arrive in bursts (one a round trip, one a pacing tick) are not mistaken for a changing rate.
-pub(crate) fn lane_rate(lane: u32, window: &Window, context: &Context<'_>, seconds: f64) -> f64 {
+/// One lane's bytes per second of working time in this interval and those up to `seconds` before it, so that
+/// data that arrive in bursts (one a round trip, one a pacing tick) are not mistaken for a changing rate.
+pub(crate) fn lane_rate(lane: u32, interval: &Interval, context: &Context<'_>, seconds: f64) -> f64 {
     let (mut bytes, mut time) = (0.0, 0.0);
-    for window in std::iter::once(window).chain(context.recent(seconds)) {
-        for lane in window.lanes.iter().filter(|other| other.lane == lane) {
+    for interval in std::iter::once(interval).chain(context.recent(seconds)) {
+        for lane in interval.lanes.iter().filter(|other| other.lane == lane) {
             bytes += lane.received as f64;
-            time += active(lane, window);
+            time += active(lane, interval);
         }
     }
     if time > 0.0 { bytes / time } else { 0.0 }

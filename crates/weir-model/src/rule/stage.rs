@@ -4,13 +4,14 @@
 //! lane (at the sender), or that wait for a record (at the receiver), have time to spare: then no stage of theirs is the
 //! limit. A stage is convicted when all of these hold:
 //! 1. its end does not mostly wait: less than half of its working time. Nor have all its lanes, at the sender, bytes that wait
-//!    unsent: a record may take longer to make than a window lasts, and what is in the sockets meanwhile keeps the lanes busy;
+//!    unsent: a record may take longer to make than an interval lasts, and what is in the sockets meanwhile
+//!    keeps the lanes busy;
 //! 2. the stage takes the largest part of the rest, and two fifths of the working time or more.
 //!
 //! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %: the clock
-//! ticks of a window of 100 ms tell no better), half of it or more was the copy's own work (other programs may fill the
-//! processors beside a copy that has all it can use, which waits for its link), and no stage has two fifths, or both ends share
-//! them: each stage of either end then takes from all others.
+//! ticks of an interval of 100 ms tell no better), half of it or more was the copy's own work (other programs
+//! may fill the processors beside a copy that has all it can use, which waits for its link), and no stage has
+//! two fifths, or both ends share them: each stage of either end then takes from all others.
 //!
 //! Acquits otherwise. Of foreign programs see [`super::sender::program`].
 //!
@@ -21,7 +22,7 @@ use std::time::Duration;
 use super::sender::flow::Flow;
 use super::sender::program;
 use super::{Context, Judgement};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::limit::Limit;
 use crate::stages::Stages;
 use crate::words::{count, percent};
@@ -46,24 +47,24 @@ struct End<'a> {
     span: Duration,
     waits: f64,
     /// Of a sender: what its lanes have to say.
-    lanes: Option<(&'a Window, &'a Context<'a>)>,
+    lanes: Option<(&'a Interval, &'a Context<'a>)>,
 }
 
 impl<'a> End<'a> {
-    fn sender(window: &'a Window, context: &'a Context<'a>) -> Option<End<'a>> {
-        let stages = window.sending.value()?;
-        let waits = stages.share(stages.turn.saturating_add(stages.send), window.span)
-            + stages.share(stages.limited, window.span);
-        Some(End { who: "the sender", stages, span: window.span, waits, lanes: Some((window, context)) })
+    fn sender(interval: &'a Interval, context: &'a Context<'a>) -> Option<End<'a>> {
+        let stages = interval.sending.value()?;
+        let waits = stages.share(stages.turn.saturating_add(stages.send), interval.span)
+            + stages.share(stages.limited, interval.span);
+        Some(End { who: "the sender", stages, span: interval.span, waits, lanes: Some((interval, context)) })
     }
 
-    fn receiver(window: &'a Window) -> Option<End<'a>> {
-        let stages = window.receiving.value()?;
+    fn receiver(interval: &'a Interval) -> Option<End<'a>> {
+        let stages = interval.receiving.value()?;
         Some(End {
             who: "the receiver",
             stages,
-            span: window.span,
-            waits: stages.share(stages.receive, window.span),
+            span: interval.span,
+            waits: stages.share(stages.receive, interval.span),
             lanes: None,
         })
     }
@@ -93,8 +94,8 @@ impl<'a> End<'a> {
 
     /// What its lanes still have to send is enough for them.
     fn is_fed(&self) -> bool {
-        let Some((window, context)) = self.lanes else { return false };
-        let mut flows = window.lanes.iter().filter_map(|lane| Flow::of(lane, window, context)).peekable();
+        let Some((interval, context)) = self.lanes else { return false };
+        let mut flows = interval.lanes.iter().filter_map(|lane| Flow::of(lane, interval, context)).peekable();
         flows.peek().is_some() && flows.all(|flow| flow.data_wait() && !flow.app_limited())
     }
 
@@ -135,42 +136,42 @@ impl<'a> End<'a> {
 }
 
 /// `compress`.
-pub(crate) fn compress(window: &Window, context: &Context<'_>) -> Judgement {
-    let judged = End::sender(window, context).map(|end| end.judge(end.stages.compress, "compressing"));
-    judged.or_else(|| program::judge(window, context, Limit::Compress)).unwrap_or_else(nothing_known)
+pub(crate) fn compress(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let judged = End::sender(interval, context).map(|end| end.judge(end.stages.compress, "compressing"));
+    judged.or_else(|| program::judge(interval, context, Limit::Compress)).unwrap_or_else(nothing_known)
 }
 
 /// `encrypt`: at whichever end it is worse.
-pub(crate) fn encrypt(window: &Window, context: &Context<'_>) -> Judgement {
-    let ends = [End::sender(window, context), End::receiver(window)].into_iter().flatten();
+pub(crate) fn encrypt(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let ends = [End::sender(interval, context), End::receiver(interval)].into_iter().flatten();
     let judged = ends.map(|end| end.judge(end.stages.encrypt, "with the cipher"));
     let judged = judged.reduce(worse);
-    judged.or_else(|| program::judge(window, context, Limit::Encrypt)).unwrap_or_else(nothing_known)
+    judged.or_else(|| program::judge(interval, context, Limit::Encrypt)).unwrap_or_else(nothing_known)
 }
 
 /// `decompress`.
-pub(crate) fn decompress(window: &Window, _context: &Context<'_>) -> Judgement {
-    let judged = End::receiver(window).map(|end| end.judge(end.stages.decompress, "decompressing"));
+pub(crate) fn decompress(interval: &Interval, _context: &Context<'_>) -> Judgement {
+    let judged = End::receiver(interval).map(|end| end.judge(end.stages.decompress, "decompressing"));
     judged.unwrap_or_else(nothing_known)
 }
 
 /// `verify`, of a copy; `None` where none was watched.
-pub(crate) fn verify(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let ends = [End::sender(window, context), End::receiver(window)].into_iter().flatten();
+pub(crate) fn verify(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let ends = [End::sender(interval, context), End::receiver(interval)].into_iter().flatten();
     ends.map(|end| end.judge(end.stages.verify, "on digests")).reduce(worse)
 }
 
 /// `source-disk`, of a copy; `None` where its sender was not watched.
-pub(crate) fn source_disk(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    End::sender(window, context).map(|end| end.judge(end.stages.read, "reading the source"))
+pub(crate) fn source_disk(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    End::sender(interval, context).map(|end| end.judge(end.stages.read, "reading the source"))
 }
 
 /// Of a copy whose sender's threads had something to do at this time, how much: then what holds it is told stage by stage, and
 /// a connection that rests says no more. From half of one thread's time, below which the threads wait for files to be found.
-pub(crate) fn at_work(window: &Window) -> Option<String> {
-    let stages = window.sending.value()?;
-    let span = window.span.as_secs_f64();
-    let threads = stages.working(window.span) / span;
+pub(crate) fn at_work(interval: &Interval) -> Option<String> {
+    let stages = interval.sending.value()?;
+    let span = interval.span.as_secs_f64();
+    let threads = stages.working(interval.span) / span;
     (threads.is_finite() && threads >= 0.5).then(|| {
         format!(
             "{threads:.1} of the sender's {} were at work: see its stages",
@@ -180,8 +181,8 @@ pub(crate) fn at_work(window: &Window) -> Option<String> {
 }
 
 /// `cpu-core`, of a copy: `None` where its processors were not full or not watched.
-pub(crate) fn processors(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let ends = [End::sender(window, context), End::receiver(window)];
+pub(crate) fn processors(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let ends = [End::sender(interval, context), End::receiver(interval)];
     let own = |end: &Option<End<'_>>| end.as_ref().and_then(|end| end.stages.own).unwrap_or(0.0);
     let beside = [own(&ends[1]), own(&ends[0])].map(|own| context.facts.peer_is_local.then_some(own));
     ends.iter().zip(beside).find_map(|(end, beside)| end.as_ref()?.judge_processors(beside))
@@ -198,11 +199,11 @@ fn worse(one: Judgement, other: Judgement) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, LaneWindow, Reading};
-    use crate::sender::SenderWindow;
+    use crate::evidence::{Evidence, LaneInterval, Reading};
+    use crate::sender::SenderInterval;
 
     /// A sender that waits for its lanes on a machine without a free processor, of which it used so much.
-    fn waiting(own: f64) -> Window {
+    fn waiting(own: f64) -> Interval {
         let span = Duration::from_millis(100);
         let sending = Stages {
             threads: 3,
@@ -212,7 +213,7 @@ mod tests {
             cpus: 2,
             ..Stages::default()
         };
-        Window { span, sending: Reading::Value(sending), ..Window::default() }
+        Interval { span, sending: Reading::Value(sending), ..Interval::default() }
     }
 
     #[test]
@@ -226,13 +227,13 @@ mod tests {
     #[test]
     fn a_stage_that_keeps_the_lanes_fed_is_not_the_limit() {
         let evidence = Evidence::default();
-        let mut window = Window { span: Duration::from_millis(100), ..Window::default() };
+        let mut interval = Interval { span: Duration::from_millis(100), ..Interval::default() };
         let compress = Duration::from_millis(200);
-        window.sending = Reading::Value(Stages { threads: 2, compress, ..Stages::default() });
+        interval.sending = Reading::Value(Stages { threads: 2, compress, ..Stages::default() });
         let judged = |nothing_unsent: [u32; 2], app_limited| {
-            let lane = |(lane, nothing_unsent)| LaneWindow {
+            let lane = |(lane, nothing_unsent)| LaneInterval {
                 lane,
-                sender: Reading::Value(SenderWindow {
+                sender: Reading::Value(SenderInterval {
                     looks: 10,
                     nothing_unsent,
                     app_limited,
@@ -241,31 +242,34 @@ mod tests {
                 ..Default::default()
             };
             let lanes = (1..).zip(nothing_unsent).map(lane).collect();
-            super::compress(&Window { lanes, ..window.clone() }, &Context::alone(&evidence))
+            super::compress(&Interval { lanes, ..interval.clone() }, &Context::alone(&evidence))
         };
         assert!(!judged([0, 4], 0).convicts());
         assert!(judged([0, 6], 0).convicts(), "one lane starves");
         assert!(judged([0, 4], 6).convicts(), "what waits is a pacer's");
-        assert!(super::compress(&window, &Context::alone(&evidence)).convicts(), "nothing is known of lanes");
+        assert!(
+            super::compress(&interval, &Context::alone(&evidence)).convicts(),
+            "nothing is known of lanes"
+        );
     }
 
     #[test]
     fn a_sender_that_works_is_not_an_application_without_data() {
-        let mut window = waiting(0.2);
-        assert!(at_work(&window).is_some_and(|words| words.contains("3.0 of the sender's 3 threads")));
+        let mut interval = waiting(0.2);
+        assert!(at_work(&interval).is_some_and(|words| words.contains("3.0 of the sender's 3 threads")));
         let idle = Stages { threads: 3, idle: Duration::from_millis(260), ..Stages::default() };
-        window.sending = Reading::Value(idle);
-        assert_eq!(at_work(&window), None);
+        interval.sending = Reading::Value(idle);
+        assert_eq!(at_work(&interval), None);
     }
 
     #[test]
     fn ends_on_one_machine_are_counted_together() {
         let mut evidence = Evidence::default();
         evidence.facts.peer_is_local = true;
-        let mut window = waiting(0.7);
-        window.receiving = Reading::Value(Stages { own: Some(0.8), ..Stages::default() });
-        assert!(processors(&window, &Context::alone(&evidence)).is_some_and(|judged| judged.convicts()));
+        let mut interval = waiting(0.7);
+        interval.receiving = Reading::Value(Stages { own: Some(0.8), ..Stages::default() });
+        assert!(processors(&interval, &Context::alone(&evidence)).is_some_and(|judged| judged.convicts()));
         evidence.facts.peer_is_local = false;
-        assert_eq!(processors(&window, &Context::alone(&evidence)), None);
+        assert_eq!(processors(&interval, &Context::alone(&evidence)), None);
     }
 }

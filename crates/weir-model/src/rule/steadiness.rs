@@ -1,4 +1,5 @@
-//! How much does a rate move from one window to the next? What tells a link or policer from loss that strikes at random.
+//! How much does a rate move from one interval to the next? What tells a link or policer from loss that
+//! strikes at random.
 
 use weir_units::stats::{low, sorted};
 
@@ -12,7 +13,7 @@ const LEAST: usize = 8;
 
 /// The spread of these rates as a share of their median; `None` for fewer than eight, or for a median of zero. Three
 /// quarters of the distance between the quartiles, which is the standard deviation where the spread is Gaussian: one
-/// window that held a stall, or the first of a transfer, does not count.
+/// interval that held a stall, or the first of a transfer, does not count.
 pub(crate) fn spread(rates: &[f64]) -> Option<f64> {
     let rates = sorted(rates.iter().copied().filter(|rate| rate.is_finite()));
     if rates.len() < LEAST {

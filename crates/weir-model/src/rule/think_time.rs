@@ -9,8 +9,8 @@
 //! 2. the same, or it waited for a timer, and no connection was open and no other socket that an answer could
 //!    come from. Less sure: what a poll waits for does not show.
 //!
-//! Samples of the windows beside count as well, where three of ten or more of this one are such: a round of
-//! work and waiting may take about as long as a window.
+//! Samples of the intervals beside count as well, where three of ten or more of this one are such: a round of
+//! work and waiting may take about as long as an interval.
 //!
 //! Acquits: connections were busy; the program is the one that sends the data (then `application` says what
 //! held it back); it waits to try again after a refused attempt to connect (`connect`); or data came for
@@ -23,28 +23,28 @@
 use super::around::share_near;
 use super::{Context, Judgement, View, connect};
 use crate::around::{Around, Rest};
-use crate::evidence::{LaneWindow, Window};
+use crate::evidence::{Interval, LaneInterval};
 use crate::path::SEGMENT;
 use crate::rule::waits;
 use crate::words::percent;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let around = &window.around;
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let around = &interval.around;
     let rest = &around.rest;
     let at_rest = around.share(rest.samples());
     let numbers = format!("no socket owed anything in {} of samples", percent(at_rest));
-    let sends = window.lanes.iter().any(|lane| lane.sender.value().is_some());
-    if rest.open > 0 && sends && View::of(window, context).sender_only() {
+    let sends = interval.lanes.iter().any(|lane| lane.sender.value().is_some());
+    if rest.open > 0 && sends && View::of(interval, context).sender_only() {
         return Judgement::acquit(format!("{numbers}, but the data are this side's to send"));
     }
-    if connect::refused(window, context).is_some() {
+    if connect::refused(interval, context).is_some() {
         return Judgement::acquit(format!("{numbers}, after a refused attempt to connect"));
     }
     let here = around.share(own(rest));
     let beside = |around: &Around| own(&around.rest);
-    let sure = if here < 0.3 { here } else { here.max(share_near(window, context, beside)) };
-    if rest.open > 0 && is_under_way(window, context) {
+    let sure = if here < 0.3 { here } else { here.max(share_near(interval, context, beside)) };
+    if rest.open > 0 && is_under_way(interval, context) {
         return Judgement::acquit(format!("{numbers}, but an answer was under way"));
     }
     // Samples with a connection open, or another socket, say nothing of what a poll waits for.
@@ -66,17 +66,17 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     Judgement::convict(strength, format!("{who} was {}: {open}, {numbers}", doing(rest)))
 }
 
-/// Seconds each way in which a question would have been seen that this window's data answer.
+/// Seconds each way in which a question would have been seen that this interval's data answer.
 const ASKED: f64 = 0.5;
 
 /// Data came on a connection by which nothing went out: the answer began earlier and goes on.
-fn is_under_way(window: &Window, context: &Context<'_>) -> bool {
-    let streams = |lane: &&LaneWindow| lane.waits.value().is_some_and(|waits| waits.came >= SEGMENT);
+fn is_under_way(interval: &Interval, context: &Context<'_>) -> bool {
+    let streams = |lane: &&LaneInterval| lane.waits.value().is_some_and(|waits| waits.came >= SEGMENT);
     let asks = |lane: u32| {
-        let near = context.around(window, ASKED);
-        near.filter_map(|window| waits::of(lane, window)?.waits.value()).any(|waits| waits.sent > 0)
+        let near = context.around(interval, ASKED);
+        near.filter_map(|interval| waits::of(lane, interval)?.waits.value()).any(|waits| waits.sent > 0)
     };
-    window.lanes.iter().filter(streams).any(|lane| !asks(lane.lane))
+    interval.lanes.iter().filter(streams).any(|lane| !asks(lane.lane))
 }
 
 /// Samples at which it waited for nobody that a socket leads to.
@@ -111,25 +111,25 @@ pub(crate) fn doing(rest: &Rest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, LaneWindow, Reading};
-    use crate::sender::SenderWindow;
+    use crate::evidence::{Evidence, LaneInterval, Reading};
+    use crate::sender::SenderInterval;
     use crate::waits::Waits;
     use std::time::Duration;
 
-    fn window(busy: u32, rest: Rest) -> Window {
+    fn interval(busy: u32, rest: Rest) -> Interval {
         let samples = busy + rest.samples();
         let around = Around { samples, busy, rest, ..Around::default() };
-        Window { span: Duration::from_millis(100), around, ..Window::default() }
+        Interval { span: Duration::from_millis(100), around, ..Interval::default() }
     }
 
-    fn judged(window: &Window) -> Judgement {
-        judge(window, &Context::alone(&Evidence::default()))
+    fn judged(interval: &Interval) -> Judgement {
+        judge(interval, &Context::alone(&Evidence::default()))
     }
 
     #[test]
     fn a_client_that_sleeps_between_requests_is_named() {
         let who = Some("python3 (pid 7)".to_owned());
-        let found = judged(&window(1, Rest { sleeping: 4, open: 4, who, ..Rest::default() }));
+        let found = judged(&interval(1, Rest { sleeping: 4, open: 4, who, ..Rest::default() }));
         let Judgement::Convict { strength, evidence } = found else { panic!("{found:?}") };
         assert!(strength > 0.85, "{strength}");
         assert!(
@@ -140,25 +140,25 @@ mod tests {
 
     #[test]
     fn a_client_whose_threads_wait_for_one_another_waits_for_no_peer() {
-        let lock = |busy, lock| window(busy, Rest { lock, open: lock, ..Rest::default() });
+        let lock = |busy, lock| interval(busy, Rest { lock, open: lock, ..Rest::default() });
         assert!(judged(&lock(1, 4)).convicts());
-        let windows = vec![lock(1, 4), lock(3, 2), lock(1, 4)];
-        let evidence = Evidence { windows, ..Evidence::default() };
-        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).convicts());
+        let intervals = vec![lock(1, 4), lock(3, 2), lock(1, 4)];
+        let evidence = Evidence { intervals, ..Evidence::default() };
+        assert!(judge(&evidence.intervals[1], &Context::at(&evidence, 1)).convicts());
         assert!(judged(&lock(3, 2)).acquits());
     }
 
     #[test]
     fn a_reader_that_sleeps_between_two_reads_of_one_answer_is_not() {
         let came = |came, sent| {
-            let mut window = window(1, Rest { sleeping: 4, open: 4, ..Rest::default() });
+            let mut interval = interval(1, Rest { sleeping: 4, open: 4, ..Rest::default() });
             let waits = Reading::Value(Waits { looks: 5, came, sent, ..Waits::default() });
-            window.lanes = vec![LaneWindow { lane: 1, waits, ..LaneWindow::default() }];
-            window
+            interval.lanes = vec![LaneInterval { lane: 1, waits, ..LaneInterval::default() }];
+            interval
         };
-        let judged_in = |windows: Vec<Window>, at: usize| {
-            let evidence = Evidence { windows, ..Evidence::default() };
-            judge(&evidence.windows[at], &Context::at(&evidence, at))
+        let judged_in = |intervals: Vec<Interval>, at: usize| {
+            let evidence = Evidence { intervals, ..Evidence::default() };
+            judge(&evidence.intervals[at], &Context::at(&evidence, at))
         };
         let read = vec![came(64_000, 0); 20];
         assert!(judged_in(read.clone(), 10).acquits());
@@ -171,16 +171,17 @@ mod tests {
 
     #[test]
     fn a_client_that_waits_in_a_read_or_a_poll_is_not() {
-        assert!(judged(&window(0, Rest { receiving: 5, open: 5, ..Rest::default() })).acquits());
-        assert!(judged(&window(0, Rest { polling: 5, open: 5, ..Rest::default() })).acquits());
-        assert!(judged(&window(0, Rest { polling: 5, other_sockets: 5, ..Rest::default() })).acquits());
-        assert!(judged(&window(3, Rest { sleeping: 2, open: 2, ..Rest::default() })).acquits());
-        assert!(judged(&window(0, Rest { accepting: 5, ..Rest::default() })).acquits());
+        assert!(judged(&interval(0, Rest { receiving: 5, open: 5, ..Rest::default() })).acquits());
+        assert!(judged(&interval(0, Rest { polling: 5, open: 5, ..Rest::default() })).acquits());
+        assert!(judged(&interval(0, Rest { polling: 5, other_sockets: 5, ..Rest::default() })).acquits());
+        assert!(judged(&interval(3, Rest { sleeping: 2, open: 2, ..Rest::default() })).acquits());
+        assert!(judged(&interval(0, Rest { accepting: 5, ..Rest::default() })).acquits());
     }
 
     #[test]
     fn without_a_connection_a_timer_is_its_own() {
-        let Judgement::Convict { strength, .. } = judged(&window(0, Rest { polling: 5, ..Rest::default() }))
+        let Judgement::Convict { strength, .. } =
+            judged(&interval(0, Rest { polling: 5, ..Rest::default() }))
         else {
             panic!("a poll without a connection")
         };
@@ -189,10 +190,11 @@ mod tests {
 
     #[test]
     fn a_sender_that_pauses_is_an_application() {
-        let mut window = window(0, Rest { sleeping: 5, open: 5, ..Rest::default() });
-        let sender = Reading::Value(SenderWindow { looks: 5, nothing_unsent: 5, ..SenderWindow::default() });
+        let mut interval = interval(0, Rest { sleeping: 5, open: 5, ..Rest::default() });
+        let sender =
+            Reading::Value(SenderInterval { looks: 5, nothing_unsent: 5, ..SenderInterval::default() });
         let tcp = Reading::Missing("the receiving end is the peer's".to_owned());
-        window.lanes = vec![LaneWindow { sender, tcp, ..LaneWindow::default() }];
-        assert!(judged(&window).acquits());
+        interval.lanes = vec![LaneInterval { sender, tcp, ..LaneInterval::default() }];
+        assert!(judged(&interval).acquits());
     }
 }

@@ -8,7 +8,7 @@
 
 use super::Context;
 use super::spent::active;
-use crate::evidence::{LaneWindow, Reading, Window};
+use crate::evidence::{Interval, LaneInterval, Reading};
 use crate::path::{INITIAL_WINDOW, slow_start_rounds};
 use crate::rule::waits;
 use crate::waits::Waits;
@@ -27,7 +27,7 @@ pub(crate) enum End {
 impl End {
     /// The end that this lane's own socket is. Where both views are there, the one that sent more than came;
     /// where the sender's is not, more than questions went out all the same.
-    pub(crate) fn of(lane: &LaneWindow) -> End {
+    pub(crate) fn of(lane: &LaneInterval) -> End {
         let more = |least| lane.waits.value().is_some_and(|waits| waits.sent > waits.came.max(least));
         let sends = match (lane.sender.value(), lane.tcp.value()) {
             (Some(_), None) => true,
@@ -38,7 +38,7 @@ impl End {
     }
 }
 
-/// The turns of one connection around a window.
+/// The turns of one connection around an interval.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     /// Questions.
@@ -53,7 +53,7 @@ pub(crate) struct Turns {
     pub(crate) rtt: f64,
     /// Questions that came later than the handshakes of a connection that was made within that time.
     late: u64,
-    /// Questions of windows in which all had the sizes of credits.
+    /// Questions of intervals in which all had the sizes of credits.
     credits: u64,
     pub(crate) waits: Waits,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Turns {
 /// is slow to read.
 const CREDIT_PACE: f64 = 0.8;
 
-/// Seconds looked at on each side of a window, so that a few turns of the longest paths are seen whole.
+/// Seconds looked at on each side of an interval, so that a few turns of the longest paths are seen whole.
 const AROUND: f64 = 1.5;
 
 /// The same where that shows fewer than four turns.
@@ -95,15 +95,20 @@ pub(crate) fn are_credits(bytes: u64, segments: u64) -> bool {
 }
 
 impl Turns {
-    pub(crate) fn of(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) -> Option<Turns> {
+    pub(crate) fn of(
+        lane: &LaneInterval,
+        interval: &Interval,
+        context: &Context<'_>,
+        rtt: f64,
+    ) -> Option<Turns> {
         let end = End::of(lane);
         if rtt < SHORTEST {
             return None;
         }
-        let near = Turns::within(lane, window, context, rtt, AROUND, end)?;
+        let near = Turns::within(lane, interval, context, rtt, AROUND, end)?;
         // None at all is one long answer, the case that comes most often.
         let turns = if (1..4).contains(&near.count) {
-            Turns::within(lane, window, context, rtt, FAR_AROUND, end)?
+            Turns::within(lane, interval, context, rtt, FAR_AROUND, end)?
         } else {
             near
         };
@@ -111,14 +116,14 @@ impl Turns {
     }
 
     fn within(
-        lane: &LaneWindow,
-        window: &Window,
+        lane: &LaneInterval,
+        interval: &Interval,
         context: &Context<'_>,
         rtt: f64,
         reach: f64,
         end: End,
     ) -> Option<Turns> {
-        let (waits, seconds) = waits::around(lane, window, context, reach)?;
+        let (waits, seconds) = waits::around(lane, interval, context, reach)?;
         let against = |waits: &Waits| match end {
             End::Sends => (waits.came_segments, waits.came),
             End::Receives => (waits.sent_segments, waits.sent),
@@ -132,15 +137,15 @@ impl Turns {
         if asked > carried {
             return None;
         }
-        let around = || context.around(window, reach);
-        let same = || around().filter_map(|window| Some((window, waits::of(lane.lane, window)?)));
+        let around = || context.around(interval, reach);
+        let same = || around().filter_map(|interval| Some((interval, waits::of(lane.lane, interval)?)));
         // A handshake of TLS takes two or three segments, which are no questions for data.
-        let began = same().find(|(_, lane)| lane.connects > 0).map(|(window, _)| window);
-        let handshakes = began.map(|window| window.at + window.span.as_secs_f64() + HANDSHAKE * rtt);
+        let began = same().find(|(_, lane)| lane.connects > 0).map(|(interval, _)| interval);
+        let handshakes = began.map(|interval| interval.at + interval.span.as_secs_f64() + HANDSHAKE * rtt);
         let (mut late, mut credits) = (0_u64, 0_u64);
-        for (window, lane) in same() {
+        for (interval, lane) in same() {
             let Some((segments, bytes)) = lane.waits.value().map(against) else { continue };
-            if handshakes.is_none_or(|over| window.at > over) {
+            if handshakes.is_none_or(|over| interval.at > over) {
                 late = late.saturating_add(segments);
             }
             if are_credits(bytes, segments) {
@@ -223,8 +228,8 @@ impl Turns {
 }
 
 /// The lanes whose own socket is at this end and was read, each with the bytes that it moved.
-pub(crate) fn at_end(window: &Window, end: End) -> impl Iterator<Item = (&LaneWindow, &Waits, f64)> {
-    window.lanes.iter().filter(move |lane| End::of(lane) == end && active(lane, window) > 0.0).filter_map(
+pub(crate) fn at_end(interval: &Interval, end: End) -> impl Iterator<Item = (&LaneInterval, &Waits, f64)> {
+    interval.lanes.iter().filter(move |lane| End::of(lane) == end && active(lane, interval) > 0.0).filter_map(
         |lane| match &lane.waits {
             Reading::Value(waits) => Some((lane, waits, (waits.sent.max(waits.came)) as f64 + 1.0)),
             Reading::Missing(_) => None,

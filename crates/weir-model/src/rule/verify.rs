@@ -12,19 +12,19 @@
 
 use super::spent::spent;
 use super::{Context, Judgement};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::words::{bytes, percent};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     // A copy digests on the threads that move the data, and these have clocks of their own.
-    if let Some(judged) = super::stage::verify(window, context) {
+    if let Some(judged) = super::stage::verify(interval, context) {
         return judged;
     }
-    let span = window.span.as_secs_f64();
-    let busy = if span > 0.0 { (window.verify_busy.as_secs_f64() / span).min(1.0) } else { 0.0 };
-    let backlog = window.verify_backlog as f64;
-    if spent(window).lanes == 0 && window.received == 0 && busy >= 0.5 {
+    let span = interval.span.as_secs_f64();
+    let busy = if span > 0.0 { (interval.verify_busy.as_secs_f64() / span).min(1.0) } else { 0.0 };
+    let backlog = interval.verify_backlog as f64;
+    if spent(interval).lanes == 0 && interval.received == 0 && busy >= 0.5 {
         let evidence = format!(
             "nothing left to receive, the digest thread busy {} of the time with {} to go",
             percent(busy),
@@ -37,11 +37,11 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if busy < 0.9 {
         return Judgement::acquit(idle_enough);
     }
-    let Some((start, end, received, time)) = trend(window, context) else {
+    let Some((start, end, received, time)) = trend(interval, context) else {
         return Judgement::unknown("whether the digest falls behind: one interval does not show it");
     };
-    // `start` is the backlog at the end of the oldest window, so its own bytes are slightly over-counted: that only
-    // asks for more growth.
+    // `start` is the backlog at the end of the oldest interval, so its own bytes are slightly over-counted:
+    // that only asks for more growth.
     let growth = end - start;
     let speed = (received - growth).max(0.0) / time;
     if growth >= 0.1 * received && end >= 0.1 * speed {
@@ -57,16 +57,16 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 }
 
 /// Backlog at the start and at the end of about a second, and what was received in what time: of the second before the
-/// window's end, or, for a run's first window, of the window after it.
-fn trend(window: &Window, context: &Context<'_>) -> Option<(f64, f64, f64, f64)> {
-    let backlog = |window: &Window| window.verify_backlog as f64;
+/// interval's end, or, for a run's first interval, of the interval after it.
+fn trend(interval: &Interval, context: &Context<'_>) -> Option<(f64, f64, f64, f64)> {
+    let backlog = |interval: &Interval| interval.verify_backlog as f64;
     let oldest = context.recent(1.0).last();
     if let Some(oldest) = oldest {
-        let past = || std::iter::once(window).chain(context.recent(1.0));
-        let received = past().map(|window| window.received as f64).sum();
-        let time = past().map(|window| window.span.as_secs_f64()).sum();
-        return Some((backlog(oldest), backlog(window), received, time));
+        let past = || std::iter::once(interval).chain(context.recent(1.0));
+        let received = past().map(|interval| interval.received as f64).sum();
+        let time = past().map(|interval| interval.span.as_secs_f64()).sum();
+        return Some((backlog(oldest), backlog(interval), received, time));
     }
     let next = context.after.first()?;
-    Some((backlog(window), backlog(next), next.received as f64, next.span.as_secs_f64()))
+    Some((backlog(interval), backlog(next), next.received as f64, next.span.as_secs_f64()))
 }

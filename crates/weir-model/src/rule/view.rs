@@ -1,7 +1,7 @@
-//! From which end of its connections a window was watched.
+//! From which end of its connections an interval was watched.
 
 use super::Context;
-use crate::evidence::{LaneWindow, Window};
+use crate::evidence::{Interval, LaneInterval};
 
 /// An end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,15 +30,16 @@ pub struct View {
 }
 
 impl View {
-    /// What this window shows. One without a lane (between connections, after the last) is seen as the nearest one that
-    /// has some; a run without any is the receiver's, whose disk and digest may still be at work.
-    pub fn of(window: &Window, context: &Context<'_>) -> View {
+    /// What this interval shows. One without a lane (between connections, after the last) is seen as the
+    /// nearest one that has some; a run without any is the receiver's, whose disk and digest may still be at
+    /// work.
+    pub fn of(interval: &Interval, context: &Context<'_>) -> View {
         let earlier = context.before.iter().rev();
-        let near = std::iter::once(window).chain(earlier).chain(context.after);
-        let seen = near.into_iter().find(|window| !window.lanes.is_empty());
-        let stages = window.sending.value().is_some() || window.receiving.value().is_some();
-        let programs = !window.programs.is_empty();
-        let around = window.around.samples > 0;
+        let near = std::iter::once(interval).chain(earlier).chain(context.after);
+        let seen = near.into_iter().find(|interval| !interval.lanes.is_empty());
+        let stages = interval.sending.value().is_some() || interval.receiving.value().is_some();
+        let programs = !interval.programs.is_empty();
+        let around = interval.around.samples > 0;
         let Some(seen) = seen else {
             return View { receiver: true, sender: false, stages, programs, waits: false, around };
         };
@@ -49,7 +50,7 @@ impl View {
             sender: seen
                 .lanes
                 .iter()
-                .any(|lane| lane.sender.value().is_some() && sends(lane, window, context)),
+                .any(|lane| lane.sender.value().is_some() && sends(lane, interval, context)),
             stages,
             programs,
             waits: seen.lanes.iter().any(|lane| lane.waits.value().is_some()),
@@ -58,7 +59,7 @@ impl View {
     }
 
     /// Seen from the sender's end alone.
-    pub fn sender_only(self) -> bool {
+    pub(crate) fn sender_only(self) -> bool {
         self.sender && !self.receiver
     }
 }
@@ -72,11 +73,11 @@ const WORTH_SPEAKING: u64 = 64 << 10;
 /// a small part. Over a second each way, since between two answers there are only requests. Where so little
 /// went that it was mere requests and answers, the larger of what the own socket sent and what came are the
 /// data.
-fn sends(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
+fn sends(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> bool {
     if lane.tcp.value().is_none() {
         return true;
     }
-    let near = context.around(window, 1.0);
+    let near = context.around(interval, 1.0);
     let mut moved = Moved::of(lane.lane, near);
     // In a long silence what it was before, or will be, tells.
     if moved == Moved::default() {
@@ -91,7 +92,7 @@ fn sends(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
     acked.saturating_mul(4) >= received
 }
 
-/// Bytes of a lane over some windows.
+/// Bytes of a lane over some intervals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Moved {
     acked: u64,
@@ -102,8 +103,8 @@ struct Moved {
 }
 
 impl Moved {
-    fn of<'a>(number: u32, windows: impl Iterator<Item = &'a Window>) -> Moved {
-        let same = windows.flat_map(|window| &window.lanes).filter(|lane| lane.lane == number);
+    fn of<'a>(number: u32, intervals: impl Iterator<Item = &'a Interval>) -> Moved {
+        let same = intervals.flat_map(|interval| &interval.lanes).filter(|lane| lane.lane == number);
         same.fold(Moved::default(), |sum, lane| {
             let sent = lane.sender.value().map_or(0, |seen| seen.acked.max(seen.sent));
             let (own, came) = lane.waits.value().map_or((0, 0), |waits| (waits.sent, waits.came));

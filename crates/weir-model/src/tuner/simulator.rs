@@ -38,7 +38,7 @@ pub(super) trait World {
 
 /// How a run went.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct SimulatedRun {
     /// Lanes at the end, and the most there ever were.
     pub(super) lanes: u32,
     pub(super) most: u32,
@@ -52,7 +52,7 @@ pub(super) struct Outcome {
     pub(super) judged: usize,
 }
 
-impl Outcome {
+impl SimulatedRun {
     /// Bytes per second from `from` seconds on.
     pub(super) fn rate_after(&self, from: f64) -> f64 {
         let later = &self.windows[(from / WINDOW) as usize..];
@@ -66,10 +66,10 @@ impl Outcome {
 }
 
 /// Lets a tuner choose the lanes of `world` for so many seconds.
-pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
+pub(super) fn run(world: &mut dyn World, seconds: u64) -> SimulatedRun {
     let mut tuner = Tuner::new(1, 64);
     let mut outcome =
-        Outcome { lanes: 1, most: 1, trials: 0, windows: Vec::new(), decided: Vec::new(), judged: 0 };
+        SimulatedRun { lanes: 1, most: 1, trials: 0, windows: Vec::new(), decided: Vec::new(), judged: 0 };
     for tick in 1..=seconds * 10 {
         let lanes = tuner.lanes();
         let sight = world.window(lanes);

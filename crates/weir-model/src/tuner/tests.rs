@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::decision::{Decision, LaneChange, LaneReason};
 use crate::limit::Limit;
 
-use super::simulator::{Even, Outcome, Path, World, alone, run};
+use super::simulator::{Even, Path, SimulatedRun, World, alone, run};
 use super::{Observation, Tuner};
 
 /// Whether it decided that the server serves so few.
-fn finds_served(outcome: &Outcome, is: impl Fn(u32) -> bool) -> bool {
+fn finds_served(outcome: &SimulatedRun, is: impl Fn(u32) -> bool) -> bool {
     outcome.decided.iter().any(|event| match event.decision {
         Decision::Lanes(LaneChange { why: LaneReason::Served(count), .. }) => is(count),
         _ => false,

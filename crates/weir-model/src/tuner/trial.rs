@@ -7,7 +7,7 @@ use crate::evidence::Trial;
 use crate::limit::Limit;
 
 use super::recent::{Window, flow_freely, rate, share};
-use super::{Attempt, Observation, State, Tuner, few, regrowth};
+use super::{Attempt, Observation, Tuner, TunerState, few, regrowth};
 use super::{BELIEF, LOOKS, MOST_DOUBLINGS, PATIENT, RECOVERY};
 
 /// A lane that has no first byte after this long counts as not served.
@@ -61,7 +61,7 @@ impl Tuner {
         if joined >= new || waited >= MOST_JOIN && joined * 4 >= new * 3 {
             let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
             self.recent.clear();
-            self.state = State::Measuring { attempt, settled: seen.now + settle.min(JOIN) };
+            self.state = TunerState::Measuring { attempt, settled: seen.now + settle.min(JOIN) };
             return;
         }
         if waited < JOIN {
@@ -86,7 +86,7 @@ impl Tuner {
                 let hope = f64::from(self.lanes) / f64::from(attempt.from) - 1.0;
                 let attempt = Attempt { hope: attempt.hope.min(hope), ..attempt };
                 self.recent.clear();
-                self.state = State::Measuring { attempt, settled: seen.now };
+                self.state = TunerState::Measuring { attempt, settled: seen.now };
             }
         }
     }
@@ -166,7 +166,7 @@ impl Tuner {
             _ => BELIEF.as_secs(),
         };
         self.wait(seen.now, patience);
-        self.state = State::Steady;
+        self.state = TunerState::Steady;
         let keeps_all = self.bold || restores || attempt.lossy;
         let lanes = if keeps_all { self.lanes } else { self.paid(&attempt, gained) };
         self.decide(lanes, LaneReason::Paid { before, after });
@@ -196,7 +196,7 @@ impl Tuner {
     /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what was compared
     /// was the end of a slow start. Goes on with all of them, and judges the next trial by what they hold.
     fn without_verdict(&mut self, seen: &Observation, after: f64) {
-        self.state = State::Steady;
+        self.state = TunerState::Steady;
         self.judged = Some(seen.now);
         self.decide(self.lanes, LaneReason::Losses { after });
     }

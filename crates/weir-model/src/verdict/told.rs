@@ -58,12 +58,12 @@ impl Run<'_> {
         let by_disk = |limit: Limit| matches!(limit, Limit::Disk | Limit::DirtyThrottle);
         let facts = &self.evidence.facts;
         let alone = facts.disk_alone.as_ref().filter(|_| worded.iter().any(|limit| by_disk(*limit)))?;
-        let held = self.judged().filter(|(_, verdict)| by_disk(verdict.limit)).map(|(window, _)| window);
+        let held = self.judged().filter(|(_, verdict)| by_disk(verdict.limit)).map(|(interval, _)| interval);
         alone::line(alone, facts.disk.as_deref().unwrap_or("the device"), &merged(held))
     }
 
     /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those of its
-    /// strongest window, with the window's place in time.
+    /// strongest interval, with the interval's place in time.
     fn words_for(&self, limit: Limit) -> Option<String> {
         let (together, context) = (self.together(limit), Context::alone(self.evidence));
         let view = View::of(&together, &context);
@@ -75,9 +75,9 @@ impl Run<'_> {
                 return Some(evidence);
             }
         }
-        let (window, verdict) =
-            self.windows_of(limit).max_by(|a, b| a.1.strength.total_cmp(&b.1.strength))?;
-        Some(format!("at {}: {}", seconds(window.at), verdict.evidence))
+        let (interval, verdict) =
+            self.intervals_of(limit).max_by(|a, b| a.1.strength.total_cmp(&b.1.strength))?;
+        Some(format!("at {}: {}", seconds(interval.at), verdict.evidence))
     }
 
     /// Writes into the page cache and writes to the device are two figures.
@@ -156,8 +156,8 @@ impl Run<'_> {
             if self.convicted(rule.limit) || *unknown <= QUARTER * self.total {
                 continue;
             }
-            let why = self.evidence.windows.iter().enumerate().find_map(|(at, window)| {
-                match (RULES[index].judge)(window, &Context::at(self.evidence, at)) {
+            let why = self.evidence.intervals.iter().enumerate().find_map(|(at, interval)| {
+                match (RULES[index].judge)(interval, &Context::at(self.evidence, at)) {
                     Judgement::Unknown { missing } => Some(format!("{}: {missing}", rule.limit)),
                     _ => None,
                 }
@@ -176,17 +176,18 @@ pub(super) fn worded(shares: &BTreeMap<Limit, f64>) -> Vec<Limit> {
     worth.map(|(_, (limit, _))| *limit).take(3).collect()
 }
 
-/// Readings that no window has. A reading missing now and then (a socket not yet there) is not worth a word.
+/// Readings that no interval has. A reading missing now and then (a socket not yet there) is not worth a
+/// word.
 pub(super) fn missing_readings(evidence: &Evidence) -> Vec<String> {
     let mut missing = Vec::new();
-    let windows = || evidence.windows.iter();
-    let lanes = || windows().flat_map(|window| &window.lanes);
-    never(windows().map(|window| &window.cpu), "processor use", &mut missing);
+    let intervals = || evidence.intervals.iter();
+    let lanes = || intervals().flat_map(|interval| &interval.lanes);
+    never(intervals().map(|interval| &interval.cpu), "processor use", &mut missing);
     // What only a receiver has: where it writes, and its side of the connection.
     let receivers = || lanes().filter(|lane| lane.sender.value().is_none());
     if !evidence.facts.to_stdout && (receivers().next().is_some() || lanes().next().is_none()) {
-        never(windows().map(|window| &window.dirty), "dirty pages", &mut missing);
-        never(windows().map(|window| &window.disk), "disk use", &mut missing);
+        never(intervals().map(|interval| &interval.dirty), "dirty pages", &mut missing);
+        never(intervals().map(|interval| &interval.disk), "disk use", &mut missing);
     }
     never(lanes().map(|lane| &lane.thread), "lane threads", &mut missing);
     never(receivers().map(|lane| &lane.tcp), "connection state", &mut missing);

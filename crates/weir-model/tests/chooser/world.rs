@@ -216,7 +216,7 @@ impl World {
     }
 
     pub(crate) fn run(&self, decider: &mut dyn Decider) -> Run {
-        let mut state = State::new(self);
+        let mut state = WorldState::new(self);
         let steps = (self.span / STEP) as u64;
         for step in 0..steps {
             state.step(step as f64 * STEP, decider);
@@ -230,7 +230,7 @@ impl World {
     }
 }
 
-struct State<'a> {
+struct WorldState<'a> {
     world: &'a World,
     run: Run,
     workers: Vec<Option<Work>>,
@@ -245,9 +245,9 @@ struct State<'a> {
     report: f64,
 }
 
-impl<'a> State<'a> {
-    fn new(world: &'a World) -> State<'a> {
-        State {
+impl<'a> WorldState<'a> {
+    fn new(world: &'a World) -> WorldState<'a> {
+        WorldState {
             world,
             run: Run::default(),
             workers: (0..world.cores).map(|_| None).collect(),

@@ -186,8 +186,8 @@ impl Pauses {
         self.last = Some(*now);
     }
 
-    /// The window that ends here: `passed` in it, `ever` since the connection began.
-    pub(super) fn window(&mut self, passed: &Counters, ever: &Counters, last: &TcpInfo) -> Waits {
+    /// The interval that ends here: `passed` in it, `ever` since the connection began.
+    pub(super) fn interval(&mut self, passed: &Counters, ever: &Counters, last: &TcpInfo) -> Waits {
         let mut waits = std::mem::take(&mut self.waits);
         waits.sent = passed.sent;
         waits.sent_segments = passed.segments_out.into();
@@ -282,7 +282,7 @@ mod tests {
         looks.iter().for_each(|socket| pauses.look(socket));
         let last = &looks.last().unwrap().info;
         let now = Counters::of(last);
-        pauses.window(&now.since(&Counters::of(&looks[0].info)), &now, last)
+        pauses.interval(&now.since(&Counters::of(&looks[0].info)), &now, last)
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
         pauses.look(&unanswered());
         pauses.end(&body);
         let now = Counters::of(&body.info);
-        assert_eq!(pauses.window(&now, &now, &body.info).stalls.len(), 1);
+        assert_eq!(pauses.interval(&now, &now, &body.info).stalls.len(), 1);
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub(super) fn foreign() -> Finding {
             .with_way_out("mount /proc: mount -t proc proc /proc");
     }
     let others = others();
-    let seen: Vec<(Pid, Seen)> = others.into_iter().filter_map(|pid| Some((pid, Seen::of(pid)?))).collect();
+    let seen: Vec<(Pid, ProcessSample)> =
+        others.into_iter().filter_map(|pid| Some((pid, ProcessSample::of(pid)?))).collect();
     let Some((pid, first)) = seen.first() else {
         return match std::fs::metadata("/proc/1") {
             Ok(_) => Finding::ok("no process of another user is running", "/proc"),
@@ -89,14 +90,14 @@ pub(super) fn foreign() -> Finding {
 }
 
 /// What can be seen of a process, by the names of files.
-struct Seen {
+struct ProcessSample {
     visible: Vec<&'static str>,
     hidden: Vec<&'static str>,
 }
 
-impl Seen {
+impl ProcessSample {
     /// `None` when it has ended meanwhile.
-    fn of(pid: Pid) -> Option<Seen> {
+    fn of(pid: Pid) -> Option<ProcessSample> {
         let place = read(&format!("/proc/{pid}/wchan"));
         let call = read(&format!("/proc/{pid}/syscall")).is_ok();
         let files = [
@@ -112,7 +113,7 @@ impl Seen {
         let names = |wanted: bool| {
             files.iter().filter(|(_, seen)| *seen == wanted).map(|(name, _)| *name).collect::<Vec<_>>()
         };
-        Some(Seen { visible: names(true), hidden: names(false) })
+        Some(ProcessSample { visible: names(true), hidden: names(false) })
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn socket_diag() -> Finding {
     let origin = "netlink NETLINK_SOCK_DIAG";
     // Listening sockets alone: a kernel that answers for them does for all, and they are few.
     let asked =
-        SockDiag::open().and_then(|mut diag| diag.glance(&Filter { listening: true, ..Filter::default() }));
+        SockDiag::open().and_then(|mut diag| diag.quick(&Filter { listening: true, ..Filter::default() }));
     if let Err(why) = asked {
         return Finding::missing(why.to_string(), origin);
     }

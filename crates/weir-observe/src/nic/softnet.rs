@@ -1,6 +1,6 @@
 //! How many packets did the kernel drop, or leave for later, because a processor had no time for them?
 
-use crate::error::{Error, Malformed};
+use crate::error::{Malformed, ObserveError};
 use crate::proc_file::ProcFile;
 
 /// Of all processors, since the machine started. Each processor's counters wrap at 2^32.
@@ -35,12 +35,12 @@ pub struct SoftnetReader(ProcFile);
 
 impl SoftnetReader {
     /// Fails where `/proc` is not mounted.
-    pub fn open() -> Result<SoftnetReader, Error> {
+    pub fn open() -> Result<SoftnetReader, ObserveError> {
         ProcFile::open("/proc/net/softnet_stat").map(SoftnetReader)
     }
 
     /// The counts up to now.
-    pub fn read(&mut self) -> Result<Softnet, Error> {
+    pub fn read(&mut self) -> Result<Softnet, ObserveError> {
         self.0.read(parse)
     }
 }

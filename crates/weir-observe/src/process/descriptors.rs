@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use rustix::fs::{Mode, OFlags, RawDir};
 
 use super::{Pid, ended_or, is_output, not_mine};
-use crate::error::Error;
+use crate::error::ObserveError;
 use crate::maps::Map;
 
 /// What a process's descriptors lead to.
@@ -41,7 +41,7 @@ const LIST: usize = 32 << 10;
 const MOST_FOR_A_PIPE: usize = 1024;
 
 /// Reads all of them. Fails with the way out when the process belongs to someone else.
-pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
+pub fn descriptors(pid: Pid) -> Result<Descriptors, ObserveError> {
     Descriptors::default().reread(pid, |_| false)
 }
 
@@ -49,7 +49,11 @@ impl Descriptors {
     /// Reads them anew, but for descriptors that led to a socket of which `is_alive` says that it is open
     /// still: they are taken to lead there. Wrong only where a descriptor was closed and given to another
     /// file while someone else keeps the socket open, so now and then all have to be read ([`descriptors`]).
-    pub fn reread(&self, pid: Pid, is_alive: impl Fn(u32) -> bool) -> Result<Descriptors, Error> {
+    pub(crate) fn reread(
+        &self,
+        pid: Pid,
+        is_alive: impl Fn(u32) -> bool,
+    ) -> Result<Descriptors, ObserveError> {
         let mut found = Descriptors::default();
         found.sockets.reserve(self.sockets.len());
         let known = |fd| self.sockets.get(&fd).copied().filter(|inode| is_alive(*inode));
@@ -81,7 +85,7 @@ impl Descriptors {
 
 /// The inodes of its sockets alone, which is the cheaper question: a short process is asked many times in its
 /// life.
-pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
+pub fn sockets(pid: Pid) -> Result<Vec<u32>, ObserveError> {
     let mut found = Vec::new();
     each(pid, usize::MAX, |_, target| found.extend(target.read().and_then(|target| parse_socket(&target))))?;
     Ok(found)
@@ -116,11 +120,11 @@ impl<'a> Target<'a> {
 }
 
 /// Hands over each descriptor of a process, from the lowest on, `most` of them.
-fn each(pid: Pid, most: usize, mut found: impl FnMut(u32, Target<'_>)) -> Result<(), Error> {
+fn each(pid: Pid, most: usize, mut found: impl FnMut(u32, Target<'_>)) -> Result<(), ObserveError> {
     let path = format!("/proc/{pid}/fd");
     let unreadable = |cause: rustix::io::Errno| match io::Error::from(cause) {
         cause if cause.kind() == io::ErrorKind::PermissionDenied => not_mine(pid),
-        cause => ended_or(pid, Error::unreadable(path.clone(), cause)),
+        cause => ended_or(pid, ObserveError::unreadable(path.clone(), cause)),
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(path.as_str(), flags, Mode::empty()).map_err(unreadable)?;

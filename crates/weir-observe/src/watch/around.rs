@@ -21,12 +21,12 @@ use crate::process::{self, Pid};
 use crate::sock_diag::TcpSocket;
 use crate::waiting::Doing;
 
+use super::discovery::Discovery;
 use super::lanes::Lane;
-use super::scout::Scout;
 use super::threads::Threads;
 use activity::{Activity, Kind};
 use neighbours::Neighbours;
-use state::{Served, State};
+use state::{ConnectionState, Served};
 use survey::{Due, Survey};
 use syncs::Syncs;
 
@@ -41,12 +41,12 @@ pub(super) struct Surroundings {
     syncs: Syncs,
     counters: Option<NetCountersReader>,
     before: Option<NetCounters>,
-    /// The last window ended with them.
+    /// The last interval ended with them.
     counted: Option<Instant>,
     /// When a listen queue was last counted as full.
     overflowed: Option<Instant>,
     now: Around,
-    /// A thread was found waiting at a pipe in this window.
+    /// A thread was found waiting at a pipe in this interval.
     piped: bool,
     /// What processes are called, for the names of their connections.
     names: HashMap<Pid, String>,
@@ -62,7 +62,7 @@ const TRIES_AGAIN: Duration = Duration::from_secs(4);
 pub(super) struct Sample<'a> {
     pub(super) lanes: &'a [Lane],
     pub(super) threads: &'a Threads,
-    pub(super) scout: &'a mut Scout,
+    pub(super) discovery: &'a mut Discovery,
     pub(super) now: Instant,
 }
 
@@ -90,49 +90,51 @@ impl Surroundings {
 
     /// Puts this moment under its heading.
     pub(super) fn look(&mut self, sample: Sample<'_>) {
-        let Sample { lanes, threads, scout, now } = sample;
+        let Sample { lanes, threads, discovery, now } = sample;
         self.now.samples += 1;
-        self.served.refresh(lanes, scout, now);
+        self.served.refresh(lanes, discovery, now);
         let read = self.survey.read_by(threads);
         let doing = activity::of(threads, &self.survey, true).kind;
-        let states: Vec<(&Lane, State)> = lanes
+        let states: Vec<(&Lane, ConnectionState)> = lanes
             .iter()
             .map(|lane| (lane, self.served.state_with(lane, &read, doing.is_elsewhere())))
             .collect();
         self.now.served |= lanes.iter().any(|lane| self.served.is_served(lane));
-        let is = |state: State| states.iter().any(|(_, other)| *other == state);
+        let is = |state: ConnectionState| states.iter().any(|(_, other)| *other == state);
         // One that sleeps by its own will does not wait for the answer to what it last sent.
         let sleeps = doing == Kind::Sleeping;
-        let awaited = states.iter().find(|(_, state)| *state == State::Awaiting).filter(|_| !sleeps);
-        let busy = is(State::Busy) || awaited.is_some();
+        let awaited =
+            states.iter().find(|(_, state)| *state == ConnectionState::Awaiting).filter(|_| !sleeps);
+        let busy = is(ConnectionState::Busy) || awaited.is_some();
         let at_pipe =
             threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
         self.piped |= at_pipe;
-        self.survey.refresh(scout, lanes, &self.served, Due { busy, at_pipe }, now);
-        self.neighbours.look(&scout.pids, &self.survey, now);
+        self.survey.refresh(discovery, lanes, &self.served, Due { busy, at_pipe }, now);
+        self.neighbours.look(&discovery.pids, &self.survey, now);
         self.syncs.look(threads);
-        self.look_at_queues(scout, now);
+        self.look_at_queues(discovery, now);
         self.add_attempts(&states, now);
-        let waits = is(State::Connecting) || is(State::Tls) || is(State::Dropped);
-        if let Some((lane, _)) = awaited.filter(|_| is(State::Owing)) {
+        let waits =
+            is(ConnectionState::Connecting) || is(ConnectionState::Tls) || is(ConnectionState::Dropped);
+        if let Some((lane, _)) = awaited.filter(|_| is(ConnectionState::Owing)) {
             self.now.chained += 1;
             self.now.chained_to = Some(lane.number);
         }
         if busy {
             self.now.busy += 1;
-        } else if is(State::Owing) {
+        } else if is(ConnectionState::Owing) {
             self.now.owing += 1;
         } else if waits {
             self.now.connecting += 1;
         } else if self.add_resolvers(&states, threads) {
             self.now.resolving += 1;
         } else {
-            let open = is(State::Resting) || is(State::Awaiting);
+            let open = is(ConnectionState::Resting) || is(ConnectionState::Awaiting);
             self.rest(open, activity::of(threads, &self.survey, open));
         }
     }
 
-    /// Closes the window.
+    /// Closes the interval.
     pub(super) fn close(&mut self, span: Duration, lanes: &[Lane]) -> Around {
         let mut around = std::mem::take(&mut self.now);
         around.command = self.command;
@@ -140,15 +142,15 @@ impl Surroundings {
             (around.rest.who, around.rest.who_samples) = (Some(who), samples);
         }
         around.missing = self.survey.missing().map(str::to_owned);
-        around.pipes = self.neighbours.window(std::mem::take(&mut self.piped), span);
-        around.syncs = self.syncs.window(span);
+        around.pipes = self.neighbours.interval(std::mem::take(&mut self.piped), span);
+        around.syncs = self.syncs.interval(span);
         around.flows = self.flows(lanes);
         self.count(&mut around, Instant::now(), span);
         around
     }
 
-    /// The namespace's own counters. They count for everybody in it, so attempts that failed are told only of a window that was
-    /// not busy. While it is busy they are read once a second.
+    /// The namespace's own counters. They count for everybody in it, so attempts that failed are told only of
+    /// an interval that was not busy. While it is busy they are read once a second.
     fn count(&mut self, around: &mut Around, now: Instant, span: Duration) {
         let age = self.counted.map_or(Duration::MAX, |counted| now.saturating_duration_since(counted));
         if around.busy > 0 && age < Duration::from_secs(1) {
@@ -169,7 +171,7 @@ impl Surroundings {
     }
 
     /// Whether one of the program's own listeners drops clients.
-    fn look_at_queues(&mut self, scout: &mut Scout, now: Instant) {
+    fn look_at_queues(&mut self, discovery: &mut Discovery, now: Instant) {
         if self.counters.is_none() && !self.command {
             self.counters = self.survey.first().and_then(|pid| NetCountersReader::open(pid).ok());
             self.before = self.counters.as_mut().and_then(|counters| counters.read().ok());
@@ -179,7 +181,7 @@ impl Surroundings {
         if since.is_none_or(|since| since > TRIES_AGAIN) {
             return;
         }
-        self.served.reread(scout);
+        self.served.reread(discovery);
         if let Some(crowded) = self.served.crowded(|inode| self.survey.holds(inode)) {
             self.now.refusing += 1;
             self.now.crowded = Some(crowded);
@@ -206,12 +208,12 @@ impl Surroundings {
         busiest.into_iter().take(MOST).map(flow).collect()
     }
 
-    fn add_attempts(&mut self, states: &[(&Lane, State)], now: Instant) {
+    fn add_attempts(&mut self, states: &[(&Lane, ConnectionState)], now: Instant) {
         for (lane, state) in states {
             let step = match state {
-                State::Connecting => Step::Syn,
-                State::Tls => Step::Tls,
-                State::Dropped => Step::Accept,
+                ConnectionState::Connecting => Step::Syn,
+                ConnectionState::Tls => Step::Tls,
+                ConnectionState::Dropped => Step::Accept,
                 _ => continue,
             };
             let Some(socket) = lane.last() else { continue };
@@ -227,8 +229,8 @@ impl Surroundings {
     }
 
     /// Whether a resolver's answer is awaited now.
-    fn add_resolvers(&mut self, states: &[(&Lane, State)], threads: &Threads) -> bool {
-        let by_tcp = states.iter().filter(|(_, state)| *state == State::Resolver);
+    fn add_resolvers(&mut self, states: &[(&Lane, ConnectionState)], threads: &Threads) -> bool {
+        let by_tcp = states.iter().filter(|(_, state)| *state == ConnectionState::Resolver);
         let mut addresses: Vec<String> =
             by_tcp.map(|(lane, _)| format!("{} (TCP)", lane.id.remote)).collect();
         addresses.extend(self.survey.resolvers().iter().cloned());

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{LaneWindow, Window};
+use weir_model::evidence::{Interval, LaneInterval};
 
-use crate::HostWindow;
+use crate::HostInterval;
 
 /// Between two samples: a round trip of a path within a continent, and few enough that fifty a second cost next to nothing.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
@@ -23,7 +23,7 @@ pub struct Cadence {
 
 /// One interval that has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub struct EndedInterval {
     /// Seconds from the start of the run to its own.
     pub at: f64,
     /// Its length.
@@ -64,10 +64,10 @@ impl Cadence {
     }
 
     /// Ends it, and begins the next.
-    pub fn close(&mut self, now: Instant) -> Interval {
+    pub fn close(&mut self, now: Instant) -> EndedInterval {
         let (opened, span) = (self.opened, self.passed(now));
         self.opened = opened + span;
-        Interval { at: opened.saturating_duration_since(self.start).as_secs_f64(), span, opened }
+        EndedInterval { at: opened.saturating_duration_since(self.start).as_secs_f64(), span, opened }
     }
 
     /// What was before does not count: the run begins with the interval under way.
@@ -76,10 +76,10 @@ impl Cadence {
     }
 }
 
-impl Interval {
+impl EndedInterval {
     /// The evidence of the interval: what all lanes moved is the sum of what each did.
-    pub fn window(&self, host: HostWindow, lanes: Vec<LaneWindow>) -> Window {
-        Window {
+    pub fn evidence(&self, host: HostInterval, lanes: Vec<LaneInterval>) -> Interval {
+        Interval {
             at: self.at,
             span: self.span,
             received: lanes.iter().fold(0, |sum: u64, lane| sum.saturating_add(lane.received)),
@@ -88,7 +88,7 @@ impl Interval {
             cpu: host.cpu,
             dirty: host.dirty,
             disk: host.disk,
-            ..Window::default()
+            ..Interval::default()
         }
     }
 }

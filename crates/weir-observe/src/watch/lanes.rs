@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
+use weir_model::evidence::{LaneInterval, Reading, ThreadInterval};
 
-use super::scout::{Key, Sighting};
+use super::discovery::{Key, Sighting};
 use super::threads::Threads;
-use crate::flow::{FlowProbe, FlowWindow};
+use crate::flow::{FlowInterval, FlowProbe};
 use crate::foreign_lane::share;
 use crate::maps::Map;
 use crate::process::Pid;
@@ -55,11 +55,11 @@ pub struct LaneTotal {
     pub congestion_control: Option<String>,
 }
 
-/// What a closed window holds of one lane.
+/// What a closed interval holds of one lane.
 #[derive(Debug)]
 pub(super) struct Closed {
     /// `None` where it moved bytes but was not looked at: at its end.
-    pub(super) lane: Option<LaneWindow>,
+    pub(super) lane: Option<LaneInterval>,
     pub(super) received: u64,
     pub(super) acked: u64,
 }
@@ -164,29 +164,31 @@ impl Lane {
         !self.told && self.key == key
     }
 
-    /// Its last counters, after its last window was closed: bytes received and acknowledged that no window has.
+    /// Its last counters, after its last interval was closed: bytes received and acknowledged that no
+    /// interval has.
     pub(super) fn end_late(&mut self, socket: &TcpSocket, now: Instant) -> (u64, u64) {
         self.end(socket, now);
-        let flow = self.probe.window();
+        let flow = self.probe.interval();
         self.total.received += flow.received;
         self.total.acked += flow.acked;
         (flow.received, flow.acked)
     }
 
-    /// What happened since the window's start `opened`; nothing where it was neither seen nor moved a byte.
+    /// What happened since the interval's start `opened`; nothing where it was neither seen nor moved a byte.
     pub(super) fn close(&mut self, opened: Instant, now: Instant, threads: &Threads) -> Option<Closed> {
-        let flow = self.probe.window();
+        let flow = self.probe.interval();
         if flow.looks == 0 {
             self.total.received += flow.received;
             self.total.acked += flow.acked;
             return self.close_unseen(&flow, opened, now);
         }
-        let mate = self.mate.as_mut().map(|(_, probe)| probe.window());
+        let mate = self.mate.as_mut().map(|(_, probe)| probe.interval());
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
         let span = now.saturating_duration_since(opened);
         let looks = std::mem::take(&mut self.looks);
         let connecting = share(std::mem::take(&mut self.connecting), looks);
-        // A thread's times are those of the whole window: of a connection that lived for a part of it, its part.
+        // A thread's times are those of the whole interval: of a connection that lived for a part of it, its
+        // part.
         let thread = part_of(threads.serving(self.owner, self.inode), lived, span);
         self.total.received += flow.received;
         self.total.acked += flow.acked;
@@ -223,19 +225,20 @@ impl Lane {
         Some(Closed { lane: Some(lane), received: flow.received, acked: flow.acked })
     }
 
-    /// It ended before the first look of the window: the object that came to its end is known, and how long that took at most.
-    fn close_unseen(&mut self, flow: &FlowWindow, opened: Instant, now: Instant) -> Option<Closed> {
+    /// It ended before the first look of the interval: the object that came to its end is known, and how long
+    /// that took at most.
+    fn close_unseen(&mut self, flow: &FlowInterval, opened: Instant, now: Instant) -> Option<Closed> {
         let (received, acked) = (flow.received, flow.acked);
         let span = now.saturating_duration_since(opened);
         let lived = self.ended.unwrap_or(opened).saturating_duration_since(opened);
-        let mut lane = LaneWindow {
+        let mut lane = LaneInterval {
             lane: self.number,
             received,
             idle: span.saturating_sub(lived),
             thread: Reading::Missing("the connection ended before it was looked at".to_owned()),
             tcp: flow.receiver.clone(),
             sender: flow.sender.clone(),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
         self.count_requests(flow, &mut lane);
         let receives = self.total.received >= self.total.acked && lane.objects > 0;
@@ -244,7 +247,7 @@ impl Lane {
     }
 
     /// An object is over when the next is asked for, or the connection ends.
-    fn count_requests(&mut self, flow: &FlowWindow, lane: &mut LaneWindow) {
+    fn count_requests(&mut self, flow: &FlowInterval, lane: &mut LaneInterval) {
         let over = |requests: u64, ended: bool| requests.saturating_sub(u64::from(!ended));
         let before = over(self.requests, false);
         self.requests += flow.requests;
@@ -261,7 +264,7 @@ fn bytes(socket: &TcpSocket) -> (Option<u64>, Option<u64>) {
 /// Connections that were over between two looks, as one lane: what they moved is known, but of their time only the round
 /// trips are, one for the handshake and one for the answer.
 #[derive(Debug, Default)]
-pub(super) struct Brief {
+pub(super) struct ShortLived {
     count: u32,
     round_trips: Duration,
     answered: Duration,
@@ -269,11 +272,11 @@ pub(super) struct Brief {
     pub(super) acked: u64,
 }
 
-impl Brief {
+impl ShortLived {
     pub(super) fn add(&mut self, socket: &TcpSocket) {
         let mut probe = FlowProbe::from_its_start();
         probe.end(socket);
-        let flow = probe.window();
+        let flow = probe.interval();
         let rtt = socket.info.min_rtt.or(socket.info.rtt).unwrap_or_default();
         self.count += 1;
         self.round_trips += rtt;
@@ -282,9 +285,9 @@ impl Brief {
         self.acked += flow.acked;
     }
 
-    /// The lane in a window of `span`. `thread` is that of all the processes that had them, where these ran one after
-    /// another: then it is as if one thread had done all, and it was at work all the time.
-    pub(super) fn close(&self, number: u32, span: Duration, thread: Reading<ThreadWindow>) -> Closed {
+    /// The lane in an interval of `span`. `thread` is that of all the processes that had them, where these
+    /// ran one after another: then it is as if one thread had done all, and it was at work all the time.
+    pub(super) fn close(&self, number: u32, span: Duration, thread: Reading<ThreadInterval>) -> Closed {
         let connecting = self.round_trips.min(span / 2);
         let first_byte = self.answered.min(span / 2);
         let work = match &thread {
@@ -292,7 +295,7 @@ impl Brief {
             Reading::Missing(_) => connecting + first_byte,
         };
         let why = || "the connection was over between two looks".to_owned();
-        let lane = LaneWindow {
+        let lane = LaneInterval {
             lane: number,
             received: self.received.max(self.acked),
             connecting,
@@ -304,15 +307,15 @@ impl Brief {
             thread,
             tcp: Reading::Missing(why()),
             sender: Reading::Missing(why()),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
         Closed { lane: Some(lane), received: self.received, acked: self.acked }
     }
 }
 
-/// The times of a thread that a connection which lived so long of a window has a part in: as much of each as of the window. Looks
-/// count as they are, since they are told as shares.
-fn part_of(thread: Reading<ThreadWindow>, lived: Duration, span: Duration) -> Reading<ThreadWindow> {
+/// The times of a thread that a connection which lived so long of an interval has a part in: as much of each
+/// as of the interval. Looks count as they are, since they are told as shares.
+fn part_of(thread: Reading<ThreadInterval>, lived: Duration, span: Duration) -> Reading<ThreadInterval> {
     let part = lived.as_secs_f64() / span.as_secs_f64();
     match thread {
         Reading::Value(mut thread) if part.is_finite() && part < 1.0 => {

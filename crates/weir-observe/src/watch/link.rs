@@ -22,7 +22,7 @@ pub(super) struct Link {
 
 impl Link {
     /// The interface to `peer` in the network namespace of `routing`; an error says why there is nothing to watch.
-    pub(super) fn to(mut routing: Routing, peer: IpAddr) -> Result<Link, crate::Error> {
+    pub(super) fn to(mut routing: Routing, peer: IpAddr) -> Result<Link, crate::ObserveError> {
         let index = routing.interface_to(peer)?;
         let interface = routing.interface(index)?;
         let queue = routing.queue(index)?;

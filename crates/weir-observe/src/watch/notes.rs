@@ -1,6 +1,6 @@
 //! What could not be seen, said once each.
 
-use crate::Error;
+use crate::ObserveError;
 
 /// Sentences for the verdict's `missing`, in the order in which they came up.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Notes {
     }
 
     /// The value, or a sentence that says why there is none.
-    pub(super) fn or_note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+    pub(super) fn or_note<T>(&mut self, result: Result<T, ObserveError>) -> Option<T> {
         result.map_err(|error| self.add(error.to_string())).ok()
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::tables::Tables;
 use crate::process::{Pid, Position, WrittenBytes};
 
-/// Files looked at in each window; a program with more open for writing is no downloader.
+/// Files looked at in each interval; a program with more open for writing is no downloader.
 const MOST: usize = 64;
 
 /// The subject's output files.
@@ -46,7 +46,7 @@ impl Outputs {
 
     /// Bytes written since the last call. Positions miss what is written at given places (pwrite); the count of bytes made
     /// dirty misses file systems without a disk: the larger of the two is nearer.
-    pub(super) fn window(&mut self) -> u64 {
+    pub(super) fn interval(&mut self) -> u64 {
         let mut moved: u64 = 0;
         for file in self.files.values_mut() {
             let Some(now) = file.place.read() else { continue };
@@ -55,7 +55,7 @@ impl Outputs {
             file.grown = file.grown.saturating_add(grown);
             moved = moved.saturating_add(grown);
         }
-        moved.max(self.dirtied.window())
+        moved.max(self.dirtied.interval())
     }
 
     /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a process that made
@@ -97,7 +97,7 @@ impl Dirtied {
     }
 
     /// Bytes made dirty since the last call.
-    fn window(&mut self) -> u64 {
+    fn interval(&mut self) -> u64 {
         let mut sum = self.left;
         self.counts.retain(|_, count| match count.source.read() {
             Ok(now) => {

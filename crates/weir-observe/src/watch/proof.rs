@@ -6,10 +6,10 @@
 
 use std::collections::HashSet;
 
-use super::scout::Key;
+use super::discovery::Key;
 use crate::cgroup;
 use crate::process::{self, Pid};
-use crate::sock_diag::Glance;
+use crate::sock_diag::QuickSocket;
 
 /// Of so many processes the control groups are asked: a tree shares one or a few.
 const SOME: usize = 16;
@@ -19,7 +19,7 @@ const SOME: usize = 16;
 pub(super) struct Proof {
     /// Control groups of version 2.
     groups: HashSet<u64>,
-    /// Network namespaces, by their place in the scout's list.
+    /// Network namespaces, by their place in the discovery's list.
     networks: HashSet<usize>,
     users: HashSet<u32>,
     /// Ports, in a network namespace each.
@@ -76,7 +76,7 @@ impl Proof {
     }
 
     /// Whether a socket that is there is the subject's.
-    pub(super) fn of(&self, net: usize, socket: &Glance) -> bool {
+    pub(super) fn of(&self, net: usize, socket: &QuickSocket) -> bool {
         socket.cgroup.is_some_and(|group| self.groups.contains(&group))
             // A socket that no process holds has no owner any more, and reads as root's.
             || (socket.inode != 0 && self.users.contains(&socket.uid))

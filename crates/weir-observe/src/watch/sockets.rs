@@ -8,18 +8,18 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
+use weir_model::evidence::{Clocks, Evidence, Facts, Interval, LaneInterval, Reading, ThreadInterval};
 use weir_model::merge::merged;
 
 use super::around::{Sample, Surroundings};
 use super::cadence::{Cadence, SAMPLE_INTERVAL};
-use super::lanes::{Brief, Closed, Lane, Others};
+use super::discovery::{Discovery, Key, Scan, Sighting, Worker};
+use super::lanes::{Closed, Lane, Others, ShortLived};
 use super::link::Link;
 use super::notes::Notes;
 use super::outputs::Outputs;
-use super::scout::{Key, Scan, Scout, Sighting, Worker};
 use super::threads::Threads;
-use crate::Error;
+use crate::ObserveError;
 use crate::cgroup::Quota;
 use crate::maps::{Map, Set};
 use crate::nic::Routing;
@@ -31,14 +31,14 @@ use crate::{Sampler, cpu, memory, reading, sysctl};
 /// Connections looked at: the busiest. One more read of a socket takes about 5 us.
 const LANES: usize = 64;
 
-/// With more lanes than this, looks are fewer and windows longer.
+/// With more lanes than this, looks are fewer and intervals longer.
 const FEW: usize = 16;
 
 /// With more connections than this at one time the cost of finding them counts too, and looks are fewer still.
 const MANY: usize = 1000;
 
-/// Windows kept, by joining neighbours: half an hour at the finest grain costs some 10 MB with a lane.
-const MOST_WINDOWS: usize = 2048;
+/// Intervals kept, by joining neighbours: half an hour at the finest grain costs some 10 MB with a lane.
+const MOST_INTERVALS: usize = 2048;
 
 /// Lanes that are over and kept for the report: a kilobyte or two each.
 const MOST_PAST: usize = 1024;
@@ -48,7 +48,7 @@ const MOST_PENDING: usize = 4096;
 
 /// Watches one subject.
 pub struct Watch {
-    scout: Scout,
+    discovery: Discovery,
     /// What could not be seen.
     pub notes: Notes,
     /// What was seen so far.
@@ -63,14 +63,14 @@ pub struct Watch {
     host: Sampler,
     quotas: HashMap<Pid, Quota>,
     /// Of the network namespace in which the subject lives, until the first peer is known.
-    routing: Option<Result<Routing, Error>>,
+    routing: Option<Result<Routing, ObserveError>>,
     around: Surroundings,
     /// The interface to the first peer that is not this machine, or the reason why it is not watched.
     link: Option<Reading<Link>>,
     /// What was lost there.
     pub losses: Vec<String>,
     others: Others,
-    /// Bytes of the connections beyond the lanes, in this window.
+    /// Bytes of the connections beyond the lanes, in this interval.
     rest: (u64, u64),
     pending: Vec<(f64, Key, TcpSocket)>,
     settled: Set<Key>,
@@ -80,7 +80,7 @@ pub struct Watch {
     pub totals: Totals,
     next_lane: u32,
     /// The lane of all connections that were over between two looks.
-    brief_lane: u32,
+    short_lived_lane: u32,
     tree_cpu: Duration,
     cadence: Cadence,
     /// In the interval under way.
@@ -133,10 +133,10 @@ impl Unproven {
 
 impl Watch {
     /// `from_start`: the subject has only just begun, so that all its connections began after the watch.
-    pub fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
+    pub fn new(discovery: Discovery, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
         let now = Instant::now();
         let settings = || (sysctl::tcp_rmem().ok(), sysctl::wmem_max().ok(), sysctl::tcp_wmem_max().ok());
-        let (rmem, wmem_max, tcp_wmem_max) = scout.at_home(settings).unwrap_or_default();
+        let (rmem, wmem_max, tcp_wmem_max) = discovery.at_home(settings).unwrap_or_default();
         let facts = Facts {
             memory: memory::available(),
             tcp_rmem_max: rmem.map(|rmem| rmem.max),
@@ -148,9 +148,9 @@ impl Watch {
             scope,
             ..Facts::default()
         };
-        let routing = scout.at_home(Routing::open);
+        let routing = discovery.at_home(Routing::open);
         Watch {
-            scout,
+            discovery,
             notes,
             evidence: Evidence { facts, ..Evidence::default() },
             threads: Threads::default(),
@@ -171,7 +171,7 @@ impl Watch {
             mates: Set::default(),
             totals: Totals::default(),
             next_lane: 1,
-            brief_lane: 0,
+            short_lived_lane: 0,
             tree_cpu: Duration::ZERO,
             // Looks are what is counted, and time is what they take.
             cadence: Cadence::new(now, Duration::ZERO),
@@ -198,7 +198,7 @@ impl Watch {
 
     /// Who serves the sockets from now on, of a subject that is served.
     pub fn set_worker(&mut self, worker: Option<Worker>) {
-        self.scout.set_worker(worker);
+        self.discovery.set_worker(worker);
     }
 
     /// How long the watch has run.
@@ -216,7 +216,7 @@ impl Watch {
         process::stat(root).is_ok_and(|stat| stat.state != 'Z')
     }
 
-    /// Until the next look, in the mean, and how many of them make a window.
+    /// Until the next look, in the mean, and how many of them make an interval.
     fn grain(&self) -> (Duration, u32) {
         match self.totals.at_once {
             _ if self.lanes.len() <= FEW => (SAMPLE_INTERVAL, 5),
@@ -238,15 +238,15 @@ impl Watch {
             if left.is_zero() {
                 return;
             }
-            let Some(nap) = self.scout.nap() else { return std::thread::sleep(left) };
+            let Some(nap) = self.discovery.nap() else { return std::thread::sleep(left) };
             std::thread::sleep(left.min(nap));
             if nap < left {
-                self.found |= self.scout.peek();
+                self.found |= self.discovery.peek();
             }
         }
     }
 
-    /// One look at everything; `true` when it closed a window.
+    /// One look at everything; `true` when it closed an interval.
     pub fn look(&mut self) -> bool {
         let now = Instant::now();
         self.totals.looks += 1;
@@ -256,10 +256,10 @@ impl Watch {
         }
         // Of many lanes the other ends are not read: they only support what the subject's own end shows.
         self.look_at_lanes(self.lanes.len() <= FEW, now);
-        self.threads.look(&self.scout.tables);
+        self.threads.look(&self.discovery.tables);
         self.take_ended(now);
         let (lanes, threads) = (&self.lanes, &self.threads);
-        self.around.look(Sample { lanes, threads, scout: &mut self.scout, now });
+        self.around.look(Sample { lanes, threads, discovery: &mut self.discovery, now });
         let due = self.looks >= self.grain().1;
         if due {
             self.close(now);
@@ -274,12 +274,12 @@ impl Watch {
             .flat_map(|(place, lane)| lane.sockets(with_mates).map(move |socket| (place, socket)))
             .unzip();
         let lanes = &mut self.lanes;
-        self.scout.read(&sockets, |place, socket| {
+        self.discovery.read(&sockets, |place, socket| {
             lanes[places[place]].look(&sockets[place].1, socket, now);
         });
     }
 
-    /// Closes the last window and settles what is pending.
+    /// Closes the last interval and settles what is pending.
     pub fn finish(&mut self) {
         let now = Instant::now();
         self.look_at_lanes(true, now);
@@ -288,15 +288,16 @@ impl Watch {
         self.tell_unproven();
         self.say_what_was_left_out();
         self.tell_link();
-        // A sliver has too few looks to be judged by itself: it is part of the window before.
-        let windows = &mut self.evidence.windows;
-        if windows.len() >= 2 && windows.last().is_some_and(|last| last.span < Duration::from_millis(50)) {
-            let joined = merged(&windows[windows.len() - 2..]);
-            windows.truncate(windows.len() - 2);
-            windows.push(joined);
+        // A sliver has too few looks to be judged by itself: it is part of the interval before.
+        let intervals = &mut self.evidence.intervals;
+        if intervals.len() >= 2 && intervals.last().is_some_and(|last| last.span < Duration::from_millis(50))
+        {
+            let joined = merged(&intervals[intervals.len() - 2..]);
+            intervals.truncate(intervals.len() - 2);
+            intervals.push(joined);
         }
         self.evidence.facts.objects =
-            self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
+            self.evidence.intervals.iter().map(|interval| u64::from(interval.objects)).sum();
     }
 
     /// A line rate is a fact for predictions only where the transfer comes near: of a link twice as fast and more the next
@@ -344,7 +345,7 @@ impl Watch {
         let eager = self.lanes.iter().all(Lane::is_gone);
         let searching =
             self.from_start && self.totals.connections == 0 && self.elapsed() < Duration::from_secs(3);
-        let (part, least) = match (searching || self.found, eager || self.scout.misses()) {
+        let (part, least) = match (searching || self.found, eager || self.discovery.misses()) {
             (true, _) => (5, 20),
             (_, true) => (50, 20),
             _ => (300, 250),
@@ -359,21 +360,21 @@ impl Watch {
         self.found = false;
         let first = self.scanned.replace(now).is_none();
         let began_before = first && !self.from_start;
-        let Scan { sightings, cost } = self.scout.scan(&mut self.notes);
+        let Scan { sightings, cost } = self.discovery.scan(&mut self.notes);
         self.scan_cost = cost;
         let moved = self.others.scanned(sightings.iter());
         self.admit(&sightings, &moved, began_before, now);
         let ends = sightings.iter().filter(|sighting| !self.mates.contains(&sighting.key)).count();
         self.totals.at_once = self.totals.at_once.max(ends);
         self.threads.rename();
-        if !self.threads.refresh(&self.scout) || self.threads.are_many() {
+        if !self.threads.refresh(&self.discovery) || self.threads.are_many() {
             self.notes.add("more than 32 threads: each is looked at only now and then");
         }
-        self.outputs.refresh(&self.scout.pids, &self.scout.tables, !began_before);
+        self.outputs.refresh(&self.discovery.pids, &self.discovery.tables, !began_before);
         // What has ended gives its files back.
-        let alive: HashSet<Pid> = self.scout.pids.iter().copied().collect();
+        let alive: HashSet<Pid> = self.discovery.pids.iter().copied().collect();
         self.quotas.retain(|pid, _| alive.contains(pid));
-        for &pid in &self.scout.pids {
+        for &pid in &self.discovery.pids {
             if let std::collections::hash_map::Entry::Vacant(entry) = self.quotas.entry(pid)
                 && let Ok(quota) = Quota::open(pid)
             {
@@ -431,7 +432,7 @@ impl Watch {
                 || sighting.socket.id.remote.ip() == sighting.socket.id.local.ip();
             self.evidence.facts.peer_is_local |= local;
             // Of a subject in several network namespaces the first one's routes are asked for.
-            if !local && self.link.is_none() && sighting.key.0 == self.scout.home() {
+            if !local && self.link.is_none() && sighting.key.0 == self.discovery.home() {
                 self.link = self.routing.take().map(|routing| {
                     reading(routing.and_then(|routing| Link::to(routing, sighting.socket.id.remote.ip())))
                 });
@@ -458,7 +459,7 @@ impl Watch {
 
     fn take_ended(&mut self, now: Instant) {
         let at = self.cadence.elapsed(now).as_secs_f64();
-        for (key, socket) in self.scout.ended(&mut self.notes) {
+        for (key, socket) in self.discovery.ended(&mut self.notes) {
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == key) {
                 lane.end(&socket, now);
             } else if let Some(lane) = self.past.iter_mut().rev().find(|lane| lane.awaits_notice(key)) {
@@ -469,7 +470,7 @@ impl Watch {
                 // The oldest go: whose they were would be known by now.
                 if self.pending.len() >= MOST_PENDING {
                     for (_, key, socket) in self.pending.drain(..MOST_PENDING / 2) {
-                        if self.scout.resembles(key, &socket) {
+                        if self.discovery.resembles(key, &socket) {
                             self.totals.unproven.add(&socket);
                         }
                     }
@@ -485,15 +486,15 @@ impl Watch {
         }
         let interval = self.cadence.close(now);
         let (opened, span) = (interval.opened, interval.span);
-        let throttled = self.quotas.iter_mut().map(|(pid, quota)| (*pid, quota.window())).collect();
+        let throttled = self.quotas.iter_mut().map(|(pid, quota)| (*pid, quota.interval())).collect();
         let cpu = self.threads.close(&throttled);
         let threads = &self.threads;
         let mut closed: Vec<Closed> =
             self.lanes.iter_mut().filter_map(|lane| lane.close(opened, now, threads)).collect();
         self.threads.begin();
         closed.extend(self.settle(interval.at, span));
-        let written = self.outputs.window();
-        let host = self.host.host_window();
+        let written = self.outputs.interval();
+        let host = self.host.host_interval();
         self.follow_output();
         let (mut received, mut acked) = std::mem::take(&mut self.rest);
         for lane in &closed {
@@ -502,19 +503,19 @@ impl Watch {
         }
         self.totals.received += received;
         self.totals.acked += acked;
-        let lanes: Vec<LaneWindow> = closed.into_iter().filter_map(|closed| closed.lane).collect();
-        let mut window = Window {
+        let lanes: Vec<LaneInterval> = closed.into_iter().filter_map(|closed| closed.lane).collect();
+        let mut interval = Interval {
             // A relay moves the same bytes in and out.
             received: received.max(acked),
             written,
             programs: self.threads.programs(),
             around: self.around.close(span, &self.lanes),
-            ..interval.window(host, lanes)
+            ..interval.evidence(host, lanes)
         };
-        if let Reading::Value(seen) = &mut window.cpu {
+        if let Reading::Value(seen) = &mut interval.cpu {
             seen.process = cpu;
         }
-        self.evidence.push(window, MOST_WINDOWS);
+        self.evidence.push(interval, MOST_INTERVALS);
         self.looks = 0;
         let (gone, alive): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
@@ -528,15 +529,15 @@ impl Watch {
         }
     }
 
-    /// Connections that were over between two looks and are the subject's, as one lane of the window that closes; those of
-    /// earlier windows are put there.
+    /// Connections that were over between two looks and are the subject's, as one lane of the interval that
+    /// closes; those of earlier intervals are put there.
     fn settle(&mut self, at: f64, span: Duration) -> Option<Closed> {
         let thread = self.one_after_another(span);
         let (mine, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
             .into_iter()
-            .partition(|(_, key, socket)| self.scout.proves(*key, socket));
+            .partition(|(_, key, socket)| self.discovery.proves(*key, socket));
         self.pending = pending;
-        let mut here = Brief::default();
+        let mut here = ShortLived::default();
         let mut any = false;
         for (when, key, socket) in mine {
             if !self.settled.insert(key) {
@@ -549,13 +550,13 @@ impl Watch {
                 any = true;
                 continue;
             }
-            let mut brief = Brief::default();
-            brief.add(&socket);
-            self.totals.received += brief.received;
-            self.totals.acked += brief.acked;
-            self.put_back(when, &brief);
+            let mut short_lived = ShortLived::default();
+            short_lived.add(&socket);
+            self.totals.received += short_lived.received;
+            self.totals.acked += short_lived.acked;
+            self.put_back(when, &short_lived);
         }
-        any.then(|| here.close(self.brief_lane, span, thread))
+        any.then(|| here.close(self.short_lived_lane, span, thread))
     }
 
     /// Names what may have been the subject's but is not proven: what went to its servers, or, where a command's connections were
@@ -564,58 +565,59 @@ impl Watch {
         let pending = std::mem::take(&mut self.pending);
         let nothing_seen = self.from_start && self.totals.connections == 0;
         let sockets = pending.iter().map(|(_, _, socket)| socket);
-        let guess = nothing_seen.then(|| self.scout.busiest_server(sockets)).flatten();
+        let guess = nothing_seen.then(|| self.discovery.busiest_server(sockets)).flatten();
         for (_, key, socket) in &pending {
-            if guess == Some(socket.id.remote) || self.scout.resembles(*key, socket) {
+            if guess == Some(socket.id.remote) || self.discovery.resembles(*key, socket) {
                 self.totals.unproven.add(socket);
             }
         }
     }
 
-    /// Counts a connection in the window in which it ended.
-    fn put_back(&mut self, when: f64, brief: &Brief) {
-        let Some(window) = self.evidence.windows.iter_mut().rev().find(|window| window.at <= when) else {
+    /// Counts a connection in the interval in which it ended.
+    fn put_back(&mut self, when: f64, short_lived: &ShortLived) {
+        let Some(interval) = self.evidence.intervals.iter_mut().rev().find(|interval| interval.at <= when)
+        else {
             return;
         };
         let thread = Reading::Missing("the process had ended before its connection was known".to_owned());
-        let Some(lane) = brief.close(self.brief_lane, window.span, thread).lane else { return };
-        window.received += lane.received;
-        window.objects += lane.objects;
-        match window.lanes.iter_mut().find(|other| other.lane == self.brief_lane) {
+        let Some(lane) = short_lived.close(self.short_lived_lane, interval.span, thread).lane else { return };
+        interval.received += lane.received;
+        interval.objects += lane.objects;
+        match interval.lanes.iter_mut().find(|other| other.lane == self.short_lived_lane) {
             Some(other) => {
                 other.received += lane.received;
                 other.objects += lane.objects;
                 other.requests += lane.requests;
                 other.connects += lane.connects;
             }
-            None => window.lanes.push(lane),
+            None => interval.lanes.push(lane),
         }
     }
 
     /// The CPU time of the whole tree, children that ended included, as that of one thread: right where its programs run
     /// one after another, as a script's do.
-    fn one_after_another(&mut self, span: Duration) -> Reading<ThreadWindow> {
-        let root = self.scout.pids.first().copied();
+    fn one_after_another(&mut self, span: Duration) -> Reading<ThreadInterval> {
+        let root = self.discovery.pids.first().copied();
         let Some(Ok(stat)) = root.map(process::stat) else {
             return Reading::Missing("the process had ended".to_owned());
         };
         let now = stat.cpu + stat.children_cpu;
         let cpu = now.saturating_sub(std::mem::replace(&mut self.tree_cpu, now));
-        // Two ticks of 10 ms may fall into a window whose work lay before it.
+        // Two ticks of 10 ms may fall into an interval whose work lay before it.
         if self.totals.at_once > 1 || cpu > span + Duration::from_millis(20) {
             return Reading::Missing("several programs ran at the same time".to_owned());
         }
         let name = self.evidence.facts.scope.clone().unwrap_or_default();
-        Reading::Value(ThreadWindow {
+        Reading::Value(ThreadInterval {
             name: Some(format!("{name} with its children")),
             cpu: cpu.min(span),
-            ..ThreadWindow::default()
+            ..ThreadInterval::default()
         })
     }
 
     /// The disk of the file that grows most is the one to watch.
     fn follow_output(&mut self) {
-        if self.scout.is_told() {
+        if self.discovery.is_told() {
             return;
         }
         // A few lines of a log are no output.

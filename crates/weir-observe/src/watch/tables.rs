@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::ObserveError;
 use crate::maps::Set;
 use crate::process::{self, Descriptors, Pid};
 use crate::thread::thread_cpu_now;
@@ -37,7 +37,7 @@ struct Table {
 
 impl Tables {
     /// That of a process as of `since` or later.
-    pub(super) fn read(&mut self, pid: Pid, since: Instant) -> Result<Arc<Descriptors>, Error> {
+    pub(super) fn read(&mut self, pid: Pid, since: Instant) -> Result<Arc<Descriptors>, ObserveError> {
         let known = self.of.get(&pid);
         if let Some(table) = known.filter(|table| table.read >= since) {
             return Ok(table.found.clone());

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use weir_model::evidence::{Found, Program, Reading, ThreadWindow};
+use weir_model::evidence::{Found, Program, Reading, ThreadInterval};
 use weir_model::limit::Limit;
 
-use super::scout::Scout;
+use super::discovery::Discovery;
 use super::tables::Tables;
 use crate::process::{self, Pid};
 use crate::program;
@@ -31,11 +31,11 @@ struct Watched {
     probe: ThreadProbe,
     /// What its program does all the time, where its name tells.
     stage: Option<Limit>,
-    /// How often it was found asleep in a call on the socket with this inode, in this window.
+    /// How often it was found asleep in a call on the socket with this inode, in this interval.
     at_socket: HashMap<u32, u32>,
     /// What the last look found.
     last: Option<ThreadLook>,
-    window: Reading<ThreadWindow>,
+    interval: Reading<ThreadInterval>,
 }
 
 /// One thread over the whole run.
@@ -59,10 +59,10 @@ pub struct ThreadTotal {
 
 impl Threads {
     /// Takes in threads that came; `false` when there are more than are watched.
-    pub(super) fn refresh(&mut self, scout: &Scout) -> bool {
-        for &pid in &scout.pids {
+    pub(super) fn refresh(&mut self, discovery: &Discovery) -> bool {
+        for &pid in &discovery.pids {
             let stage = stage(pid);
-            for tid in scout.threads(pid) {
+            for tid in discovery.threads(pid) {
                 if self.watched.contains_key(&(pid, tid)) {
                     continue;
                 }
@@ -70,8 +70,8 @@ impl Threads {
                     return false;
                 }
                 if let Ok(probe) = ThreadProbe::open(pid, tid, name(pid, tid)) {
-                    let window = Reading::default();
-                    let watched = Watched { probe, stage, at_socket: HashMap::new(), last: None, window };
+                    let interval = Reading::default();
+                    let watched = Watched { probe, stage, at_socket: HashMap::new(), last: None, interval };
                     self.watched.insert((pid, tid), watched);
                 }
             }
@@ -110,30 +110,33 @@ impl Threads {
             .filter_map(|((pid, _), watched)| Some((*pid, watched.probe.name(), watched.last?)))
     }
 
-    /// Closes the window of all; returns the CPU time that they used. `throttled`: how long their quota held them back.
+    /// Closes the interval of all; returns the CPU time that they used. `throttled`: how long their quota
+    /// held them back.
     pub(super) fn close(&mut self, throttled: &HashMap<Pid, Duration>) -> Duration {
         let mut cpu = Duration::ZERO;
         // The quota's time belongs to whoever used most of it.
         let mut busiest: HashMap<Pid, (u32, Duration)> = HashMap::new();
         for (&(pid, tid), watched) in &mut self.watched {
-            watched.window = watched.probe.window(Duration::ZERO);
-            if let Reading::Value(window) = &watched.window {
-                cpu += window.cpu;
-                let most = busiest.entry(pid).or_insert((tid, window.cpu));
-                if window.cpu > most.1 {
-                    *most = (tid, window.cpu);
+            watched.interval = watched.probe.interval(Duration::ZERO);
+            if let Reading::Value(interval) = &watched.interval {
+                cpu += interval.cpu;
+                let most = busiest.entry(pid).or_insert((tid, interval.cpu));
+                if interval.cpu > most.1 {
+                    *most = (tid, interval.cpu);
                 }
             }
         }
         for (pid, (tid, _)) in busiest {
             let time = throttled.get(&pid).copied().unwrap_or_default();
-            if let Some(Watched { window: Reading::Value(window), .. }) = self.watched.get_mut(&(pid, tid)) {
-                window.throttled = time;
+            if let Some(Watched { interval: Reading::Value(interval), .. }) =
+                self.watched.get_mut(&(pid, tid))
+            {
+                interval.throttled = time;
             }
         }
         for (key, watched) in &self.watched {
-            if let Reading::Value(window) = &watched.window {
-                self.totals.entry(*key).or_default().add(window);
+            if let Reading::Value(interval) = &watched.interval {
+                self.totals.entry(*key).or_default().add(interval);
             }
         }
         cpu
@@ -141,12 +144,12 @@ impl Threads {
 
     /// The thread that serves a connection of `pid` whose socket has this inode: of the process's threads the one that
     /// was most often found at work, held by its own disk or pipe, or in a call on that socket.
-    pub(super) fn serving(&self, pid: Option<Pid>, inode: u32) -> Reading<ThreadWindow> {
+    pub(super) fn serving(&self, pid: Option<Pid>, inode: u32) -> Reading<ThreadInterval> {
         let Some(pid) = pid else { return Reading::Missing("the socket's process is not known".to_owned()) };
         let of_process = self.watched.range((pid, 0)..=(pid, u32::MAX));
         let best = of_process.max_by_key(|(_, watched)| watched.weight(inode));
         match best {
-            Some((_, watched)) => watched.window.clone(),
+            Some((_, watched)) => watched.interval.clone(),
             None => Reading::Missing(format!("the threads of process {pid} were not seen")),
         }
     }
@@ -155,7 +158,7 @@ impl Threads {
     pub(super) fn programs(&self) -> Vec<Program> {
         let mut programs: Vec<Program> = Vec::new();
         for watched in self.watched.values() {
-            let (Some(stage), Reading::Value(thread)) = (watched.stage, &watched.window) else { continue };
+            let (Some(stage), Reading::Value(thread)) = (watched.stage, &watched.interval) else { continue };
             match programs.iter_mut().find(|program| program.stage == stage) {
                 Some(program) if program.thread.cpu < thread.cpu => program.thread = thread.clone(),
                 Some(_) => {}
@@ -165,7 +168,7 @@ impl Threads {
         programs
     }
 
-    /// Forgets which sockets were waited at: a new window begins.
+    /// Forgets which sockets were waited at: a new interval begins.
     pub(super) fn begin(&mut self) {
         self.watched.values_mut().for_each(|watched| watched.at_socket.clear());
     }
@@ -201,25 +204,25 @@ impl Threads {
 
 impl Watched {
     fn weight(&self, inode: u32) -> (u32, Duration) {
-        let Reading::Value(window) = &self.window else { return (0, Duration::ZERO) };
-        let found = &window.found;
-        let held = window.in_dirty_throttle + found.writing_disk + found.reading_disk + found.pipe_full;
+        let Reading::Value(interval) = &self.interval else { return (0, Duration::ZERO) };
+        let found = &interval.found;
+        let held = interval.in_dirty_throttle + found.writing_disk + found.reading_disk + found.pipe_full;
         let at_socket = self.at_socket.get(&inode).copied().unwrap_or_default();
-        (found.running + held + at_socket, window.cpu)
+        (found.running + held + at_socket, interval.cpu)
     }
 }
 
 impl ThreadTotal {
-    fn add(&mut self, window: &ThreadWindow) {
+    fn add(&mut self, interval: &ThreadInterval) {
         if self.name.is_empty() {
-            self.name = window.name.clone().unwrap_or_default();
+            self.name = interval.name.clone().unwrap_or_default();
         }
-        self.cpu += window.cpu;
-        self.runqueue += window.runqueue;
-        self.throttled += window.throttled;
-        self.looks += window.looks;
-        self.in_dirty_throttle += window.in_dirty_throttle;
-        let (sum, next) = (&mut self.found, &window.found);
+        self.cpu += interval.cpu;
+        self.runqueue += interval.runqueue;
+        self.throttled += interval.throttled;
+        self.looks += interval.looks;
+        self.in_dirty_throttle += interval.in_dirty_throttle;
+        let (sum, next) = (&mut self.found, &interval.found);
         for (sum, next) in [
             (&mut sum.running, next.running),
             (&mut sum.receiving, next.receiving),

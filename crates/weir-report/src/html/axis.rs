@@ -5,7 +5,7 @@ use super::markup::Markup;
 use super::words::length;
 
 /// The width of a letter of 12 pixels, on the wide side: DejaVu Sans has 7.3, most fonts less.
-pub const LETTER: f64 = 7.3;
+pub(crate) const LETTER: f64 = 7.3;
 
 /// Where a text stands to its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn text(page: &mut Markup, (x, y): (f64, f64), anchor: Anchor, class: &str, 
 }
 
 /// A rectangle.
-pub fn rect(
+pub(crate) fn rect(
     page: &mut Markup,
     (x, y): (f64, f64),
     (width, height): (f64, f64),
@@ -54,7 +54,7 @@ pub fn line(page: &mut Markup, points: &[(f64, f64)], class: &str) {
 }
 
 /// A surface with these corners.
-pub fn surface(page: &mut Markup, points: &[(f64, f64)], class: &str, fill: Option<&str>) {
+pub(crate) fn surface(page: &mut Markup, points: &[(f64, f64)], class: &str, fill: Option<&str>) {
     let points = joined(points);
     let shape = [("points", &*points), ("class", class)];
     match fill {

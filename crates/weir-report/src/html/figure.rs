@@ -56,7 +56,7 @@ impl Table {
     }
 
     /// An empty one for words.
-    pub fn of_words(head: &[&str]) -> Table {
+    pub(crate) fn of_words(head: &[&str]) -> Table {
         Table { words: true, ..Table::new(head) }
     }
 
@@ -121,7 +121,7 @@ impl Figure<'_> {
     }
 
     /// The same with something between the picture and its table: a legend.
-    pub fn render_with(
+    pub(crate) fn render_with(
         &self,
         page: &mut Markup,
         draw: impl Fn(&mut Markup, Canvas),

@@ -9,7 +9,7 @@ use super::markup::Markup;
 
 /// Where on the pipeline a limit sits. The names are the style sheet's classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum PipelinePlace {
     /// The program at the far end, or a limit that someone set.
     Source,
     /// What the sending host does to the bytes.
@@ -26,17 +26,17 @@ pub enum Place {
     Unknown,
 }
 
-impl Place {
+impl PipelinePlace {
     /// For people.
     pub fn words(self) -> &'static str {
         match self {
-            Place::Source => "the far program",
-            Place::Sender => "the sending host",
-            Place::Path => "the path",
-            Place::Receiver => "the receiving host",
-            Place::Core => "a processor",
-            Place::Store => "memory and disk",
-            Place::Unknown => "–",
+            PipelinePlace::Source => "the far program",
+            PipelinePlace::Sender => "the sending host",
+            PipelinePlace::Path => "the path",
+            PipelinePlace::Receiver => "the receiving host",
+            PipelinePlace::Core => "a processor",
+            PipelinePlace::Store => "memory and disk",
+            PipelinePlace::Unknown => "–",
         }
     }
 }
@@ -45,7 +45,7 @@ impl Place {
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     /// Its place.
-    pub place: Place,
+    pub place: PipelinePlace,
     /// Its class in the style sheet, which is also its pattern's name.
     pub class: &'static str,
     /// The pattern as a reference.
@@ -57,7 +57,7 @@ pub struct Look {
 macro_rules! look {
     ($place:ident, $name:literal, $meaning:literal) => {
         Look {
-            place: Place::$place,
+            place: PipelinePlace::$place,
             class: concat!("l-", $name),
             fill: concat!("url(#l-", $name, ")"),
             meaning: $meaning,

@@ -57,7 +57,7 @@ impl Markup {
     }
 
     /// A name that no other element of the page has.
-    pub fn fresh_id(&mut self) -> String {
+    pub(crate) fn fresh_id(&mut self) -> String {
         self.ids += 1;
         format!("n{}", self.ids)
     }
@@ -73,13 +73,13 @@ impl Markup {
     }
 
     /// Puts a piece in that [`Markup::nested`] began.
-    pub fn rejoin(&mut self, piece: Markup) {
+    pub(crate) fn rejoin(&mut self, piece: Markup) {
         self.text.push_str(&piece.text);
         self.ids = self.ids.max(piece.ids);
     }
 
     /// What was written.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 

@@ -9,8 +9,8 @@
 //!
 //! ```
 //! use weir_report::html::{Run, render};
-//! use weir_report::schema::{Outcome, Record};
-//! let record = Record::new("get", Outcome::Complete, 2_150_000_000, 1.08);
+//! use weir_report::schema::{RunOutcome, Record};
+//! let record = Record::new("get", RunOutcome::Complete, 2_150_000_000, 1.08);
 //! let page = render(&[Run { name: "<run>".to_owned(), record, notes: Vec::new() }]);
 //! assert!(page.starts_with("<!doctype html>"));
 //! assert!(page.contains("Received 2.15 GB in 1.08 s: 1.99 GB/s."));

@@ -4,7 +4,7 @@ use super::markup::Markup;
 use super::style::{POLICY, STYLE};
 use super::words::{bytes, kind, percent, plural, rate, sentence, short, subject, time};
 use super::{Run, chart, compare, limits, members, verdict};
-use crate::schema::{FileRecord, Outcome, Record};
+use crate::schema::{FileRecord, Record, RunOutcome};
 
 /// What the page says made it: by this a page is known as one that may be replaced.
 pub const GENERATOR: &str = "weir report";
@@ -66,11 +66,11 @@ fn one(page: &mut Markup, run: &Run) {
 }
 
 /// `weir get, complete`.
-pub fn eyebrow(record: &Record) -> String {
+pub(crate) fn eyebrow(record: &Record) -> String {
     let outcome = match record.outcome {
-        Outcome::Complete => "complete",
-        Outcome::Partial => "incomplete",
-        Outcome::Failed => "failed",
+        RunOutcome::Complete => "complete",
+        RunOutcome::Partial => "incomplete",
+        RunOutcome::Failed => "failed",
     };
     format!("weir {}, {outcome}", short(&kind(record), 40))
 }
@@ -84,7 +84,7 @@ pub fn heading(record: &Record) -> String {
 }
 
 /// What happened and what held it, in two sentences.
-pub fn lead(page: &mut Markup, record: &Record) {
+pub(crate) fn lead(page: &mut Markup, record: &Record) {
     page.within("p", &[("class", "lead")], |page| {
         page.text(&sentence(record));
         let Some(verdict) = &record.verdict else { return };
@@ -112,7 +112,7 @@ pub fn lead(page: &mut Markup, record: &Record) {
 }
 
 /// What went wrong, in the run and in the reading of its record.
-pub fn notices(page: &mut Markup, run: &Run) {
+pub(crate) fn notices(page: &mut Markup, run: &Run) {
     let failed = run.record.failed();
     if let Some(error) = &run.record.error {
         page.within("p", &[("class", "failed")], |page| {

@@ -2,7 +2,7 @@
 
 /// The page may load nothing, run nothing, send nothing; of styles it may have this one, told by its digest (a test
 /// compares them).
-pub const POLICY: &str = concat!(
+pub(crate) const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
     "q0hmEN2WiCM4iXLAhu+Z1wn++O90nMT9sjopzS0NnSQ=",
     "'; base-uri 'none'; form-action 'none'"

@@ -209,7 +209,7 @@ fn stalls(page: &mut Markup, flows: &[CapturedFlow]) {
 mod tests {
     use super::*;
     use crate::html::{Run, render as page};
-    use crate::schema::{Outcome, Record};
+    use crate::schema::{Record, RunOutcome};
 
     fn drawn(sequence: SequenceRecord) -> String {
         let stalls = vec![StallRecord { from: 0.2, to: 0.4, cause: "window".to_owned() }];
@@ -223,7 +223,7 @@ mod tests {
         };
         let capture =
             CaptureRecord { file: "a.pcap".to_owned(), flows: vec![flow], ..CaptureRecord::default() };
-        let mut record = Record::new("why", Outcome::Complete, 3000, 1.0);
+        let mut record = Record::new("why", RunOutcome::Complete, 3000, 1.0);
         record.extra.insert("capture".to_owned(), serde_json::to_value(capture).unwrap());
         page(&[Run { name: "run".to_owned(), record, notes: Vec::new() }])
     }

@@ -6,7 +6,7 @@ use weir_units::{Bytes, Rate, human_duration};
 
 use super::scale::sane;
 pub use crate::figures::percent;
-use crate::schema::{Outcome, Record};
+use crate::schema::{Record, RunOutcome};
 
 /// `72.3 MB/s`.
 pub fn rate(rate: f64) -> String {
@@ -53,7 +53,7 @@ pub fn short(text: &str, most: usize) -> String {
 }
 
 /// `1 connection`, `2 connections`.
-pub fn plural(number: u64, noun: &str) -> String {
+pub(crate) fn plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -119,7 +119,9 @@ pub fn kind(record: &Record) -> String {
 pub fn sentence(record: &Record) -> String {
     let verb = match (record.command.as_str(), record.outcome) {
         ("bench" | "lab" | "plan" | "self-check", _) => return measured(record),
-        (_, Outcome::Failed) if record.bytes == 0 => return "The run failed and brought nothing.".to_owned(),
+        (_, RunOutcome::Failed) if record.bytes == 0 => {
+            return "The run failed and brought nothing.".to_owned();
+        }
         ("cp", _) => "Copied",
         ("why", _) => "Carried",
         _ => "Received",
@@ -127,9 +129,9 @@ pub fn sentence(record: &Record) -> String {
     let over = record.connections.filter(|count| *count > 0);
     let over = over.map(|count| format!(" over {}", plural(count.into(), "connection"))).unwrap_or_default();
     let ended = match record.outcome {
-        Outcome::Complete => "",
-        Outcome::Partial => " Not all is there; the same command goes on from here.",
-        Outcome::Failed => " The run failed.",
+        RunOutcome::Complete => "",
+        RunOutcome::Partial => " Not all is there; the same command goes on from here.",
+        RunOutcome::Failed => " The run failed.",
     };
     format!("{verb} {} in {}: {}{over}.{ended}", bytes(record.bytes), time(record.seconds), rate(record.rate))
 }
@@ -189,7 +191,7 @@ fn measured(record: &Record) -> String {
         "self-check" => format!(
             "{} {}.",
             plural(rows("self_check", "rows"), "thing"),
-            if record.outcome == Outcome::Complete {
+            if record.outcome == RunOutcome::Complete {
                 "tried; get, cp and why have all they need"
             } else {
                 "tried; transfers lack something that they need"

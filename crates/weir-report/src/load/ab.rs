@@ -213,7 +213,7 @@ pub fn median(sorted: &[u64]) -> u64 {
 }
 
 /// The four lines of the table: connect, processing, waiting, total.
-pub fn time_lines(rows: &[AbRow]) -> Option<[TimeLine; 4]> {
+pub(crate) fn time_lines(rows: &[AbRow]) -> Option<[TimeLine; 4]> {
     Some([
         TimeLine::of(rows.iter().map(|row| row.connect))?,
         TimeLine::of(rows.iter().map(AbRow::processing))?,

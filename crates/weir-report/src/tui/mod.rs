@@ -18,7 +18,7 @@ use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::terminal::Frame;
 use weir_model::limit::Limit;
 
-use crate::html::limits::{Place, look};
+use crate::html::limits::{PipelinePlace, look};
 use crate::progress::Progress;
 use crate::stages::Stage;
 use pane::Pane;
@@ -109,13 +109,13 @@ impl Look {
     /// A limit's colour: that of its place on the pipeline, as on a run's page.
     fn limit(self, name: &str) -> Style {
         let colour = match look(name).place {
-            Place::Source => Color::Yellow,
-            Place::Sender => Color::Magenta,
-            Place::Path => Color::LightBlue,
-            Place::Receiver => Color::Cyan,
-            Place::Core => Color::LightRed,
-            Place::Store => Color::Green,
-            Place::Unknown => Color::Reset,
+            PipelinePlace::Source => Color::Yellow,
+            PipelinePlace::Sender => Color::Magenta,
+            PipelinePlace::Path => Color::LightBlue,
+            PipelinePlace::Receiver => Color::Cyan,
+            PipelinePlace::Core => Color::LightRed,
+            PipelinePlace::Store => Color::Green,
+            PipelinePlace::Unknown => Color::Reset,
         };
         if self.colour { Style::new().fg(colour) } else { Style::new() }
     }

@@ -1,9 +1,10 @@
-//! From what a running transfer tells, window by window, to what is drawn. No clock here: windows bring their own times.
+//! From what a running transfer tells, interval by interval, to what is drawn. No clock here: intervals bring
+//! their own times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use weir_model::evidence::{Evidence, Facts, LaneWindow, Trial, Window};
+use weir_model::evidence::{Evidence, Facts, Interval, LaneInterval, Trial};
 use weir_model::limit::Limit;
 use weir_model::merge::merged;
 use weir_model::verdict::explain;
@@ -32,14 +33,14 @@ const LINES: usize = 100;
 /// Names of lanes that are kept: more than are looked at, and those of connections that are over go.
 const NAMES: usize = 256;
 
-/// Windows kept between two pictures, and for the verdict: three seconds at the finest grain that there is.
+/// Intervals kept between two pictures, and for the verdict: three seconds at the finest grain that there is.
 const WINDOWS: usize = 64;
 
 /// What was told since the last picture.
 #[derive(Debug, Clone, Default)]
 pub struct News {
     progress: Option<Progress>,
-    windows: VecDeque<(Window, Option<Limit>)>,
+    intervals: VecDeque<(Interval, Option<Limit>)>,
     facts: Option<(Facts, Vec<Trial>)>,
     files: Option<Vec<File>>,
     names: BTreeMap<u32, String>,
@@ -52,9 +53,9 @@ impl News {
         self.progress = Some(progress);
     }
 
-    /// A window has closed, and what held it; `evidence` has what is known besides.
-    pub fn window(&mut self, window: &Window, limit: Option<Limit>, evidence: &Evidence) {
-        push(&mut self.windows, (window.clone(), limit), WINDOWS);
+    /// An interval has closed, and what held it; `evidence` has what is known besides.
+    pub fn interval(&mut self, interval: &Interval, limit: Option<Limit>, evidence: &Evidence) {
+        push(&mut self.intervals, (interval.clone(), limit), WINDOWS);
         self.facts = Some((evidence.facts.clone(), evidence.trials.clone()));
     }
 
@@ -76,14 +77,14 @@ impl News {
 
 /// What the view knows.
 #[derive(Debug, Clone, Default)]
-pub struct State {
+pub struct LiveState {
     snapshot: Snapshot,
-    recent: VecDeque<Window>,
+    recent: VecDeque<Interval>,
     evidence: Evidence,
     names: BTreeMap<u32, String>,
     /// The column of the history that is not full yet.
     beat: Growing,
-    /// Time in windows since the last verdict; `None` before the first.
+    /// Time in intervals since the last verdict; `None` before the first.
     unjudged: Option<Duration>,
 }
 
@@ -95,25 +96,25 @@ struct Growing {
     held: BTreeMap<Limit, Duration>,
 }
 
-impl State {
+impl LiveState {
     /// Nothing is known yet but what it is, and what keys do.
-    pub fn new(title: &str, keys: &str) -> State {
+    pub fn new(title: &str, keys: &str) -> LiveState {
         let snapshot = Snapshot { title: title.to_owned(), keys: keys.to_owned(), ..Snapshot::default() };
-        State { snapshot, ..State::default() }
+        LiveState { snapshot, ..LiveState::default() }
     }
 
     /// Takes in what was told, and gives what is to be drawn, `elapsed` after the start.
     pub fn take(&mut self, news: News, elapsed: Duration) -> &Snapshot {
-        let News { progress, windows, facts, files, names, log } = news;
+        let News { progress, intervals, facts, files, names, log } = news;
         self.snapshot.elapsed = elapsed;
         self.names.extend(names);
         if let Some((facts, trials)) = facts {
             self.evidence.facts = facts;
             self.evidence.trials = trials;
         }
-        let moved = !windows.is_empty();
-        for (window, limit) in windows {
-            self.window(window, limit);
+        let moved = !intervals.is_empty();
+        for (interval, limit) in intervals {
+            self.interval(interval, limit);
         }
         if moved {
             self.lanes();
@@ -131,28 +132,28 @@ impl State {
         &self.snapshot
     }
 
-    fn window(&mut self, window: Window, limit: Option<Limit>) {
+    fn interval(&mut self, interval: Interval, limit: Option<Limit>) {
         // The first one is judged at once.
-        *self.unjudged.get_or_insert(AGAIN) += window.span;
-        self.beat(&window, limit);
-        push(&mut self.recent, window, WINDOWS);
-        let mut span: Duration = self.recent.iter().map(|window| window.span).sum();
+        *self.unjudged.get_or_insert(AGAIN) += interval.span;
+        self.beat(&interval, limit);
+        push(&mut self.recent, interval, WINDOWS);
+        let mut span: Duration = self.recent.iter().map(|interval| interval.span).sum();
         while self.recent.len() > 1 && span - self.recent[0].span >= OF_LATE {
-            span -= self.recent.pop_front().map_or(Duration::ZERO, |window| window.span);
+            span -= self.recent.pop_front().map_or(Duration::ZERO, |interval| interval.span);
         }
     }
 
-    fn beat(&mut self, window: &Window, limit: Option<Limit>) {
+    fn beat(&mut self, interval: &Interval, limit: Option<Limit>) {
         let beat = &mut self.beat;
-        beat.bytes = beat.bytes.saturating_add(window.received);
-        beat.span += window.span;
+        beat.bytes = beat.bytes.saturating_add(interval.received);
+        beat.span += interval.span;
         if let Some(limit) = limit {
-            *beat.held.entry(limit).or_default() += window.span;
+            *beat.held.entry(limit).or_default() += interval.span;
         }
         if beat.span >= BEAT {
             let beat = std::mem::take(beat);
             let limit = beat.held.into_iter().max_by_key(|(_, span)| *span).map(|(limit, _)| limit);
-            // Where nobody judged the windows one by one: the verdict of late.
+            // Where nobody judged the intervals one by one: the verdict of late.
             let of_late = || self.snapshot.shares.first().and_then(|(name, _)| Limit::parse(name));
             let limit = limit.or_else(of_late);
             let rate = beat.bytes as f64 / beat.span.as_secs_f64();
@@ -165,9 +166,9 @@ impl State {
     /// Of the last second at least, by number.
     fn lanes(&mut self) {
         let mut span = Duration::ZERO;
-        let last = self.recent.iter().rev().take_while(|window| {
+        let last = self.recent.iter().rev().take_while(|interval| {
             let taken = span < Duration::from_secs(1);
-            span += window.span;
+            span += interval.span;
             taken
         });
         let mut whole = merged(last.collect::<Vec<_>>().into_iter().rev());
@@ -175,14 +176,14 @@ impl State {
         let newest: Vec<u32> = self
             .recent
             .back()
-            .map(|window| window.lanes.iter().map(|lane| lane.lane).collect())
+            .map(|interval| interval.lanes.iter().map(|lane| lane.lane).collect())
             .unwrap_or_default();
         whole.lanes.retain(|lane| newest.contains(&lane.lane));
         if self.names.len() > NAMES {
             self.names.retain(|lane, _| newest.contains(lane));
         }
         let seconds = whole.span.as_secs_f64().max(1e-3);
-        let shown = |lane: &LaneWindow| Lane {
+        let shown = |lane: &LaneInterval| Lane {
             name: self.names.get(&lane.lane).cloned().unwrap_or_else(|| format!("lane {}", lane.lane)),
             rate: lane.received as f64 / seconds,
             deed: deed(lane, whole.span),
@@ -193,7 +194,7 @@ impl State {
     /// What held the last seconds, by the judge of every run, and how full each stage was.
     fn judge(&mut self) {
         self.unjudged = Some(Duration::ZERO);
-        self.evidence.windows = self.recent.iter().cloned().collect();
+        self.evidence.intervals = self.recent.iter().cloned().collect();
         let verdict = explain(&self.evidence);
         let record = VerdictRecord::from(&verdict);
         let mut shares: Vec<(String, f64)> =
@@ -207,7 +208,7 @@ impl State {
 }
 
 /// What a lane spent most of its time with, and the round trip: `awaits data 80 %, round trip 20.3 ms`.
-fn deed(lane: &LaneWindow, span: Duration) -> String {
+fn deed(lane: &LaneInterval, span: Duration) -> String {
     let times = [
         ("connects", lane.connecting),
         ("awaits the first byte", lane.first_byte),
@@ -240,28 +241,28 @@ mod tests {
     use super::*;
 
     /// 10 MB/s, all of the time blocked in write but for one tenth.
-    fn writing(at: f64) -> Window {
-        let lane = LaneWindow {
+    fn writing(at: f64) -> Interval {
+        let lane = LaneInterval {
             lane: 3,
             received: 1_000_000,
             write: Duration::from_millis(90),
-            ..LaneWindow::default()
+            ..LaneInterval::default()
         };
-        Window {
+        Interval {
             at,
             span: Duration::from_millis(100),
             received: 1_000_000,
             written: 1_000_000,
             lanes: vec![lane],
-            ..Window::default()
+            ..Interval::default()
         }
     }
 
-    fn told(seconds: usize) -> State {
-        let mut state = State::new("get x", "q");
+    fn told(seconds: usize) -> LiveState {
+        let mut state = LiveState::new("get x", "q");
         for index in 0..seconds * 10 {
             let mut news = News::default();
-            news.window(&writing(index as f64 / 10.0), Some(Limit::DirtyThrottle), &Evidence::default());
+            news.interval(&writing(index as f64 / 10.0), Some(Limit::DirtyThrottle), &Evidence::default());
             state.take(news, Duration::from_millis(100 * index as u64));
         }
         state
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(snapshot.log.last().unwrap(), "line 999");
         assert!(state.recent.len() <= 21, "{}", state.recent.len());
         let mut news = News::default();
-        (0..1000).for_each(|at| news.window(&writing(f64::from(at)), None, &Evidence::default()));
-        assert!(news.windows.len() <= WINDOWS);
+        (0..1000).for_each(|at| news.interval(&writing(f64::from(at)), None, &Evidence::default()));
+        assert!(news.intervals.len() <= WINDOWS);
     }
 }

@@ -18,7 +18,7 @@ use crate::source::Source;
 /// `O_NONBLOCK`: opening a FIFO must not wait for a writer. It changes nothing for regular files.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// To look at an entry, or to pass through it, without opening it.
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// `RESOLVE_BENEATH` gives `EAGAIN` when a directory was renamed during the walk, since it could not prove anything.
 const ATTEMPTS: usize = 8;
 
@@ -38,7 +38,7 @@ enum Walk {
 
 impl Dir {
     pub(crate) fn open(root: &Path) -> rustix::io::Result<Dir> {
-        let root = rustix::fs::open(root, LOOK | OFlags::DIRECTORY, Mode::empty())?;
+        let root = rustix::fs::open(root, PATH_ONLY | OFlags::DIRECTORY, Mode::empty())?;
         // The probe also finds out now, not at the first request, that the directory may not be read.
         match open_beneath(&root, b".", READ | OFlags::DIRECTORY) {
             Ok(_) => Ok(Dir { root, walk: Walk::Kernel }),
@@ -62,7 +62,7 @@ impl Dir {
             return Ok(Entry::Absent);
         }
         // A FIFO or a device is looked at, never opened: opening some devices has effects.
-        let stat = rustix::fs::fstat(self.open_path(&target.bytes, LOOK)?)?;
+        let stat = rustix::fs::fstat(self.open_path(&target.bytes, PATH_ONLY)?)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if !target.slash => self.file(&target.bytes),
             FileType::Directory if !target.slash => Ok(Entry::Slashless),
@@ -114,7 +114,7 @@ impl Dir {
     fn describe(&self, directory: &OwnedFd, path: &[u8], name: &[u8]) -> Option<Item> {
         let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-            stat = rustix::fs::fstat(self.open_path(&join(path, name), LOOK).ok()?).ok()?;
+            stat = rustix::fs::fstat(self.open_path(&join(path, name), PATH_ONLY).ok()?).ok()?;
         }
         let is_directory = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
@@ -171,7 +171,7 @@ fn open_by_hand(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Resul
     let mut directory: Option<OwnedFd> = None;
     for component in components {
         let parent = directory.as_ref().unwrap_or(root);
-        let flags = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let flags = PATH_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         directory = Some(rustix::fs::openat(parent, component, flags, Mode::empty())?);
     }
     rustix::fs::openat(directory.as_ref().unwrap_or(root), last, flags | OFlags::NOFOLLOW, Mode::empty())

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use weir_http::request_target::Path as Target;
 
 use crate::source::Source;
-use crate::{Content, Error};
+use crate::{Content, ServeError};
 
 /// A kind of content. To add one: its file here, a variant of [`Content`], an arm of [`open`].
 pub(crate) trait Resolve: Send + Sync {
@@ -61,14 +61,14 @@ pub(crate) struct Item {
 }
 
 /// Opens what the configuration names.
-pub(crate) fn open(content: &Content) -> Result<Box<dyn Resolve>, Error> {
+pub(crate) fn open(content: &Content) -> Result<Box<dyn Resolve>, ServeError> {
     Ok(match content {
         Content::Dir(root) => Box::new(
             dir::Dir::open(root)
-                .map_err(|source| Error::Root { path: root.clone(), source: source.into() })?,
+                .map_err(|source| ServeError::Root { path: root.clone(), source: source.into() })?,
         ),
         Content::Generated(files) => {
-            Box::new(generated::Generated::new(files).map_err(Error::start("generated content"))?)
+            Box::new(generated::Generated::new(files).map_err(ServeError::start("generated content"))?)
         }
     })
 }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use weir_serve::{Config, Content, Handle, Server};
 
 /// A test that waits this long for anything has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits for something that comes by itself.
 pub fn wait_for(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
         std::thread::yield_now();
     }
 }
@@ -56,7 +56,7 @@ impl Reply {
 impl Client {
     pub(crate) fn new(server: &Handle) -> Client {
         let socket = TcpStream::connect(server.addresses()[0]).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         Client(BufReader::new(socket))
     }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use twox_hash::XxHash3_128;
 
 use super::holes::Holes;
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::name::Name;
 
 /// Bytes of a digest: XXH3's 128 bits, under a seed that is drawn for each signature. Chunks that are alike by accident come
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes at `at`: `wanted`, or 1 MiB where that is less; fewer only at the end.
-    fn bytes(&mut self, at: u64, wanted: u64) -> Result<&[u8], Error> {
+    fn bytes(&mut self, at: u64, wanted: u64) -> Result<&[u8], TreeError> {
         let wanted = wanted.min(PIECE as u64).min(self.end.saturating_sub(at)) as usize;
         let is_there = self.start <= at && at + wanted as u64 <= self.start + self.filled as u64;
         if !is_there {
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         Ok(&self.buffer[from..self.filled.min(from + wanted)])
     }
 
-    fn fill(&mut self, at: u64, wanted: usize) -> Result<(), Error> {
+    fn fill(&mut self, at: u64, wanted: usize) -> Result<(), TreeError> {
         (self.start, self.filled) = (at, 0);
         while self.filled < wanted {
             match self.file.read_at(&mut self.buffer[self.filled..], at + self.filled as u64) {
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
                 Ok(more) => self.filled += more,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(source) => {
-                    return Err(Error::Entry { action: "read", name: self.name.clone(), source });
+                    return Err(TreeError::Entry { action: "read", name: self.name.clone(), source });
                 }
             }
         }
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The chunk that begins at `at`; `None` at the end.
-    pub fn cut(&mut self, at: u64, cutter: &mut Cutter, seed: u64) -> Result<Option<Chunk>, Error> {
+    pub fn cut(&mut self, at: u64, cutter: &mut Cutter, seed: u64) -> Result<Option<Chunk>, TreeError> {
         let longest = cutter.longest;
         let fits = at.checked_add(longest).is_some_and(|end| end <= self.end);
         if !(fits && self.holes.have(at, longest)) {
@@ -195,7 +195,12 @@ impl<'a> Reader<'a> {
         Ok(chunk)
     }
 
-    fn cut_by_content(&mut self, at: u64, cutter: &mut Cutter, seed: u64) -> Result<Option<Chunk>, Error> {
+    fn cut_by_content(
+        &mut self,
+        at: u64,
+        cutter: &mut Cutter,
+        seed: u64,
+    ) -> Result<Option<Chunk>, TreeError> {
         cutter.restart();
         loop {
             let (begun, longest) = (cutter.length, cutter.longest);
@@ -215,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The digest of so many bytes at `at`; `None` where there are fewer.
-    pub fn digest(&mut self, at: u64, length: u32, seed: u64) -> Result<Option<[u8; DIGEST]>, Error> {
+    pub fn digest(&mut self, at: u64, length: u32, seed: u64) -> Result<Option<[u8; DIGEST]>, TreeError> {
         if !self.holes.have(at, length.into()) {
             return self.digest_by_content(at, length, seed);
         }
@@ -227,7 +232,12 @@ impl<'a> Reader<'a> {
         Ok(digest)
     }
 
-    fn digest_by_content(&mut self, at: u64, length: u32, seed: u64) -> Result<Option<[u8; DIGEST]>, Error> {
+    fn digest_by_content(
+        &mut self,
+        at: u64,
+        length: u32,
+        seed: u64,
+    ) -> Result<Option<[u8; DIGEST]>, TreeError> {
         let end = at + u64::from(length);
         let bytes = self.bytes(at, length.into())?;
         if bytes.len() as u64 == u64::from(length) {

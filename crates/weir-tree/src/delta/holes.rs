@@ -52,7 +52,7 @@ impl<'a> Holes<'a> {
     }
 
     /// Takes in what such a chunk turned out to be.
-    pub fn learn_chunk(&mut self, longest: u64, seed: u64, chunk: Chunk) {
+    pub(crate) fn learn_chunk(&mut self, longest: u64, seed: u64, chunk: Chunk) {
         self.chunk = Some(((longest, seed), chunk));
     }
 
@@ -62,7 +62,7 @@ impl<'a> Holes<'a> {
     }
 
     /// Takes in what that turned out to be.
-    pub fn learn_digest(&mut self, length: u32, seed: u64, digest: [u8; DIGEST]) {
+    pub(crate) fn learn_digest(&mut self, length: u32, seed: u64, digest: [u8; DIGEST]) {
         if self.digests.len() < KEPT {
             self.digests.insert((length, seed), digest);
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chunks::{Chunk, Cutter, Reader};
 use super::signature::Signature;
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::name::Name;
 
 /// Most pieces in a recipe; what would need more is sent. About 10 bytes each on the wire.
@@ -50,7 +50,7 @@ pub enum Op {
 }
 
 /// Reads all of `file`, the new version, and says which pieces the old one holds. `name` is for errors.
-pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Error> {
+pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, TreeError> {
     let mut reader = Reader::new(file, name, u64::MAX);
     let mut cutter = Cutter::new(old.bits);
     let mut recipe = Recipe::default();

@@ -7,7 +7,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::chunks::{self, Chunk, Cutter, DIGEST, Reader};
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::name::Name;
 
 /// Normal length of chunks in bytes for files up to 1.2 GB; see [`super`] for why.
@@ -45,10 +45,10 @@ pub struct Signature {
 
 impl Signature {
     /// Reads all of `file`, each part by a thread of its own. `name` is for errors.
-    pub fn of(file: &File, name: &Name) -> Result<Signature, Error> {
+    pub fn of(file: &File, name: &Name) -> Result<Signature, TreeError> {
         let size = file
             .metadata()
-            .map_err(|source| Error::Entry { action: "read", name: name.clone(), source })?
+            .map_err(|source| TreeError::Entry { action: "read", name: name.clone(), source })?
             .len();
         let seed = fastrand::u64(..);
         let mut bits = bits_for(size);
@@ -84,7 +84,7 @@ fn bits_for(size: u64) -> u32 {
 
 /// The chunks of all parts, in order; more than [`MAX_CHUNKS`] where there are too many. A cut is made where a part ends:
 /// the other side follows the lengths that it is told, and cuts by itself only what has changed.
-fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec<Chunk>, Error> {
+fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec<Chunk>, TreeError> {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let parts = (size / SHARE).clamp(1, cores.min(THREADS));
     let share = size.div_ceil(parts);
@@ -114,7 +114,7 @@ fn read_part(
     name: &Name,
     part: Range<u64>,
     (bits, seed, most): (u32, u64, usize),
-) -> Result<Vec<Chunk>, Error> {
+) -> Result<Vec<Chunk>, TreeError> {
     let mut reader = Reader::new(file, name, part.end);
     let mut cutter = Cutter::new(bits);
     let mut chunks = Vec::new();

@@ -12,7 +12,7 @@ const MAX_PATTERN: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pattern {
     tokens: Vec<Token>,
-    place: Place,
+    place: MatchedPart,
     only_directories: bool,
     /// `DIR/***`: the directory itself, and all that is in it.
     with_content: bool,
@@ -20,7 +20,7 @@ pub(super) struct Pattern {
 
 /// What of a name a pattern is held against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Place {
+enum MatchedPart {
     /// The whole name.
     Whole,
     /// The whole name, and what follows each slash.
@@ -69,18 +69,18 @@ impl Pattern {
         }
         let spans = tokens.iter().any(|token| matches!(token, Token::Byte(b'/') | Token::Stars));
         let place = if anchored {
-            Place::Whole
+            MatchedPart::Whole
         } else if spans {
-            Place::Tail
+            MatchedPart::Tail
         } else {
-            Place::Last
+            MatchedPart::Last
         };
         Ok(Pattern { tokens, place, only_directories, with_content })
     }
 
     /// It is matched from where its rule is: the root of the tree, or the folder of its file.
-    pub fn is_anchored(&self) -> bool {
-        self.place == Place::Whole
+    pub(crate) fn is_anchored(&self) -> bool {
+        self.place == MatchedPart::Whole
     }
 
     /// About what it takes in a message.
@@ -105,9 +105,9 @@ impl Pattern {
         let after = |slash: usize| &name[slash + 1..];
         let mut slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| slash);
         match self.place {
-            Place::Whole => matches(&self.tokens, name),
-            Place::Last => matches(&self.tokens, slashes.next_back().map_or(name, after)),
-            Place::Tail => {
+            MatchedPart::Whole => matches(&self.tokens, name),
+            MatchedPart::Last => matches(&self.tokens, slashes.next_back().map_or(name, after)),
+            MatchedPart::Tail => {
                 // rsync's names begin with a slash for patterns that begin with `**`: `**/x` is an `x` at the top too.
                 let at_top = match &self.tokens[..] {
                     [Token::Stars, Token::Byte(b'/'), rest @ ..] => matches(rest, name),

@@ -103,7 +103,7 @@ impl Policy {
     }
 
     /// The thread is wanted.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.on
     }
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Identity;
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::filter::Scope;
 use crate::source;
 
@@ -81,29 +81,30 @@ impl Level {
     }
 
     /// Opens the directory again, `path` below `root`, and goes on where it was.
-    pub fn reopen(&mut self, root: &OwnedFd, path: &[u8]) -> Result<(), Error> {
+    pub fn reopen(&mut self, root: &OwnedFd, path: &[u8]) -> Result<(), TreeError> {
         self.closed = false;
         let name = &self.entry.name;
         let directory = source::open_beneath(root, path, OFlags::RDONLY)
-            .map_err(|errno| Error::on_the_way(name, errno))?;
-        if Identity::of(&directory).map_err(|errno| Error::of("open", name, errno))? != self.identity {
-            return Err(Error::Replaced { name: name.clone() });
+            .map_err(|errno| TreeError::on_the_way(name, errno))?;
+        if Identity::of(&directory).map_err(|errno| TreeError::of("open", name, errno))? != self.identity {
+            return Err(TreeError::Replaced { name: name.clone() });
         }
         if !self.exhausted {
-            seek(&directory, SeekFrom::Start(self.cookie)).map_err(|errno| Error::of("read", name, errno))?;
+            seek(&directory, SeekFrom::Start(self.cookie))
+                .map_err(|errno| TreeError::of("read", name, errno))?;
         }
         self.directory = Some(Arc::new(directory));
         Ok(())
     }
 
     /// The next name in this directory. `scratch` is the memory that getdents writes into.
-    pub fn next(&mut self, scratch: &mut Vec<u8>) -> Option<Result<Box<[u8]>, Error>> {
+    pub fn next(&mut self, scratch: &mut Vec<u8>) -> Option<Result<Box<[u8]>, TreeError>> {
         if self.batch.names.is_empty()
             && !self.exhausted
             && let Err(errno) = self.fill(scratch)
         {
             self.exhausted = true;
-            return Some(Err(Error::of("read", &self.entry.name, errno)));
+            return Some(Err(TreeError::of("read", &self.entry.name, errno)));
         }
         let found = self.batch.names.pop()?;
         let start = found.start as usize;

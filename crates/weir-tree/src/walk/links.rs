@@ -9,13 +9,13 @@ use crate::entry::{Entry, Name, Time};
 /// First names of files of which more are still to come.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    first: HashMap<Identity, Seen>,
+    first: HashMap<Identity, LinkedFile>,
     /// The same name may come again, so that names that are met say nothing of how many are missing.
     repeats: bool,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct LinkedFile {
     name: Name,
     /// When its content changed last.
     mtime: Time,
@@ -25,7 +25,7 @@ struct Seen {
 
 impl Links {
     /// Of a list, which may name a file more than once: nothing is forgotten before its end.
-    pub fn of_list() -> Links {
+    pub(crate) fn of_list() -> Links {
         Links { repeats: true, ..Links::default() }
     }
 
@@ -39,7 +39,11 @@ impl Links {
         }
         match self.first.entry(identity) {
             Slot::Vacant(slot) => {
-                slot.insert(Seen { name: name.clone(), mtime: *mtime, missing: count.saturating_sub(1) });
+                slot.insert(LinkedFile {
+                    name: name.clone(),
+                    mtime: *mtime,
+                    missing: count.saturating_sub(1),
+                });
                 None
             }
             Slot::Occupied(mut slot) => {

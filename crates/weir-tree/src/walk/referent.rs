@@ -11,17 +11,17 @@ use rustix::io::Errno;
 
 use super::{Root, open_around};
 use crate::entry::Name;
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::source;
 
 /// A folder, a last component in it, and what that is.
 type Placed = (Arc<OwnedFd>, Box<[u8]>, Statx);
 
 /// The folder of what the link `base` in `directory` leads to, its last component there, and what it is.
-pub(super) fn of(directory: &OwnedFd, base: &[u8], name: &Name) -> Result<Placed, Error> {
+pub(super) fn of(directory: &OwnedFd, base: &[u8], name: &Name) -> Result<Placed, TreeError> {
     let failed = |errno| match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Error::LeadsNowhere { name: name.clone() },
-        errno => Error::of("read what is behind the link", name, errno),
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => TreeError::LeadsNowhere { name: name.clone() },
+        errno => TreeError::of("read what is behind the link", name, errno),
     };
     // By the descriptor: the directory may have been reached over links, or be called otherwise by now.
     let path =

@@ -10,22 +10,27 @@ use weir_units::{Bytes, plain, read_up_to};
 
 use super::Root;
 use crate::entry::{self, Name};
-use crate::error::Error;
+use crate::error::TreeError;
 use crate::filter::{Filter, MAX_RULE_FILE, Renamed, Scope, whole};
 use crate::source;
 
 /// What holds in an open directory, which is in one where `above` holds.
-pub(super) fn of(filter: &Filter, above: &Scope, directory: &OwnedFd, name: &Name) -> Result<Scope, Error> {
+pub(super) fn of(
+    filter: &Filter,
+    above: &Scope,
+    directory: &OwnedFd,
+    name: &Name,
+) -> Result<Scope, TreeError> {
     if !filter.has_scopes() {
         return Ok(above.clone());
     }
     let scope = above.enter(filter, name, &mut |file| read_in(directory, file));
-    scope.map_err(|error| Error::Rules { name: name.clone(), error })
+    scope.map_err(|error| TreeError::Rules { name: name.clone(), error })
 }
 
 /// What holds around a root: of the folders that it is in, as far up as rules say. Of a directory whose content is meant it is not in
 /// itself.
-pub(super) fn around(filter: &Filter, root: &Root) -> Result<Scope, Error> {
+pub(super) fn around(filter: &Filter, root: &Root) -> Result<Scope, TreeError> {
     let path = whole(&root.path);
     // Names in the tree are relative to the folder that a named root is in, or to the root itself.
     let tree = if root.name.is_root() { Some(&*path) } else { path.parent() };
@@ -47,7 +52,7 @@ pub(crate) fn scope_around(
     tree_is_met: bool,
     mut scope: Scope,
     name: &Name,
-) -> Result<Scope, Error> {
+) -> Result<Scope, TreeError> {
     if !filter.reaches_up() {
         return Ok(scope);
     }
@@ -60,7 +65,7 @@ pub(crate) fn scope_around(
         let way = if way.is_empty() { Vec::new() } else { [way, b"/"].concat() };
         let mut read = |file: &[u8]| read_in(&open, file);
         let with_this = scope.around(filter, folder.as_os_str().as_bytes(), &way, &mut read);
-        scope = with_this.map_err(|error| Error::Rules { name: name.clone(), error })?;
+        scope = with_this.map_err(|error| TreeError::Rules { name: name.clone(), error })?;
     }
     Ok(scope)
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use weir_tree::{Entry, Filter, Kind, Source, Step, Target, Walk, source, target, walk};
+use weir_tree::{Entry, Filter, Kind, Source, Step, Target, Walk, destination, source, walk};
 
 /// Says why a test did not test. In CI that is a failure: there the machine has to be able to.
 pub(crate) fn skip(why: &str) {
@@ -17,11 +17,11 @@ pub(crate) fn skip(why: &str) {
 }
 
 /// Everything that is looked at and kept.
-pub(crate) fn all() -> (walk::Wanted, target::Options) {
+pub(crate) fn all() -> (walk::Wanted, destination::Options) {
     let wanted = walk::Wanted { xattrs: true, hard_links: true, ..walk::Wanted::default() };
     (
         wanted,
-        target::Options {
+        destination::Options {
             keep: weir_tree::compare::Keep::ALL,
             create: true,
             sync: false,
@@ -66,7 +66,7 @@ pub(crate) fn take(target: &Target, step: Step) -> Result<(), Box<dyn std::error
     Ok(())
 }
 
-fn pieces(target: &Target, entry: &Entry, from: &Source) -> Result<(), weir_tree::Error> {
+fn pieces(target: &Target, entry: &Entry, from: &Source) -> Result<(), weir_tree::TreeError> {
     let file = from.open(entry)?;
     let pending = target.create(entry)?;
     for range in source::data(&file, entry) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use weir_transfer::http::offer::Offer;
+use weir_get::http::offer::Offer;
 
 /// What ab's flags say. Defaults are ab's.
 #[derive(Debug, Clone)]

@@ -168,7 +168,7 @@ impl FromStr for Choice {
         }
         text.parse()
             .map(|setting| Choice(vec![setting]))
-            .map_err(|error: weir_codec::codec::Error| error.to_string())
+            .map_err(|error: weir_codec::codec::CodecError| error.to_string())
     }
 }
 

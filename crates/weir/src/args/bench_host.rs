@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use weir_probe::target::Target;
+use weir_bench::host::target::Target;
 
 use super::{Voice, parse_seconds};
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use weir_net::KeepAlive;
-use weir_net::asked::Kind;
-use weir_net::transactions::confidence::Goal;
+use weir_bench_net::KeepAlive;
+use weir_bench_net::asked::Kind;
+use weir_bench_net::transactions::confidence::Goal;
 use weir_units::Bytes;
 
 use super::Voice;
@@ -19,7 +19,7 @@ use values::{
     parse_repeats, parse_segment, parse_sizes, parse_test_seconds, parse_timestamps, parse_tos,
 };
 
-pub use values::{Affinity, Bits, Bound, NetFormat, Place, RateLimit, host_and_device};
+pub use values::{AddressAndPort, Affinity, Bits, Bound, NetFormat, RateLimit, host_and_device};
 
 const BENCH_NET_EXAMPLES: &str = "\
 Examples:
@@ -320,7 +320,7 @@ impl Transactions {
 pub struct Bounds {
     /// Listen on ADDRESS or ADDRESS:PORT; 0.0.0.0 and :: open it to the network [default: this machine only].
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address, conflicts_with_all = ["client", "bind"])]
-    pub listen: Vec<Place>,
+    pub listen: Vec<AddressAndPort>,
     /// Go into the background once it listens.
     #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,

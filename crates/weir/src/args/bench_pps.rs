@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use weir_bench::host::target::Target;
+use weir_bench::pps::MOST_THREADS;
 use weir_lab::path::Share;
-use weir_probe::pps::MOST_THREADS;
-use weir_probe::target::Target;
 use weir_units::Bytes;
 use weir_units::numbers::scaled;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use weir_codec::codec::Codec;
-use weir_peer::wire::message::{Ports, Transport};
+use weir_cp::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
 use super::selection::rsync_bytes;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use weir_transfer::http::window::Window;
+use weir_get::http::window::Window;
 use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 

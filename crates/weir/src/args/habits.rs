@@ -2,7 +2,7 @@
 
 use clap::Args;
 use url::Url;
-use weir_transfer::object;
+use weir_get::object;
 
 use super::Get;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use weir_cp::wire::message::Ports;
 use weir_lab::path::Share;
-use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};

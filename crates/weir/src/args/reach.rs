@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_transfer::http::reach::{Family, Given, Instead, Interface, Reach, UnixPlace};
+use weir_get::http::reach::{Family, Given, Instead, Interface, Reach, UnixPlace};
 
 /// See the module.
 #[derive(Debug, Clone, Args)]

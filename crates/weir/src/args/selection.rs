@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use weir_peer::wire::modes::{self, ModeChange};
-use weir_peer::wire::owners::{Mapping, parse_maps};
-use weir_peer::wire::selection::{Backup, Selection};
+use weir_cp::wire::modes::{self, ModeChange};
+use weir_cp::wire::owners::{Mapping, parse_maps};
+use weir_cp::wire::selection::{Backup, Selection};
 
 use crate::voice::Usage;
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use weir_peer::patience::SILENCE;
-use weir_peer::ssh::Host;
+use weir_cp::idle_timeout::IDLE_TIMEOUT;
+use weir_cp::ssh::Host;
 
 /// How ssh is called.
 #[derive(Debug, Args)]
@@ -96,7 +96,7 @@ impl Ssh {
 
     /// How to reach a host by it; none is this machine.
     pub fn host(&self, name: Option<String>) -> Host {
-        let silence = self.timeout.map_or(SILENCE, |seconds| Duration::from_secs(seconds.into()));
+        let silence = self.timeout.map_or(IDLE_TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
         Host { name, ssh: self.words(), program: self.far_program.clone(), silence }
     }
 

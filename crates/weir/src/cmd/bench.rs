@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use weir_measure::repeat::Speed;
+use weir_bench::repeat::Speed;
 use weir_report::codecs::SpeedRecord;
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::{json, progress};
 
 use crate::args::{Bench, BenchCommand, Voice};
@@ -27,11 +27,11 @@ use crate::page;
 use crate::voice::Printed;
 
 /// What the record says of a run that ends with this exit code.
-fn outcome_of(code: u8) -> Outcome {
+fn outcome_of(code: u8) -> RunOutcome {
     match code {
-        0 => Outcome::Complete,
-        INTERRUPTED => Outcome::Partial,
-        _ => Outcome::Failed,
+        0 => RunOutcome::Complete,
+        INTERRUPTED => RunOutcome::Partial,
+        _ => RunOutcome::Failed,
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use weir_peer::list::List;
-use weir_peer::wire::message::Options;
-use weir_peer::wire::selection::{Backup, Selection};
+use weir_cp::list::List;
+use weir_cp::wire::message::Options;
+use weir_cp::wire::selection::{Backup, Selection};
 use weir_tree::Filter;
 use weir_units::Bytes;
 

@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_codec::codec::Codec;
+use weir_cp::error::CopyError;
+use weir_cp::lane::way::{LaneOptions, Way};
+use weir_cp::problems::Problems;
+use weir_cp::roots;
+use weir_cp::sender::CodecShare;
+use weir_cp::session::{self, Job, Report};
+use weir_cp::ssh::Host;
+use weir_cp::wire::message::{FailureKind, Options, Problem, Role};
+use weir_cp::wire::selection::Selection;
 use weir_model::congestion::is_bbr;
 use weir_model::merge::merged;
 use weir_model::verdict;
-use weir_peer::error::Error;
-use weir_peer::lane::way::{LaneOptions, Way};
-use weir_peer::problems::Problems;
-use weir_peer::roots;
-use weir_peer::sender::CodecShare;
-use weir_peer::session::{self, Job, Report};
-use weir_peer::ssh::Host;
-use weir_peer::wire::message::{FailureKind, Options, Problem, Role};
-use weir_peer::wire::selection::Selection;
 use weir_report::calibration::CalibrationRecord;
 use weir_report::progress::Progress;
-use weir_report::schema::{FileRecord, Outcome, Record};
+use weir_report::schema::{FileRecord, Record, RunOutcome};
 use weir_report::{json, terminal};
 
 use weir_units::{Bytes, Rate};
@@ -194,13 +194,13 @@ fn goes_by(job: &Job) -> Option<String> {
 /// The record of the run, as `--json` prints it.
 fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     let outcome = match exit_code(report) {
-        0 => Outcome::Complete,
-        4 | INTERRUPTED => Outcome::Partial,
-        _ => Outcome::Failed,
+        0 => RunOutcome::Complete,
+        4 | INTERRUPTED => RunOutcome::Partial,
+        _ => RunOutcome::Failed,
     };
     let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
     // What held back a run that brought nothing is its error, not a stage; a dry run moves nothing that could be held.
-    if !job.options.dry_run && (outcome != Outcome::Failed || report.totals.bytes > 0) {
+    if !job.options.dry_run && (outcome != RunOutcome::Failed || report.totals.bytes > 0) {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
     record.resumed = (report.totals.kept > 0).then_some(report.totals.kept);
@@ -261,7 +261,7 @@ pub fn problem_records(problems: &Problems) -> Vec<FileRecord> {
 
 /// Where each end's threads were over the whole run, in seconds, all of an end's threads together.
 fn stages(report: &Report) -> serde_json::Value {
-    let whole = merged(&report.evidence.windows);
+    let whole = merged(&report.evidence.intervals);
     serde_json::json!({ "sending": whole.sending.value(), "receiving": whole.receiving.value() })
 }
 
@@ -372,9 +372,9 @@ fn exit_code(report: &Report) -> u8 {
     let of_files = report.problems.kinds().iter().map(|kind| failed(*kind)).max().unwrap_or(0);
     match &report.outcome {
         Ok(()) => of_files,
-        Err(Error::Interrupted) => INTERRUPTED,
-        Err(Error::Lost { .. } | Error::NoLane { .. }) if report.totals.bytes > 0 => 4,
-        Err(Error::Far(failure) | Error::Refused(failure)) => failed(failure.kind),
+        Err(CopyError::Interrupted) => INTERRUPTED,
+        Err(CopyError::Lost { .. } | CopyError::NoLane { .. }) if report.totals.bytes > 0 => 4,
+        Err(CopyError::Far(failure) | CopyError::Refused(failure)) => failed(failure.kind),
         Err(_) => 1,
     }
 }

@@ -16,7 +16,7 @@ mod small;
 use crate::args::{Demo, Scene};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::voice;
-use show::{Outcome, Show};
+use show::{SceneOutcome, Show};
 
 /// In the order they are shown.
 const ALL: [Scene; 6] =
@@ -38,8 +38,8 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
             return Ok(INTERRUPTED);
         }
         match outcome {
-            Ok(Outcome::Shown) => {}
-            Ok(Outcome::Skipped(why)) => show.say(&format!("skipped: {why}"))?,
+            Ok(SceneOutcome::Shown) => {}
+            Ok(SceneOutcome::Skipped(why)) => show.say(&format!("skipped: {why}"))?,
             Err(error) => {
                 show.say(&format!("failed: {}", voice::words(&error)))?;
                 code = 1;
@@ -50,8 +50,8 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-fn play(scene: Scene, show: &mut Show) -> anyhow::Result<Outcome> {
-    let (name, scene): (_, fn(&mut Show) -> anyhow::Result<Outcome>) = match scene {
+fn play(scene: Scene, show: &mut Show) -> anyhow::Result<SceneOutcome> {
+    let (name, scene): (_, fn(&mut Show) -> anyhow::Result<SceneOutcome>) = match scene {
         Scene::SlowPath => ("slow-path", slow_path::play),
         Scene::Large => ("large", large::play),
         Scene::Capped => ("capped", capped::play),

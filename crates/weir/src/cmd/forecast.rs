@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use weir_codec::digest::Algorithm;
-use weir_peer::ssh::Host;
+use weir_cp::ssh::Host;
 use weir_report::survey::PredictedRecord;
 use weir_units::Bytes;
 

@@ -4,18 +4,18 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Context;
+use weir_get::engine;
+use weir_get::error::GetError;
+use weir_get::http::exchange::{Http, Manner, Version};
+use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::speed::SpeedLimit;
+use weir_get::http::trust::Trust;
+use weir_get::job::{FileReport, Job, JobOutcome, Options, Output, RunReport};
+use weir_get::object;
+use weir_get::sink::folder::Folder;
 use weir_model::verdict;
-use weir_report::schema::{DigestRecord, FileRecord, Outcome as RecordOutcome, Record};
+use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
-use weir_transfer::engine;
-use weir_transfer::error::Error;
-use weir_transfer::http::exchange::{Http, Manner, Version};
-use weir_transfer::http::proxy::{Proxies, Said};
-use weir_transfer::http::speed::SpeedLimit;
-use weir_transfer::http::trust::Trust;
-use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
-use weir_transfer::object;
-use weir_transfer::sink::folder::Folder;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
@@ -148,7 +148,7 @@ fn speed(get: &Get) -> SpeedLimit {
 fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
     let outcome = match code {
         0 => RecordOutcome::Complete,
-        _ if report.files.iter().any(|file| matches!(file.outcome, Outcome::Partial(_))) => {
+        _ if report.files.iter().any(|file| matches!(file.outcome, JobOutcome::Partial(_))) => {
             RecordOutcome::Partial
         }
         _ => RecordOutcome::Failed,
@@ -185,24 +185,24 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
         connections: file.connections,
         digest: (file.digest.as_ref())
             .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
-        skipped: matches!(file.outcome, Outcome::Skipped),
-        unchanged: matches!(file.outcome, Outcome::Unchanged),
+        skipped: matches!(file.outcome, JobOutcome::Skipped),
+        unchanged: matches!(file.outcome, JobOutcome::Unchanged),
         notes: file.notes.clone(),
         error: match &file.outcome {
-            Outcome::Complete | Outcome::Skipped | Outcome::Unchanged => None,
-            Outcome::Failed(error) => Some(error.to_string()),
+            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => None,
+            JobOutcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
-            Outcome::Partial(error @ Error::Local { .. }) => Some(error.to_string()),
-            Outcome::Partial(error @ Error::Unclean { .. }) => Some(format!(
+            JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),
+            JobOutcome::Partial(error @ GetError::Unclean { .. }) => Some(format!(
                 "{error}; {} are kept; the same command starts again",
                 weir_units::Bytes(file.bytes)
             )),
-            Outcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
-            Outcome::Partial(error) => {
+            JobOutcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
+            JobOutcome::Partial(error) => {
                 let kept = weir_units::Bytes(file.bytes);
                 let way = match error {
                     // The same command would bring the same answer.
-                    Error::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
+                    GetError::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
                         "a renewed link with the same name (-o) resumes"
                     }
                     _ => "run the same command again to resume",
@@ -241,11 +241,11 @@ fn exit_code(report: &RunReport, has_bad_lines: bool) -> u8 {
     let mut code = u8::from(has_bad_lines);
     for file in &report.files {
         let own = match &file.outcome {
-            Outcome::Complete | Outcome::Skipped | Outcome::Unchanged => 0,
+            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => 0,
             _ if report.interrupted => INTERRUPTED,
-            Outcome::Failed(error) if error.is_verification() => 3,
-            Outcome::Failed(_) => 1,
-            Outcome::Partial(_) => 4,
+            JobOutcome::Failed(error) if error.is_verification() => 3,
+            JobOutcome::Failed(_) => 1,
+            JobOutcome::Partial(_) => 4,
         };
         let rank = |code: u8| [0, 4, 1, 3, INTERRUPTED].iter().position(|known| *known == code);
         if rank(own) > rank(code) {

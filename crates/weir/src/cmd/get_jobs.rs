@@ -8,14 +8,14 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use url::Url;
 use weir_codec::digest::Expected;
+use weir_get::engine;
+use weir_get::http::exchange::Http;
+use weir_get::http::window::Window;
+use weir_get::job::{Job, JobOutcome, Options, Output};
+use weir_get::object;
+use weir_get::sink::links;
+use weir_get::verify::{Expectation, Whose};
 use weir_http::checksums::{Checksums, algorithm_of};
-use weir_transfer::engine;
-use weir_transfer::http::exchange::Http;
-use weir_transfer::http::window::Window;
-use weir_transfer::job::{Job, Options, Outcome, Output};
-use weir_transfer::object;
-use weir_transfer::sink::links;
-use weir_transfer::verify::{Expectation, Whose};
 use weir_units::Bytes;
 
 use crate::args::Get;
@@ -63,15 +63,15 @@ pub fn resolve(
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Vec<Job>> {
     let common = match &get.output[..] {
-        [] => Some(Place::of(get, None, wanted.len())?),
-        [all] => Some(Place::of(get, Some(all.as_str()), wanted.len())?),
+        [] => Some(OutputOption::of(get, None, wanted.len())?),
+        [all] => Some(OutputOption::of(get, Some(all.as_str()), wanted.len())?),
         _ => None,
     };
     let mut jobs = Vec::with_capacity(wanted.len());
     for one in wanted {
         let output = match &common {
             Some(place) => place.output(one, get.force_directories)?,
-            None => Place::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?,
+            None => OutputOption::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?,
         };
         let mut url = one.url.clone();
         // No server sees it, and here it names a window.
@@ -284,20 +284,20 @@ fn parse_line(line: &str) -> Result<Wanted, Usage> {
 }
 
 /// What `-o` means.
-enum Place {
+enum OutputOption {
     File(PathBuf),
     Folder(PathBuf),
     Stdout,
 }
 
-impl Place {
+impl OutputOption {
     /// Of an `-o` for `count` URLs.
-    fn of(get: &Get, output: Option<&str>, count: usize) -> anyhow::Result<Place> {
+    fn of(get: &Get, output: Option<&str>, count: usize) -> anyhow::Result<OutputOption> {
         let many = count != 1 || get.list.is_some();
         match output.map(|text| if is_stdout(text) { "-" } else { text }) {
-            None => Ok(Place::Folder(PathBuf::from("."))),
+            None => Ok(OutputOption::Folder(PathBuf::from("."))),
             Some("-") if get.voice.json => Err(Usage("--json and -o - both want stdout".to_owned()).into()),
-            Some("-") if count == 1 => Ok(Place::Stdout),
+            Some("-") if count == 1 => Ok(OutputOption::Stdout),
             Some("-") => Err(Usage(format!("-o - takes one url, {count} were given")).into()),
             Some("") => {
                 Err(Usage("-o needs a file, a folder with a '/' at its end, or '-'".to_owned()).into())
@@ -309,18 +309,18 @@ impl Place {
                 }
                 std::fs::create_dir_all(&folder)
                     .with_context(|| format!("cannot create the folder {text}"))?;
-                Ok(Place::Folder(folder))
+                Ok(OutputOption::Folder(folder))
             }
             Some(text) if many && count > 1 => {
                 Err(Usage(format!("-o {text} is one file, {count} urls were given; add a '/' for a folder"))
                     .into())
             }
-            Some(text) => Place::file(text),
+            Some(text) => OutputOption::file(text),
         }
     }
 
     /// A link that the user names means the file behind it; one that leads nowhere, or is another user's bait, is replaced.
-    fn file(text: &str) -> anyhow::Result<Place> {
+    fn file(text: &str) -> anyhow::Result<OutputOption> {
         let path = Path::new(text);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(missing) = folder.filter(|folder| !folder.exists()) {
@@ -334,26 +334,26 @@ impl Place {
         if is_foreign {
             tracing::warn!("{} is a link of another user; it is replaced, not followed", behind.display());
         }
-        Ok(Place::File(behind))
+        Ok(OutputOption::File(behind))
     }
 
     fn output(&self, wanted: &Wanted, in_folders: bool) -> anyhow::Result<Output> {
         Ok(match (self, &wanted.name) {
-            (Place::File(_) | Place::Stdout, _) if in_folders => {
+            (OutputOption::File(_) | OutputOption::Stdout, _) if in_folders => {
                 return Err(Usage(
                     "-x makes folders; leave -o out, or name a folder by a '/' at its end".to_owned(),
                 )
                 .into());
             }
-            (Place::File(path), _) => Output::to(path.clone()),
-            (Place::Stdout, _) => Output::Stdout,
-            (Place::Folder(folder), None) if in_folders => {
+            (OutputOption::File(path), _) => Output::to(path.clone()),
+            (OutputOption::Stdout, _) => Output::Stdout,
+            (OutputOption::Folder(folder), None) if in_folders => {
                 let own = folder.join(folders_of(&wanted.url));
                 make_below(folder, &own)?;
                 Output::Folder(own)
             }
-            (Place::Folder(folder), None) => Output::Folder(folder.clone()),
-            (Place::Folder(folder), Some(name)) => {
+            (OutputOption::Folder(folder), None) => Output::Folder(folder.clone()),
+            (OutputOption::Folder(folder), Some(name)) => {
                 let path = folder.join(name);
                 if let Some(parent) = path.parent() {
                     make_below(folder, parent)?;
@@ -505,7 +505,7 @@ fn fetch_checksums(
     let mut report = engine::run(std::slice::from_ref(&job), &options, http, stop, &mut ());
     let file = report.files.swap_remove(0);
     match file.outcome {
-        Outcome::Failed(error) | Outcome::Partial(error) => {
+        JobOutcome::Failed(error) | JobOutcome::Partial(error) => {
             Err(anyhow::Error::new(error).context(format!("cannot fetch the checksums {}", file.url)))
         }
         _ => Checksums::parse(&file.body.unwrap_or_default(), hint)

@@ -5,11 +5,11 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use url::Url;
-use weir_transfer::http::credentials::{Credentials, NetrcFile, from_pair};
-use weir_transfer::http::exchange::{Http, Who};
-use weir_transfer::http::identity::Identity;
-use weir_transfer::http::jar::Jar;
-use weir_transfer::http::logins::Schemes;
+use weir_get::http::credentials::{Credentials, NetrcFile, from_pair};
+use weir_get::http::exchange::{Http, Who};
+use weir_get::http::identity::Identity;
+use weir_get::http::jar::Jar;
+use weir_get::http::logins::Schemes;
 use weir_units::Bytes;
 
 use crate::args::{Certificate, Get, Login};

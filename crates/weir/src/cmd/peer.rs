@@ -13,15 +13,14 @@ use crate::voice;
 pub fn run(is: Option<&str>) -> anyhow::Result<u8> {
     voice::start_log(false, 0);
     if let Some(is) = is {
-        anyhow::ensure!(weir_peer::ssh::own_digest()? == is, "this program was changed since it was copied");
+        anyhow::ensure!(weir_cp::ssh::own_digest()? == is, "this program was changed since it was copied");
         return Ok(0);
     }
     // Duplicates without the standard library's locks and buffers: a thread reads while others write.
     let input = std::io::stdin().as_fd().try_clone_to_owned().context("cannot use stdin")?;
     let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
     // What went wrong was told to the driver, who says it to the user.
-    match weir_peer::peer::serve(File::from(input), File::from(output), args::VERSION, &calibration::speeds())
-    {
+    match weir_cp::peer::serve(File::from(input), File::from(output), args::VERSION, &calibration::speeds()) {
         Ok(()) => Ok(0),
         Err(_) => Ok(1),
     }

@@ -15,7 +15,7 @@ use weir_model::plan::{Inputs, Means, Needs, Plan};
 use weir_observe::sysctl;
 use weir_report::json;
 use weir_report::plan::{PlanRecord, buffer_note, render};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_units::Bytes;
 
 use crate::args::{self, By};
@@ -50,7 +50,7 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     notes.extend(machine_notes(&result));
     let told = PlanRecord::new(&inputs, &result, notes);
     let mut stdout = std::io::stdout().lock();
-    let mut record = Record::new("plan", Outcome::Complete, 0, started.elapsed().as_secs_f64());
+    let mut record = Record::new("plan", RunOutcome::Complete, 0, started.elapsed().as_secs_f64());
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
     if plan.voice.json {
         json::render(&record, &mut stdout).printed("the record")?;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use weir_peer::wire::message::{MAX_PATH, MAX_PATHS, MAX_ROOTS, Role};
+use weir_cp::wire::message::{MAX_PATH, MAX_PATHS, MAX_ROOTS, Role};
 use weir_tree::Filter;
 use weir_tree::filter::MAX_RULE_FILE;
 use weir_units::Bytes;
@@ -34,7 +34,7 @@ pub struct Route {
 impl Route {
     /// From arguments: sources, which have to be on one host, and the target.
     pub fn of(paths: &[OsString]) -> Result<Route, Usage> {
-        let places: Vec<Place> = paths.iter().map(place).collect();
+        let places: Vec<HostPath> = paths.iter().map(place).collect();
         let (Some((target, sources)), true) = (places.split_last(), places.len() > 1) else {
             return Err(Usage(WHERE.into()));
         };
@@ -80,7 +80,7 @@ impl Route {
 
 /// A path and the host it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct HostPath {
     /// `[user@]host`; none for this machine.
     host: Option<String>,
     /// As it was written.
@@ -88,9 +88,9 @@ struct Place {
 }
 
 /// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
-fn place(text: &OsString) -> Place {
+fn place(text: &OsString) -> HostPath {
     let bytes = text.as_bytes();
-    let local = || Place { host: None, path: bytes.to_vec() };
+    let local = || HostPath { host: None, path: bytes.to_vec() };
     let start = bytes.iter().position(|byte| *byte == b'[').filter(|at| *at == 0 || bytes[at - 1] == b'@');
     let colon = match start
         .and_then(|start| bytes[start..].iter().position(|byte| *byte == b']').map(|at| at + start))
@@ -103,7 +103,7 @@ fn place(text: &OsString) -> Place {
     let Ok(host) = std::str::from_utf8(&bytes[..colon]) else { return local() };
     // ssh takes an IPv6 address without its brackets.
     let host = host.replace(['[', ']'], "");
-    Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
+    HostPath { host: Some(host), path: bytes[colon + 1..].to_vec() }
 }
 
 /// Adds these patterns to a filter: the first that matches decides, as rsync has it. `nul`: the lines of

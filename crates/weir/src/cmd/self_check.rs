@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use weir_report::json;
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::self_check::{SelfCheckRecord, render};
 
 use crate::args::SelfCheck;
@@ -27,7 +27,7 @@ pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
     live.clear();
     let user = rustix::process::geteuid().as_raw();
     let told = SelfCheckRecord::new(system(), user, &found);
-    let outcome = if told.stopped.is_empty() { Outcome::Complete } else { Outcome::Failed };
+    let outcome = if told.stopped.is_empty() { RunOutcome::Complete } else { RunOutcome::Failed };
     let mut record = Record::new("self-check", outcome, 0, started.elapsed().as_secs_f64());
     record.extra.insert("self_check".to_owned(), serde_json::to_value(&told)?);
     let mut stdout = std::io::stdout().lock();

@@ -83,16 +83,18 @@ fn raise_descriptors() {
 }
 
 /// What may help, behind what went wrong.
-fn with_way_out(error: weir_serve::Error) -> anyhow::Error {
+fn with_way_out(error: weir_serve::ServeError) -> anyhow::Error {
     use std::io::ErrorKind::{AddrInUse, PermissionDenied};
     let way_out = match &error {
-        weir_serve::Error::Listen { source, .. } if source.kind() == AddrInUse => {
+        weir_serve::ServeError::Listen { source, .. } if source.kind() == AddrInUse => {
             "choose another port (--listen)"
         }
-        weir_serve::Error::Listen { source, .. } if source.kind() == PermissionDenied => {
+        weir_serve::ServeError::Listen { source, .. } if source.kind() == PermissionDenied => {
             "ports below 1024 need root"
         }
-        weir_serve::Error::Descriptors { .. } => "raise it (ulimit -Hn) or ask for fewer (--max-connections)",
+        weir_serve::ServeError::Descriptors { .. } => {
+            "raise it (ulimit -Hn) or ask for fewer (--max-connections)"
+        }
         _ => return error.into(),
     };
     anyhow::anyhow!("{}; {way_out}", voice::words(&error.into()))

@@ -28,13 +28,13 @@ fn told() -> Value {
         "ciphers": Cipher::all().map(Cipher::name).collect::<Vec<_>>(),
         "digests": Algorithm::all().map(Algorithm::name).collect::<Vec<_>>(),
         "protocols": {
-            "cp": weir_peer::wire::message::PROTOCOL,
+            "cp": weir_cp::wire::message::PROTOCOL,
             "bench_net": format!("iperf {AS_IPERF3}"),
-            "bench_pps": weir_probe::pps::control::VERSION,
+            "bench_pps": weir_bench::pps::control::VERSION,
         },
         "record": weir_report::schema::SCHEMA,
-        "journal": weir_transfer::journal::VERSION,
-        "part_log": weir_peer::receiver::journal::VERSION,
+        "journal": weir_get::journal::VERSION,
+        "part_log": weir_cp::receiver::journal::VERSION,
     })
 }
 

@@ -19,7 +19,7 @@ use weir_observe::names;
 use weir_observe::pace::Pace;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::Filter;
-use weir_observe::watch::{Notes, Scout, Subject, Watch};
+use weir_observe::watch::{Discovery, Notes, Subject, Watch};
 use weir_report::{json, terminal};
 
 use crate::args::Why;
@@ -32,7 +32,7 @@ use crate::voice::{self, Printed as _, Usage};
 use child::Printed;
 use keys::Keys;
 use live::Live;
-use record::Told;
+use record::ReportedRun;
 
 /// A process or port is looked at for so long unless the user says otherwise.
 const SPAN: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ pub(super) fn resolve(host: &str) -> anyhow::Result<IpAddr> {
     if let Ok(address) = bare.parse() {
         return Ok(address);
     }
-    let found = names::resolve(host, 0, names::PATIENCE, &|| false);
+    let found = names::resolve(host, 0, names::TIMEOUT, &|| false);
     let found = found.with_context(|| format!("cannot resolve --peer {host}"))?;
     let first = found.first().with_context(|| format!("cannot resolve --peer {host}: no address"))?;
     Ok(first.ip())
@@ -86,11 +86,11 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
         None => described(why),
     };
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
-    let mut scout = Scout::new(subject, filter, &mut notes)?;
-    scout.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
+    let mut discovery = Discovery::new(subject, filter, &mut notes)?;
+    discovery.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
     let stop = tui::stop_beside(view)?;
     let mut watch =
-        Watch::new(scout, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);
+        Watch::new(discovery, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);
     if view {
         live.open(&scope, "q ends the looking", why.span);
     }
@@ -124,7 +124,7 @@ fn described(why: &Why) -> String {
 fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow::Result<u8> {
     let mut notes = Notes::default();
     // Before the command starts, so that no connection of its is missed.
-    let opened = Scout::new(Subject::Tree(Pid(std::process::id())), filter, &mut notes)?;
+    let opened = Discovery::new(Subject::Tree(Pid(std::process::id())), filter, &mut notes)?;
     let printed = view.then(Printed::new).transpose().context("cannot keep what the command prints")?;
     let mut running = match child::Running::start(&why.command, why.voice.json, printed.as_ref()) {
         Ok(running) => running?,
@@ -185,7 +185,7 @@ fn step(watch: &mut Watch, live: &mut Live, pace: &mut Pace) {
     watch.rest(pace);
 }
 
-fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say(why: &Why, told: &ReportedRun, out: &mut dyn Write) -> anyhow::Result<()> {
     if why.voice.json {
         return json::render(&told.record, out).printed("the record");
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context;
 use weir_capture::{Capture, Cause, FlowSeen, Format, Options, Vantage, judge};
 use weir_report::capture::{CaptureRecord, CapturedFlow, SequenceRecord, StallRecord, StalledRecord};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::why::{FlowRecord, WhyRecord};
 use weir_report::{json, terminal};
 
@@ -57,7 +57,7 @@ fn tell(capture: &Capture, file: &Path, name: &str) -> (Record, WhyRecord, Captu
         verdict.limit = None;
         verdict.innocent.clear();
     }
-    let mut record = Record::new("why", Outcome::Complete, capture.bytes, capture.seconds);
+    let mut record = Record::new("why", RunOutcome::Complete, capture.bytes, capture.seconds);
     record = record.with_verdict(&capture.evidence, &verdict);
     record.connections = record.connections.filter(|count| *count > 0);
     record.peak_memory = weir_observe::memory::peak_rss().ok();

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::{MIB, Run, Sandbox, WEIR, Weir, skip};
+use weir_bench::corpus::{Corpus, Kind};
 use weir_codec::codec::Codec;
-use weir_measure::corpus::{Corpus, Kind};
 use weir_model::pipeline::table;
 
 /// `weir bench codec ARGS`, each figure in a moment.

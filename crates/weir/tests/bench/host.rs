@@ -247,7 +247,7 @@ fn an_interrupt_gives_what_there_is() {
     let weir = host(&sandbox, address, &["--only", "availability,connections", "--tries", "1000", "--json"]);
     let running = weir.spawn();
     // The first part has begun once it connects, and its thousand tries outlast a signal.
-    let _held = comes.recv_timeout(support::PATIENCE).expect("no try within the patience");
+    let _held = comes.recv_timeout(support::TIMEOUT).expect("no try within the patience");
     running.signal(Signal::INT);
     let run = running.wait();
     let record = run.exits(130).json();

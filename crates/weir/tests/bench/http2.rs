@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{PATIENCE, Run, Sandbox, Server, WEIR, Weir, Wire, skip, undisturbed, wait_for};
+use support::{Run, Sandbox, Server, TIMEOUT, WEIR, Weir, Wire, skip, undisturbed, wait_for};
 
 fn bench(sandbox: &Sandbox, args: &[&str]) -> Weir {
     sandbox.weir(WEIR, ["bench", "http", "--http2", "--json"]).args(args)
@@ -71,7 +71,7 @@ impl Nginx {
         let nginx = Nginx { child, plain, tls, sandbox };
         let start = Instant::now();
         while UnixStream::connect(nginx.sandbox.path("socket")).is_err() {
-            assert!(start.elapsed() < PATIENCE, "nginx does not answer");
+            assert!(start.elapsed() < TIMEOUT, "nginx does not answer");
             std::thread::yield_now();
         }
         Some(nginx)
@@ -86,7 +86,7 @@ impl Nginx {
                 let words = |line: &str| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
                 return text.lines().map(|line| words(line).unwrap()).collect();
             }
-            assert!(start.elapsed() < PATIENCE, "{count} requests were waited for: {text}");
+            assert!(start.elapsed() < TIMEOUT, "{count} requests were waited for: {text}");
             std::thread::yield_now();
         }
     }

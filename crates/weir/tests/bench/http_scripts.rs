@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
-use support::{PATIENCE, Run, Sandbox, WEIR, skip, wait_for};
+use support::{Run, Sandbox, TIMEOUT, WEIR, skip, wait_for};
 
 /// Requests that a connection gets answers to; the next is recorded and left waiting, so that a run over time is still a
 /// run of a known number of requests.
@@ -52,7 +52,7 @@ impl Recorder {
 }
 
 fn record(mut socket: TcpStream, all: &Mutex<Vec<Vec<String>>>) {
-    let _ = socket.set_read_timeout(Some(PATIENCE));
+    let _ = socket.set_read_timeout(Some(TIMEOUT));
     let index = {
         let mut all = all.lock().unwrap();
         all.push(Vec::new());
@@ -103,10 +103,10 @@ fn script(name: &str) -> String {
 }
 
 /// What a program asked, connection by connection, and what its script printed after `== `.
-type Seen = (Vec<Vec<String>>, Vec<String>);
+type ScriptCalls = (Vec<Vec<String>>, Vec<String>);
 
 /// Runs wrk and weir with the script.
-fn both(name: &str, threads: &str, args: &[&str]) -> Option<[Seen; 2]> {
+fn both(name: &str, threads: &str, args: &[&str]) -> Option<[ScriptCalls; 2]> {
     if !has_wrk() {
         return None;
     }
@@ -121,7 +121,7 @@ fn has_wrk() -> bool {
     is_there
 }
 
-fn both_with(sandbox: &Sandbox, file: &str, threads: &str, args: &[&str]) -> [Seen; 2] {
+fn both_with(sandbox: &Sandbox, file: &str, threads: &str, args: &[&str]) -> [ScriptCalls; 2] {
     let found = ["wrk", "weir"].map(|program| {
         let recorder = Recorder::start();
         // Patience beyond the run, so that the request without an answer is no failure.

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::net::in_a_network;
 use support::{Run, Sandbox, WEIR, Weir, skip};
-use weir_probe::pps::control::{Counted, Message};
-use weir_probe::pps::ledger::Counts;
+use weir_bench::pps::control::{Counted, Message};
+use weir_bench::pps::ledger::Counts;
 
 fn pps(sandbox: &Sandbox, args: &[&str]) -> Weir {
     sandbox.weir(WEIR, ["bench", "pps"]).args(args)

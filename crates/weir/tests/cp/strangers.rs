@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 
 use support::strange::{self, Heard, Talk};
 use support::{MIB, Run, Sandbox, pattern};
-use weir_peer::wire::driver::{FromDriver, ToDriver};
-use weir_peer::wire::message::{
-    Failure, FailureKind, Hello, PROTOCOL, Problem, Role, Root, Totals, Transport,
-};
-use weir_peer::wire::record::{Footer, Kind};
-use weir_peer::wire::to_receiver::{Offered, ToReceiver};
-use weir_peer::wire::to_sender::{Answer, ToSender};
+use weir_cp::wire::driver::{FromDriver, ToDriver};
+use weir_cp::wire::message::{Failure, FailureKind, Hello, PROTOCOL, Problem, Role, Root, Totals, Transport};
+use weir_cp::wire::record::{Footer, Kind};
+use weir_cp::wire::to_receiver::{Offered, ToReceiver};
+use weir_cp::wire::to_sender::{Answer, ToSender};
 use weir_tree::entry::Time;
 use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
@@ -236,7 +234,7 @@ fn a_receiver_that_claims_to_have_it_is_not_believed() {
         talk.say(&ToSender::Stored(id, Ok([3; 32])));
         // Whatever it says of lanes that never were.
         for _ in 0..1000 {
-            talk.say(&ToSender::Landed(7, u64::MAX));
+            talk.say(&ToSender::Ack(7, u64::MAX));
             talk.say(&ToSender::Again(7, 3, "what?".into()));
             talk.say(&ToSender::LaneLost(9, "gone".into()));
         }
@@ -356,7 +354,7 @@ fn silence_ends_and_an_interrupt_ends_it_sooner() {
         |talk| {
             let id = receives(talk);
             talk.say(&ToSender::Answer(vec![(id, Answer::All)]));
-            talk.say(&ToSender::Landed(0, 2));
+            talk.say(&ToSender::Ack(0, 2));
         },
     ];
     let soak = std::env::var_os("WEIR_SOAK").is_some();
@@ -384,7 +382,7 @@ fn one_silence(index: usize, state: fn(&mut Talk), wait: bool) {
     });
     let args = ["cp", "-q", "--codec", "none", "--transport", "ssh", "-S", &ssh, "a", "far:b"];
     let running = sandbox.weir(support::WEIR, args).spawn();
-    told.recv_timeout(support::PATIENCE).unwrap();
+    told.recv_timeout(support::TIMEOUT).unwrap();
     let start = Instant::now();
     if wait {
         let run = running.wait_for(Duration::from_secs(90));

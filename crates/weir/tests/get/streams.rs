@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use rustix::process::Signal;
-use support::{MIB, Object, PATIENCE, Sandbox, Server, WEIR, pattern, skip, wait_for};
+use support::{MIB, Object, Sandbox, Server, TIMEOUT, WEIR, pattern, skip, wait_for};
 
 fn serve(object: Object) -> Server {
     Server::start(move |request, wire| object.serve(request, wire))
@@ -38,7 +38,7 @@ fn a_pipe_gets_the_bytes_in_order_from_several_lanes() {
         let came = reading(&sandbox.path("pipe"), u64::MAX);
         let run = sandbox.get([&server.url("x.bin"), "-o", "pipe", "-c", "3", "--json"]).run();
         assert_eq!(run.succeeds().json()["files"][0]["path"], "pipe");
-        assert!(came.recv_timeout(PATIENCE).unwrap() == pattern(size, 1));
+        assert!(came.recv_timeout(TIMEOUT).unwrap() == pattern(size, 1));
         assert!(symlink_metadata(sandbox.path("pipe")).unwrap().file_type().is_fifo());
         assert_eq!(sandbox.names(), ["pipe"], "nothing is left beside it");
     }
@@ -52,7 +52,7 @@ fn a_pipe_behind_a_link() {
     std::os::unix::fs::symlink("pipe", sandbox.path("link")).unwrap();
     let came = reading(&sandbox.path("pipe"), u64::MAX);
     sandbox.get([&server.url("x.bin"), "-o", "link"]).run().succeeds();
-    assert!(came.recv_timeout(PATIENCE).unwrap() == pattern(MIB, 1));
+    assert!(came.recv_timeout(TIMEOUT).unwrap() == pattern(MIB, 1));
     assert_eq!(sandbox.names(), ["link", "pipe"]);
 }
 
@@ -98,7 +98,7 @@ fn a_pipe_that_its_reader_closes() {
     let came = reading(&sandbox.path("pipe"), 10);
     let run = sandbox.get([&server.url("x.bin"), "-o", "pipe"]).run();
     run.fails(1, &["pipe was closed by its reader"]);
-    assert_eq!(came.recv_timeout(PATIENCE).unwrap(), pattern(MIB, 1)[..10]);
+    assert_eq!(came.recv_timeout(TIMEOUT).unwrap(), pattern(MIB, 1)[..10]);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn secrets_leave_the_command_line() {
     drop(running);
     // They are overwritten, not forgotten.
     let running = sandbox.get([url.replace("/x", "/last"), "-o".to_owned(), "out".to_owned()]).spawn();
-    let is_last = |seen: &std::sync::Arc<support::Seen>| seen.request.path() == "/last";
+    let is_last = |seen: &std::sync::Arc<support::LoggedRequest>| seen.request.path() == "/last";
     server.wait("the last request", |_, requests| requests.iter().any(is_last));
     let requests = server.requests();
     let asked =

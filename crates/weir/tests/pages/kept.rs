@@ -45,7 +45,7 @@ fn the_version_tells_what_this_program_speaks_and_reads() {
     assert_eq!(said(&["version"]), short);
     let told = sandbox.weir(WEIR, ["version", "--json"]).run().json();
     assert_eq!(told["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(told["protocols"]["cp"], weir_peer::wire::message::PROTOCOL);
+    assert_eq!(told["protocols"]["cp"], weir_cp::wire::message::PROTOCOL);
     assert_eq!(
         (&told["record"], &told["journal"], &told["part_log"]),
         (&"weir.run/1".into(), &2.into(), &2.into())

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::net::NetServer;
-use support::{MIB, PATIENCE, Sandbox, Serving, Sshd, WEIR, pattern, skip, unfolded};
+use support::{MIB, Sandbox, Serving, Sshd, TIMEOUT, WEIR, pattern, skip, unfolded};
 
 /// A minute for the whole file, so that no view ends before it is looked at; a journal has something in it long before.
 const SLOW: &str = "--limit-rate 1M";
@@ -70,7 +70,7 @@ impl<'a> Screen<'a> {
     /// Waits until the screen is as it should be, and returns it.
     #[track_caller]
     fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let text = self.text();
             if is_so(&text) {
@@ -192,7 +192,7 @@ fn after_sigkill_the_same_command_goes_on() {
     let Some(screen) = Screen::new(&sandbox) else { return };
     let server = serve(&sandbox);
     screen.view(&format!("get {} -o out --tui {SLOW}", server.url("big.bin")));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !sandbox.path("out.weir").exists() {
         assert!(Instant::now() < deadline, "no journal: {:?}", sandbox.names());
         std::thread::sleep(Duration::from_millis(20));

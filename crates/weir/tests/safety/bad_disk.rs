@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Signal;
 use support::{MIB, Object, Request, Run, Running, Sandbox, Server, Weir, pattern, skip};
-use weir_transfer::journal::Journal;
+use weir_get::journal::Journal;
 
 /// Who is not root: permissions hold for them.
 const NOBODY: u32 = 65534;
@@ -491,7 +491,7 @@ fn sigint_on_an_answer_that_ends_with_its_connection() {
     });
     let sandbox = Sandbox::new();
     let running = sandbox.get([server.url("/x").as_str(), "-o", "out"]).spawn();
-    sent.recv_timeout(support::PATIENCE).expect("a request");
+    sent.recv_timeout(support::TIMEOUT).expect("a request");
     running.signal(Signal::INT);
     running.wait().exits(130);
     assert!(!sandbox.path("out").exists(), "a cut answer was taken for a whole one");

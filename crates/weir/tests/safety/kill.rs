@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Signal;
 use support::{Dice, MIB, Object, Request, Sandbox, Server};
-use weir_transfer::journal::Journal;
-use weir_transfer::ranges::RangeSet;
+use weir_get::journal::Journal;
+use weir_get::ranges::RangeSet;
 
 /// The first attempt would take about this long if nobody killed it: a few journals' worth.
 const SECONDS: f64 = 1.0;

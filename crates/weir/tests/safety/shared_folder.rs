@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, makedev, mkfifoat, mknodat};
 use rustix::process::Signal;
 use support::{MIB, Object, Run, Running, Sandbox, Server, WEIR, skip};
-use weir_transfer::journal::Journal;
+use weir_get::journal::Journal;
 
 const NOBODY: u32 = 65534;
 
@@ -90,7 +90,7 @@ const SIZES: [Size; 3] = [
 
 /// Who runs weir where.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct FolderUser {
     user: u32,
     mode: u32,
     owner: u32,
@@ -106,7 +106,7 @@ struct Left {
 
 /// A server, a shared folder, and somebody's precious file elsewhere.
 struct Stage {
-    place: Place,
+    place: FolderUser,
     sandbox: Sandbox,
     server: Server,
     hook: Hook,
@@ -120,7 +120,7 @@ const PRECIOUS: &str = "nobody's but the victim's";
 
 impl Stage {
     /// `None` where this test cannot be two users.
-    fn new(place: Place) -> Option<Stage> {
+    fn new(place: FolderUser) -> Option<Stage> {
         if !rustix::process::geteuid().is_root() {
             skip("only root can be several users");
             return None;
@@ -234,7 +234,7 @@ fn give(path: &Path, user: u32, mode: u32) {
 
 /// Puts the bait in place by one rename, since weir may look at any moment. `false` if the folder's sticky
 /// bit forbids it.
-fn plant(bait: Bait, path: &Path, victim: &Path, text: &[u8], place: Place) -> bool {
+fn plant(bait: Bait, path: &Path, victim: &Path, text: &[u8], place: FolderUser) -> bool {
     let at = path.parent().unwrap().with_file_name(format!("staged-{}", STAGED.fetch_add(1, Relaxed)));
     match bait {
         Bait::Link => symlink(victim.join("precious"), &at).unwrap(),
@@ -276,7 +276,7 @@ fn text(ending: &str, left: &Left) -> Vec<u8> {
 
 /// All cases of one place.
 fn every_bait(user: u32, mode: u32, owner: u32) {
-    let place = Place { user, mode, owner };
+    let place = FolderUser { user, mode, owner };
     let Some(stage) = Stage::new(place) else { return };
     let left = Arc::new(stage.left());
     for endings in NAMES {
@@ -447,7 +447,7 @@ fn in_a_strangers_folder(
     act: impl Fn(&Path, usize) + Send + Sync + 'static,
     end: impl Fn(&Stage, usize),
 ) {
-    let place = Place { user, mode: 0o777, owner: STRANGER };
+    let place = FolderUser { user, mode: 0o777, owner: STRANGER };
     let Some(stage) = Stage::new(place) else { return };
     stage.set_up();
     let object = Object::new(LARGE);
@@ -480,7 +480,7 @@ fn in_a_strangers_folder(
 #[test]
 fn journals_that_are_swapped_while_they_are_kept() {
     for user in [0, NOBODY] {
-        let place = Place { user, mode: 0o777, owner: STRANGER };
+        let place = FolderUser { user, mode: 0o777, owner: STRANGER };
         let act = move |folder: &Path, number: usize| {
             let path = folder.join(format!("shared/f{number}{}", [".weir", ".weir~"][number % 2]));
             let start = Instant::now();
@@ -501,7 +501,7 @@ fn journals_that_are_swapped_while_they_are_kept() {
 
 #[test]
 fn a_signal_is_heard_whatever_is_in_the_place_of_the_journal() {
-    let place = Place { user: NOBODY, mode: 0o777, owner: STRANGER };
+    let place = FolderUser { user: NOBODY, mode: 0o777, owner: STRANGER };
     let Some(stage) = Stage::new(place) else { return };
     for bait in BAITS {
         for ending in [".weir", ".weir~"] {
@@ -535,7 +535,7 @@ fn a_signal_is_heard_whatever_is_in_the_place_of_the_journal() {
 
 #[test]
 fn root_goes_on_with_what_the_folders_owner_began_in_a_file_of_its_own() {
-    let place = Place { user: NOBODY, mode: 0o755, owner: NOBODY };
+    let place = FolderUser { user: NOBODY, mode: 0o755, owner: NOBODY };
     let Some(stage) = Stage::new(place) else { return };
     let left = stage.left();
     for user in [0, NOBODY] {
@@ -557,7 +557,7 @@ fn root_goes_on_with_what_the_folders_owner_began_in_a_file_of_its_own() {
 
 #[test]
 fn what_root_left_is_not_a_users_to_go_on_with() {
-    let place = Place { user: NOBODY, mode: 0o755, owner: NOBODY };
+    let place = FolderUser { user: NOBODY, mode: 0o755, owner: NOBODY };
     let Some(stage) = Stage::new(place) else { return };
     let left = stage.left();
     stage.lay_out(&left);
@@ -573,7 +573,7 @@ fn what_root_left_is_not_a_users_to_go_on_with() {
 #[test]
 fn a_folder_that_is_swapped_for_a_link_during_a_run() {
     for user in [0, NOBODY] {
-        let Some(stage) = Stage::new(Place { user, mode: 0o777, owner: STRANGER }) else { return };
+        let Some(stage) = Stage::new(FolderUser { user, mode: 0o777, owner: STRANGER }) else { return };
         for (size, output) in
             SIZES.into_iter().flat_map(|size| [(size, "shared/sub/"), (size, "shared/sub/NAME")])
         {
@@ -601,7 +601,7 @@ fn a_folder_that_is_swapped_for_a_link_during_a_run() {
 fn a_folder_that_is_a_strangers_link() {
     for user in [0, NOBODY] {
         for mode in [0o777, STICKY] {
-            let Some(stage) = Stage::new(Place { user, mode, owner: STRANGER }) else { return };
+            let Some(stage) = Stage::new(FolderUser { user, mode, owner: STRANGER }) else { return };
             stage.set_up();
             symlink(stage.sandbox.path("victim"), stage.shared("to")).unwrap();
             lchown(stage.shared("to"), Some(STRANGER), Some(STRANGER)).unwrap();
@@ -622,7 +622,7 @@ fn a_folder_that_is_a_strangers_link() {
 
 #[test]
 fn a_pipe_in_the_place_of_a_file_that_stays() {
-    let Some(stage) = Stage::new(Place { user: NOBODY, mode: 0o777, owner: STRANGER }) else { return };
+    let Some(stage) = Stage::new(FolderUser { user: NOBODY, mode: 0o777, owner: STRANGER }) else { return };
     stage.set_up();
     plant(Bait::Pipe, &stage.shared("small"), &stage.sandbox.path("victim"), b"", stage.place);
     let url = stage.server.url("small");
@@ -633,7 +633,7 @@ fn a_pipe_in_the_place_of_a_file_that_stays() {
 
 #[test]
 fn an_immutable_part() {
-    let Some(stage) = Stage::new(Place { user: 0, mode: 0o777, owner: STRANGER }) else { return };
+    let Some(stage) = Stage::new(FolderUser { user: 0, mode: 0o777, owner: STRANGER }) else { return };
     stage.set_up();
     let part = stage.shared("large.part");
     fs::write(&part, "for ever").unwrap();
@@ -654,7 +654,7 @@ fn an_immutable_part() {
 fn a_stranger_who_never_stops() {
     const RUNS: usize = 20;
     for user in [0, NOBODY] {
-        let place = Place { user, mode: 0o777, owner: STRANGER };
+        let place = FolderUser { user, mode: 0o777, owner: STRANGER };
         let Some(stage) = Stage::new(place) else { return };
         stage.set_up();
         let over = Arc::new(AtomicBool::new(false));
@@ -689,7 +689,7 @@ fn a_stranger_who_never_stops() {
 #[test]
 fn pages_and_evidence() {
     for (user, mode) in [(0, STICKY), (0, 0o777), (NOBODY, STICKY), (NOBODY, 0o777)] {
-        let place = Place { user, mode, owner: STRANGER };
+        let place = FolderUser { user, mode, owner: STRANGER };
         let Some(stage) = Stage::new(place) else { return };
         for bait in BAITS {
             for flag in ["--report", "--evidence"] {

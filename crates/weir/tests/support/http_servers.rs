@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::net::free_port;
-use super::{PATIENCE, Sandbox};
+use super::{Sandbox, TIMEOUT};
 
 /// A sandbox with a folder `www`, which a server that changes its user can read.
 pub(crate) fn sandbox_with_www() -> Sandbox {
@@ -191,7 +191,7 @@ fn installed(places: &[&'static str]) -> Option<&'static str> {
 fn wait_until_it_listens(name: &str, port: u16) {
     let start = Instant::now();
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        assert!(start.elapsed() < PATIENCE, "{name} does not answer");
+        assert!(start.elapsed() < TIMEOUT, "{name} does not answer");
         std::thread::yield_now();
     }
 }

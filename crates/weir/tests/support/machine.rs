@@ -9,7 +9,7 @@ use weir_observe::cpu::{CpuReader, CpuTicks};
 const TAKEN: f64 = 0.05;
 
 /// How long a quiet moment is looked for.
-const PATIENCE: Duration = Duration::from_secs(45);
+const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Measures again as long as the host took processors meanwhile. What was measured is looked at only afterwards, so that a
 /// figure that does not suit is no reason to measure again.
@@ -19,7 +19,7 @@ pub(crate) fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
         let before = ticks();
         let measured = measure();
         let taken = taken_since(&before);
-        if taken < TAKEN || start.elapsed() > PATIENCE {
+        if taken < TAKEN || start.elapsed() > TIMEOUT {
             return measured;
         }
         println!("the host took {:.0} % of the processors: measured again", taken * 100.0);

@@ -31,18 +31,18 @@ pub(crate) use object::{Object, pattern};
 pub(crate) use relay::Relay;
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir, unfolded};
 pub(crate) use scenario::QUICK;
-pub(crate) use server::{Fields, Request, Seen, Server, Wire};
+pub(crate) use server::{Fields, LoggedRequest, Request, Server, Wire};
 pub(crate) use sshd::{Special, Sshd};
 pub(crate) use terminal::terminal;
 
 /// A test that waits this long for anything has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for something that comes by itself.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
         std::thread::yield_now();
     }
 }

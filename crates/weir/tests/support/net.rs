@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{PATIENCE, Run, Sandbox, WEIR, skip};
+use super::{Run, Sandbox, TIMEOUT, WEIR, skip};
 
 /// A server at work; killed when the test forgets it.
 pub(crate) struct NetServer {
@@ -67,7 +67,7 @@ impl NetServer {
 
     /// All it printed, once it has ended by itself.
     pub(crate) fn wait(mut self) -> String {
-        let text = self.stdout.recv_timeout(PATIENCE).expect("the server to end");
+        let text = self.stdout.recv_timeout(TIMEOUT).expect("the server to end");
         self.child.wait().expect("a child to wait for");
         text
     }
@@ -85,7 +85,7 @@ impl NetServer {
 
     /// How it ended, once it did.
     pub(crate) fn code(mut self) -> Option<i32> {
-        let _ = self.stdout.recv_timeout(PATIENCE).expect("the server to end");
+        let _ = self.stdout.recv_timeout(TIMEOUT).expect("the server to end");
         self.child.wait().expect("a child to wait for").code()
     }
 }
@@ -142,7 +142,7 @@ fn wait_for_listener(port: u16) {
     let line = format!(":{port:04X} 00000000000000000000000000000000:0000 0A");
     let begun = std::time::Instant::now();
     while !std::fs::read_to_string("/proc/net/tcp6").expect("a list of sockets").contains(&line) {
-        assert!(begun.elapsed() < PATIENCE, "iperf3 never listened on {port}");
+        assert!(begun.elapsed() < TIMEOUT, "iperf3 never listened on {port}");
         std::thread::yield_now();
     }
 }

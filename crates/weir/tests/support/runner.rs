@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{MIB, PATIENCE, wait_for};
+use super::{MIB, TIMEOUT, wait_for};
 
 /// The binary under test.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -228,17 +228,17 @@ impl Running {
 
     /// Waits for its end; a test that waits too long fails.
     pub(crate) fn wait(self) -> Run {
-        self.wait_for(PATIENCE)
+        self.wait_for(TIMEOUT)
     }
 
     /// The same, for what may take longer.
-    pub(crate) fn wait_for(mut self, patience: Duration) -> Run {
+    pub(crate) fn wait_for(mut self, timeout: Duration) -> Run {
         // weir has no children: its pipes close when it ends.
-        let streams = [&self.stdout, &self.stderr].map(|stream| stream.recv_timeout(patience));
+        let streams = [&self.stdout, &self.stderr].map(|stream| stream.recv_timeout(timeout));
         let [Ok(stdout), Ok(stderr)] = streams else {
             let _ = self.child.kill();
             let said = self.stderr.recv().unwrap_or_default();
-            panic!("{} did not end in {patience:?}; it said: {}", self.shown, String::from_utf8_lossy(&said));
+            panic!("{} did not end in {timeout:?}; it said: {}", self.shown, String::from_utf8_lossy(&said));
         };
         let status = self.child.wait().expect("a child to wait for");
         let stderr = unfolded(&String::from_utf8_lossy(&stderr));

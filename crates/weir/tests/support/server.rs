@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// A paced answer leaves in pieces of this much time.
 const BEAT: Duration = Duration::from_millis(10);
@@ -32,7 +32,7 @@ pub(crate) struct Server {
 /// What came in and what went out.
 #[derive(Default)]
 struct Log {
-    requests: Mutex<Vec<Arc<Seen>>>,
+    requests: Mutex<Vec<Arc<LoggedRequest>>>,
     connections: AtomicUsize,
     sent: AtomicU64,
     changed: Condvar,
@@ -40,7 +40,7 @@ struct Log {
 
 /// A request as the log keeps it.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct LoggedRequest {
     /// The request.
     pub(crate) request: Request,
     /// Body bytes sent in answer, so far.
@@ -90,7 +90,7 @@ pub(crate) struct Wire {
     stream: Box<dyn Stream>,
     socket: TcpStream,
     log: Arc<Log>,
-    seen: Option<Arc<Seen>>,
+    seen: Option<Arc<LoggedRequest>>,
     ending: Arc<AtomicBool>,
     /// Bytes per second of what follows; `None`: as fast as it goes.
     pub(crate) pace: Option<u64>,
@@ -174,10 +174,10 @@ impl Wire {
     }
 
     /// Ends the connection where the client takes nothing for so long.
-    pub(crate) fn gives_up_after(&mut self, patience: Duration) -> io::Result<()> {
+    pub(crate) fn gives_up_after(&mut self, timeout: Duration) -> io::Result<()> {
         // What the kernel takes in the client's stead is to be little beside what is sent.
         rustix::net::sockopt::set_socket_send_buffer_size(&self.socket, 64 << 10)?;
-        self.socket.set_write_timeout(Some(patience))
+        self.socket.set_write_timeout(Some(timeout))
     }
 
     /// Waits until the client has closed its end.
@@ -336,7 +336,7 @@ impl Server {
     }
 
     /// The requests so far.
-    pub(crate) fn requests(&self) -> Vec<Arc<Seen>> {
+    pub(crate) fn requests(&self) -> Vec<Arc<LoggedRequest>> {
         self.lock().clone()
     }
 
@@ -346,8 +346,8 @@ impl Server {
     }
 
     /// Waits until `condition` holds of the bytes sent and the requests.
-    pub(crate) fn wait(&self, what: &str, condition: impl Fn(u64, &[Arc<Seen>]) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait(&self, what: &str, condition: impl Fn(u64, &[Arc<LoggedRequest>]) -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
         let mut requests = self.lock();
         while !condition(self.sent(), &requests) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -361,7 +361,7 @@ impl Server {
         self.wait("bytes to be sent", |sent, _| sent >= bytes);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Seen>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<LoggedRequest>>> {
         self.log.requests.lock().expect("an unpoisoned log")
     }
 }
@@ -387,8 +387,8 @@ fn converse(
     handler: &Handler,
 ) {
     let _ = socket.set_nodelay(true);
-    let _ = socket.set_read_timeout(Some(PATIENCE));
-    let _ = socket.set_write_timeout(Some(PATIENCE));
+    let _ = socket.set_read_timeout(Some(TIMEOUT));
+    let _ = socket.set_write_timeout(Some(TIMEOUT));
     let Ok(copy) = socket.try_clone() else { return };
     let stream: Box<dyn Stream> = match tls {
         None => Box::new(copy),
@@ -403,7 +403,7 @@ fn converse(
             let mut requests = log.requests.lock().expect("an unpoisoned log");
             let number = requests.len();
             let request = Request { connection, number, method, target, fields, at: Instant::now() };
-            let seen = Arc::new(Seen { request: request.clone(), sent: AtomicU64::new(0) });
+            let seen = Arc::new(LoggedRequest { request: request.clone(), sent: AtomicU64::new(0) });
             requests.push(Arc::clone(&seen));
             wire.seen = Some(seen);
             log.changed.notify_all();

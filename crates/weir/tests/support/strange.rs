@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use serde::Serialize;
-use weir_peer::wire::driver::{FromDriver, ToDriver};
-use weir_peer::wire::frame::{self, Kind};
-use weir_peer::wire::message::{Hello, Listening, PROTOCOL, Start};
-use weir_peer::wire::messages::Message;
-use weir_peer::wire::record::{Footer, Header};
-use weir_peer::wire::to_receiver::ToReceiver;
-use weir_peer::wire::to_sender::ToSender;
+use weir_cp::wire::driver::{FromDriver, ToDriver};
+use weir_cp::wire::frame::{self, Kind};
+use weir_cp::wire::message::{Hello, Listening, PROTOCOL, Start};
+use weir_cp::wire::messages::Message;
+use weir_cp::wire::record::{Footer, Header};
+use weir_cp::wire::to_receiver::ToReceiver;
+use weir_cp::wire::to_sender::ToSender;
 
 use super::{Sandbox, WEIR};
 
@@ -73,7 +73,7 @@ impl Talk {
                 },
                 Ok(Some(Kind::Record)) => {
                     self.heard += 1;
-                    let _ = self.acknowledges && self.say(&ToSender::Landed(0, self.heard - 1));
+                    let _ = self.acknowledges && self.say(&ToSender::Ack(0, self.heard - 1));
                 }
                 _ => return None,
             }

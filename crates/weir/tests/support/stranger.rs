@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// What a client of HTTP/2 says first.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -47,7 +47,7 @@ pub(crate) fn ping(is_answer: bool) -> Vec<u8> {
 /// A connection that gives up reading after a while.
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).expect("a server that listens");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
     socket
 }
 

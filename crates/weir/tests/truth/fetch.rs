@@ -39,7 +39,7 @@ pub(crate) fn cap(cell: Cell) -> f64 {
 pub(crate) const QUOTA: f64 = 0.05;
 
 /// How long an interrupted `weir get` may take to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a run brought.
 pub(crate) struct Fetched {
@@ -185,12 +185,12 @@ fn attend(mut child: Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -
     if child.try_wait()?.is_none() {
         kill_process(Pid::from_child(&child), Signal::INT)?;
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while child.try_wait()?.is_none() {
         if Instant::now() > deadline {
             child.kill()?;
             child.wait()?;
-            bail!("weir get did not end in {PATIENCE:?} after an interrupt");
+            bail!("weir get did not end in {TIMEOUT:?} after an interrupt");
         }
         sleep(Duration::from_millis(5));
     }

@@ -18,7 +18,7 @@ const TOGETHER: usize = 8;
 
 /// What became of a set of cells.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct ScheduleOutcome {
     /// Cells in which the cause cannot bind, and why.
     pub(crate) skipped: Vec<(Cell, String)>,
     /// Runs that failed, and why: a defect of the lab.
@@ -26,8 +26,8 @@ pub(crate) struct Outcome {
 }
 
 /// Runs the cells and keeps each run in the archive.
-pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell]) -> Outcome {
-    let mut outcome = Outcome::default();
+pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell]) -> ScheduleOutcome {
+    let mut outcome = ScheduleOutcome::default();
     let (mut apart, mut together) = (Vec::new(), Vec::new());
     for cell in cells {
         match Plan::of(*cell) {

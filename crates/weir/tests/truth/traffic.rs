@@ -21,8 +21,9 @@ use weir_units::{Bytes, Rate};
 use crate::cell::Cell;
 use crate::plan::{Plan, Reader, Writer};
 
-/// Sleeping applications wake so often: a few times in the shortest window of evidence. Neither a part nor a multiple of
-/// 20 ms, the time between two looks and a round trip of the matrix: else all looks of a run fall into one phase.
+/// Sleeping applications wake so often: a few times in the shortest interval of evidence. Neither a part nor
+/// a multiple of 20 ms, the time between two looks and a round trip of the matrix: else all looks of a run
+/// fall into one phase.
 pub(crate) const SLICE: Duration = Duration::from_millis(13);
 
 /// What a client sends to ask for an answer.

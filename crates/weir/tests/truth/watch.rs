@@ -1,8 +1,9 @@
 //! What both ends of a run look like from outside: evidence for the judge, made by the code of `weir why --pid`, and facts that the
 //! judge never sees.
 //!
-//! A watch stands in each namespace, as on the host of either program. Both sample at the same moments, so that their windows can
-//! be laid beside each other. The facts come from raw readings of the sockets: what was in the queue, what the buffer held.
+//! A watch stands in each namespace, as on the host of either program. Both sample at the same moments, so
+//! that their intervals can be laid beside each other. The facts come from raw readings of the sockets: what
+//! was in the queue, what the buffer held.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use weir_lab::bed::Bed;
 use weir_lab::netns::Namespace;
-use weir_model::evidence::{Evidence, LaneWindow, Window};
+use weir_model::evidence::{Evidence, Interval, LaneInterval};
 use weir_observe::pace::Pace;
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::{Filter, SockDiag};
-use weir_observe::watch::{Notes, Scout, Subject, Watch};
+use weir_observe::watch::{Discovery, Notes, Subject, Watch};
 use weir_units::Rate;
 
 use crate::settled::{SETTLED, Settled};
@@ -22,7 +23,7 @@ use crate::traffic::Traffic;
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WatchedRun {
     pub(crate) sender: Evidence,
     pub(crate) receiver: Evidence,
     pub(crate) both: Evidence,
@@ -31,7 +32,12 @@ pub(crate) struct Seen {
 }
 
 /// Watches both for that long, from before their first byte.
-pub(crate) fn run(bed: &Bed, traffic: &mut Traffic, rate: Rate, span: Duration) -> anyhow::Result<Seen> {
+pub(crate) fn run(
+    bed: &Bed,
+    traffic: &mut Traffic,
+    rate: Rate,
+    span: Duration,
+) -> anyhow::Result<WatchedRun> {
     let mut far = watch(bed.far(), traffic.far.pid())?;
     let mut near = watch(bed.near(), traffic.near.pid())?;
     let mut raw = Raw::new(bed, traffic.port)?;
@@ -55,15 +61,20 @@ pub(crate) fn run(bed: &Bed, traffic: &mut Traffic, rate: Rate, span: Duration) 
     far.finish();
     near.finish();
     let both = joint(&far, &near);
-    Ok(Seen { sender: far.evidence, receiver: near.evidence, both, settled })
+    Ok(WatchedRun { sender: far.evidence, receiver: near.evidence, both, settled })
 }
 
 fn watch(space: &Namespace, pid: Pid) -> anyhow::Result<Watch> {
     let begun = space.run(|| {
         let mut notes = Notes::default();
-        let mut scout = Scout::new(Subject::Tree(pid), Filter::default(), &mut notes)?;
-        scout.check(&mut notes)?;
-        Ok::<_, weir_observe::Error>(Watch::new(scout, notes, Some("the lab's program".to_owned()), false))
+        let mut discovery = Discovery::new(Subject::Tree(pid), Filter::default(), &mut notes)?;
+        discovery.check(&mut notes)?;
+        Ok::<_, weir_observe::ObserveError>(Watch::new(
+            discovery,
+            notes,
+            Some("the lab's program".to_owned()),
+            false,
+        ))
     });
     Ok(begun??)
 }
@@ -74,8 +85,8 @@ fn joint(far: &Watch, near: &Watch) -> Evidence {
         watch.all_lanes().map(|lane| (lane.number, (lane.id.local, lane.id.remote))).collect()
     };
     let (senders, receivers) = (ends(far), ends(near));
-    let windows = near.evidence.windows.iter().zip(&far.evidence.windows).map(|(receives, sends)| {
-        let other = |lane: &LaneWindow| {
+    let intervals = near.evidence.intervals.iter().zip(&far.evidence.intervals).map(|(receives, sends)| {
+        let other = |lane: &LaneInterval| {
             let (local, remote) = receivers.get(&lane.lane)?;
             sends.lanes.iter().find(|sender| senders.get(&sender.lane) == Some(&(*remote, *local)))
         };
@@ -83,16 +94,16 @@ fn joint(far: &Watch, near: &Watch) -> Evidence {
             Some(sender) => beside(lane, sender),
             None => lane.clone(),
         });
-        Window { lanes: lanes.collect(), ..receives.clone() }
+        Interval { lanes: lanes.collect(), ..receives.clone() }
     });
-    Evidence { windows: windows.collect(), ..near.evidence.clone() }
+    Evidence { intervals: intervals.collect(), ..near.evidence.clone() }
 }
 
 /// Of the two threads the one that ran more: there is one place.
-fn beside(receives: &LaneWindow, sends: &LaneWindow) -> LaneWindow {
-    let ran = |lane: &LaneWindow| lane.thread.value().map_or(Duration::ZERO, |thread| thread.cpu);
+fn beside(receives: &LaneInterval, sends: &LaneInterval) -> LaneInterval {
+    let ran = |lane: &LaneInterval| lane.thread.value().map_or(Duration::ZERO, |thread| thread.cpu);
     let thread = if ran(sends) > ran(receives) { &sends.thread } else { &receives.thread };
-    LaneWindow { sender: sends.sender.clone(), thread: thread.clone(), ..receives.clone() }
+    LaneInterval { sender: sends.sender.clone(), thread: thread.clone(), ..receives.clone() }
 }
 
 /// The sockets of both namespaces, read for the facts.

@@ -18,7 +18,7 @@ use crate::stage::{Lab, Stage};
 use crate::story::{Case, End, Service, Variables, View};
 
 /// The longest story takes ten seconds; one that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Between two questions whether something has come: short beside all that is measured.
 const POLL: Duration = Duration::from_millis(2);
@@ -153,7 +153,7 @@ impl Program {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            anyhow::ensure!(start.elapsed() < PATIENCE, "it did not end: {}", self.said());
+            anyhow::ensure!(start.elapsed() < TIMEOUT, "it did not end: {}", self.said());
             sleep(POLL);
         }
     }
@@ -186,7 +186,7 @@ fn start(stage: &Stage<'_>, service: &Service) -> anyhow::Result<(String, Progra
         if let Some(status) = program.child.try_wait()? {
             anyhow::bail!("{} ended with {status}: {}", service.name, program.said());
         }
-        anyhow::ensure!(start.elapsed() < PATIENCE, "{} never listened: {}", service.name, program.said());
+        anyhow::ensure!(start.elapsed() < TIMEOUT, "{} never listened: {}", service.name, program.said());
         sleep(POLL);
     }
     Ok((service.name.clone(), program))
@@ -240,7 +240,7 @@ impl Watcher {
             if let Some(status) = program.child.try_wait()? {
                 anyhow::bail!("weir why {who} ended with {status}: {}", program.said());
             }
-            anyhow::ensure!(start.elapsed() < PATIENCE, "weir why {who} never began");
+            anyhow::ensure!(start.elapsed() < TIMEOUT, "weir why {who} never began");
             sleep(POLL);
         }
         Ok(Watcher { index, program })

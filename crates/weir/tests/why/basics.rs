@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{PATIENCE, Run, Sandbox, WEIR, Weir, skip};
+use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, skip};
 
 fn why(args: &[&str]) -> Weir {
     let mut weir = Sandbox::new().weir(WEIR, ["why"]).args(args);
@@ -142,7 +142,7 @@ fn a_signal_is_passed_on_and_the_report_still_printed() {
     let running = why(&["--", "sh", "-c", &script]).spawn();
     let start = Instant::now();
     while !mark.exists() {
-        assert!(start.elapsed() < PATIENCE, "the command never began");
+        assert!(start.elapsed() < TIMEOUT, "the command never began");
         std::thread::sleep(Duration::from_millis(5));
     }
     running.signal(Signal::INT);
@@ -281,7 +281,7 @@ fn a_command_that_is_refused_has_no_strangers_bytes() {
     let stranger = std::thread::spawn(move || {
         let start = Instant::now();
         while !begun.exists() {
-            assert!(start.elapsed() < PATIENCE, "the command never began");
+            assert!(start.elapsed() < TIMEOUT, "the command never began");
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(download(port) > 3_000_000);
@@ -341,7 +341,7 @@ fn a_servers_short_connections_are_its_own() {
     let weir = why(&["--json", "--for", "2s", "--pid", &pid]).spawn();
     let start = Instant::now();
     while !weir.catches(Signal::INT) {
-        assert!(start.elapsed() < PATIENCE, "weir why never began");
+        assert!(start.elapsed() < TIMEOUT, "weir why never began");
         std::thread::sleep(Duration::from_millis(1));
     }
     for _ in 0..50 {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{PATIENCE, QUICK, Run, Running, Sandbox, WEIR, Weir, skip};
+use support::{QUICK, Run, Running, Sandbox, TIMEOUT, WEIR, Weir, skip};
 
 /// One that writes for a minute to a slow disk.
 const LONG: &str = r#"
@@ -205,7 +205,7 @@ fn a_copy_to_a_real_sshd_is_judged_by_weir_and_by_weir_why() {
 fn wait(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{PATIENCE, Run, Sandbox, WEIR, Weir, pattern, skip};
+use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, pattern, skip};
 
 /// `weir lab shell FLAGS -- sh -c SCRIPT`.
 fn shell(sandbox: &Sandbox, flags: &[&str], script: &str) -> Weir {
@@ -154,7 +154,7 @@ fn end_by(sandbox: &Sandbox, signal: Signal) -> Run {
 fn wait(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

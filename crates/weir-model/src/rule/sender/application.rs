@@ -19,37 +19,37 @@
 
 use super::flow::{Flow, by_flow};
 use super::{latency, nagle, path_mtu, protocol_window, request_response, timeouts};
-use crate::evidence::{ThreadWindow, Window};
+use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::found::doing;
 use crate::rule::turns::Turns;
 use crate::rule::{Context, Judgement, relay, stage};
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::percent;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some((_, why)) = latency::exchanges(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some((_, why)) = latency::exchanges(interval, context) {
         return Judgement::acquit(why);
     }
     for way in
         [path_mtu::judge, timeouts::judge, nagle::judge, request_response::judge, protocol_window::judge]
     {
-        if let Judgement::Convict { evidence, .. } = way(window, context) {
+        if let Judgement::Convict { evidence, .. } = way(interval, context) {
             return Judgement::acquit(evidence);
         }
     }
     // A relay has nothing to send because of another flow, which has a name.
     for way in [relay::upstream, relay::downstream] {
-        if window.around.samples > 0
-            && let Judgement::Convict { evidence, .. } = way(window, context)
+        if interval.around.samples > 0
+            && let Judgement::Convict { evidence, .. } = way(interval, context)
         {
             return Judgement::acquit(evidence);
         }
     }
-    if let Some(words) = stage::at_work(window) {
+    if let Some(words) = stage::at_work(interval) {
         return Judgement::acquit(words);
     }
-    by_flow(window, context, judge_flow)
+    by_flow(interval, context, judge_flow)
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
@@ -89,11 +89,12 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     Judgement::acquit(format!("{numbers}, application-limited in {} of them", percent(limited)))
 }
 
-/// Over a second and a half each way the peer asked, and nothing was sent anew without: each window in which
-/// something went out has a question, or follows one that has, or goes on with what was unsent. Questions are
-/// what comes at the pace of turns, a fifth of the time in round trips, and not in the sizes of credits.
+/// Over a second and a half each way the peer asked, and nothing was sent anew without: each interval in
+/// which something went out has a question, or follows one that has, or goes on with what was unsent.
+/// Questions are what comes at the pace of turns, a fifth of the time in round trips, and not in the sizes of
+/// credits.
 fn answers_only(flow: &Flow<'_>) -> bool {
-    let mut order: Vec<&SenderWindow> = flow.past(1.5).map(|(seen, _)| seen).collect();
+    let mut order: Vec<&SenderInterval> = flow.past(1.5).map(|(seen, _)| seen).collect();
     order.reverse();
     order.extend(flow.after(1.5).map(|(seen, _)| seen));
     let asked: u64 = order.iter().map(|seen| seen.asked).fold(0, u64::saturating_add);
@@ -102,7 +103,7 @@ fn answers_only(flow: &Flow<'_>) -> bool {
         let goes_on = before.nothing_unsent < before.looks;
         now.sent >= flow.segment() && now.asked == 0 && before.asked == 0 && !goes_on
     });
-    let turns = flow.min_rtt().and_then(|rtt| Turns::of(flow.lane, flow.window, flow.context, rtt));
+    let turns = flow.min_rtt().and_then(|rtt| Turns::of(flow.lane, flow.interval, flow.context, rtt));
     let in_turn = turns.is_some_and(|turns| turns.share() >= 0.2 && !turns.are_credits());
     asked > 0 && in_turn && !by_itself && flow.share(flow.seen.owing) < 0.3
 }
@@ -111,7 +112,7 @@ fn answers_only(flow: &Flow<'_>) -> bool {
 /// was.
 fn is_last_rest(flow: &Flow<'_>) -> bool {
     let Some(now) = flow.lane.sender.value() else { return false };
-    let quiet = |seen: &SenderWindow| {
+    let quiet = |seen: &SenderInterval| {
         // The end of a connection counts as a byte.
         seen.acked <= 1 && seen.sent == 0 && seen.unsent == 0 && seen.in_flight <= 1 && seen.asked == 0
     };
@@ -135,7 +136,7 @@ fn whose_turn(flow: &Flow<'_>) -> Option<String> {
 }
 
 /// What its thread did instead of sending.
-fn thread(thread: &ThreadWindow) -> Option<String> {
+fn thread(thread: &ThreadInterval) -> Option<String> {
     let doing = doing(thread)?;
     let paces = if thread.found.sleeping > thread.looks / 2 { ": it paces itself" } else { "" };
     Some(format!("; {} was {doing}{paces}", thread.name.as_deref().unwrap_or("its thread")))

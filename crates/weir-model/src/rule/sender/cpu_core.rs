@@ -13,14 +13,14 @@
 
 use super::flow::{Flow, by_flow};
 use super::{program, protocol_window};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::rule::cpu_core::thread_load;
 use crate::rule::{Context, Judgement};
 use crate::words::percent;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, judge_flow)
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, judge_flow)
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {

@@ -1,37 +1,41 @@
 //! One connection as its sender sees it, over the last round trips: the quantities that the sender's rules share.
 //!
-//! A window may be shorter than a round trip, and data go out in one burst a round trip, so a connection is judged over
-//! [`Flow::reach`], and its loss and its ceiling over several times that.
+//! An interval may be shorter than a round trip, and data go out in one burst a round trip, so a connection
+//! is judged over [`Flow::reach`], and its loss and its ceiling over several times that.
 
 use std::time::Duration;
 
-use crate::evidence::{LaneWindow, ThreadWindow, Window};
+use crate::evidence::{Interval, LaneInterval, ThreadInterval};
 use crate::path::{INITIAL_WINDOW, SEGMENT};
 use crate::rule::spent::{active, working};
 use crate::rule::{Context, Judgement};
-use crate::sender::{SenderWindow, is_bbr};
+use crate::sender::{SenderInterval, is_bbr};
 use crate::thread::join_thread;
 use crate::words::{bytes, percent, rate, seconds};
 
-/// One connection over the judged window and those just before it.
+/// One connection over the judged interval and those just before it.
 pub(crate) struct Flow<'a> {
-    pub(crate) lane: &'a LaneWindow,
-    pub(crate) window: &'a Window,
+    pub(crate) lane: &'a LaneInterval,
+    pub(crate) interval: &'a Interval,
     pub(crate) context: &'a Context<'a>,
-    /// The windows taken together.
-    pub(crate) seen: SenderWindow,
+    /// The intervals taken together.
+    pub(crate) seen: SenderInterval,
     /// The sender's thread over the same time, or why it is not known.
-    pub(crate) thread: Result<ThreadWindow, &'a str>,
+    pub(crate) thread: Result<ThreadInterval, &'a str>,
     /// Seconds that `seen` covers.
     pub(crate) seconds: f64,
 }
 
 impl<'a> Flow<'a> {
-    pub(crate) fn of(lane: &'a LaneWindow, window: &'a Window, context: &'a Context<'a>) -> Option<Flow<'a>> {
+    pub(crate) fn of(
+        lane: &'a LaneInterval,
+        interval: &'a Interval,
+        context: &'a Context<'a>,
+    ) -> Option<Flow<'a>> {
         let now = lane.sender.value()?;
         let reach = reach(now.rtt);
         let mut together = vec![lane];
-        let mut seconds = active(lane, window);
+        let mut seconds = active(lane, interval);
         for past in context.recent(reach) {
             let same = past.lanes.iter().find(|other| other.lane == lane.lane);
             match same.filter(|same| seconds < reach && same.sender.value().is_some()) {
@@ -42,7 +46,7 @@ impl<'a> Flow<'a> {
                 None => break,
             }
         }
-        let (mut seen, mut thread): (SenderWindow, Option<ThreadWindow>) = Default::default();
+        let (mut seen, mut thread): (SenderInterval, Option<ThreadInterval>) = Default::default();
         for lane in together.into_iter().rev() {
             lane.sender.value().into_iter().for_each(|next| seen.join(next));
             if let Some(next) = lane.thread.value() {
@@ -50,7 +54,7 @@ impl<'a> Flow<'a> {
             }
         }
         let thread = thread.ok_or_else(|| lane.thread.missing().unwrap_or("not read"));
-        Some(Flow { lane, window, context, seen, thread, seconds })
+        Some(Flow { lane, interval, context, seen, thread, seconds })
     }
 
     /// `looks` as a share of all looks, 0 to 1.
@@ -146,11 +150,11 @@ impl<'a> Flow<'a> {
     /// The thread was found asleep by its own will, running, or reading a file in half of the looks or more: it does not
     /// wait for room in the send buffer.
     pub(crate) fn writer_is_elsewhere(&self) -> bool {
-        let elsewhere = |thread: &ThreadWindow| {
+        let elsewhere = |thread: &ThreadInterval| {
             let found = thread.found;
             found.sleeping.saturating_add(found.running).saturating_add(found.reading_disk)
         };
-        let half = |thread: &ThreadWindow| elsewhere(thread) >= thread.looks.div_ceil(2);
+        let half = |thread: &ThreadInterval| elsewhere(thread) >= thread.looks.div_ceil(2);
         self.thread.as_ref().is_ok_and(|thread| thread.looks > 0 && half(thread))
     }
 
@@ -171,7 +175,7 @@ impl<'a> Flow<'a> {
     fn buffer_grew(&self) -> bool {
         let Some(now) = self.seen.send_buffer else { return false };
         let ends = self.context.facts.tcp_wmem_max.is_some_and(|most| now as f64 >= 0.9 * most as f64);
-        let smaller = |(seen, _): (&SenderWindow, f64)| {
+        let smaller = |(seen, _): (&SenderInterval, f64)| {
             seen.send_buffer.is_some_and(|then| (then as f64) < 0.95 * now as f64)
         };
         !ends && self.before().any(smaller)
@@ -188,24 +192,25 @@ impl<'a> Flow<'a> {
         self.seen.congestion_control.as_deref().is_some_and(is_bbr)
     }
 
-    /// This connection's windows, newest first from the judged one, until `seconds` are covered, with their seconds.
-    pub(crate) fn past(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
-        let now = self.lane.sender.value().map(|seen| (seen, active(self.lane, self.window)));
+    /// This connection's intervals, newest first from the judged one, until `seconds` are covered, with their
+    /// seconds.
+    pub(crate) fn past(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderInterval, f64)> {
+        let now = self.lane.sender.value().map(|seen| (seen, active(self.lane, self.interval)));
         now.into_iter().chain(history(self.lane.lane, self.context.recent(seconds)))
     }
 
     /// The same with as much of what follows, where that is known.
-    pub(crate) fn around(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+    pub(crate) fn around(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderInterval, f64)> {
         self.past(seconds).chain(self.after(seconds))
     }
 
-    /// This connection's windows before the judged one, newest first.
-    pub(crate) fn before(&self) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+    /// This connection's intervals before the judged one, newest first.
+    pub(crate) fn before(&self) -> impl Iterator<Item = (&'a SenderInterval, f64)> {
         history(self.lane.lane, self.context.before.iter().rev())
     }
 
-    /// This connection's windows after the judged one, oldest first, until `seconds` are covered.
-    pub(crate) fn after(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+    /// This connection's intervals after the judged one, oldest first, until `seconds` are covered.
+    pub(crate) fn after(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderInterval, f64)> {
         history(self.lane.lane, self.context.following(seconds))
     }
 
@@ -251,10 +256,10 @@ pub(crate) fn burst(segment: u64) -> f64 {
     3.0 * segment as f64
 }
 
-/// Bytes per second that a window delivered: what was acknowledged, but no more than the kernel's rate samples
-/// show, since a hole that closes acknowledges at once what came long before. The samples alone
+/// Bytes per second that an interval delivered: what was acknowledged, but no more than the kernel's rate
+/// samples show, since a hole that closes acknowledges at once what came long before. The samples alone
 /// (`tcpi_delivery_rate`) would not do: behind a policer they show the link before it.
-pub(crate) fn delivered(seen: &SenderWindow, seconds: f64) -> f64 {
+pub(crate) fn delivered(seen: &SenderInterval, seconds: f64) -> f64 {
     let acked = if seconds > 0.0 { seen.acked as f64 / seconds } else { 0.0 };
     match seen.delivery_rate.filter(|rate| rate.is_finite() && *rate > 0.0) {
         Some(sampled) => acked.min(sampled),
@@ -268,14 +273,14 @@ pub(crate) fn reach(rtt: Option<Duration>) -> f64 {
     (2.0 * rtt).clamp(0.2, 2.0)
 }
 
-/// A lane's views in these windows, with the seconds that the lane lived in each.
+/// A lane's views in these intervals, with the seconds that the lane lived in each.
 fn history<'a>(
     lane: u32,
-    windows: impl IntoIterator<Item = &'a Window>,
-) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
-    windows.into_iter().filter_map(move |window| {
-        let same = window.lanes.iter().find(|other| other.lane == lane)?;
-        Some((same.sender.value()?, active(same, window)))
+    intervals: impl IntoIterator<Item = &'a Interval>,
+) -> impl Iterator<Item = (&'a SenderInterval, f64)> {
+    intervals.into_iter().filter_map(move |interval| {
+        let same = interval.lanes.iter().find(|other| other.lane == lane)?;
+        Some((same.sender.value()?, active(same, interval)))
     })
 }
 
@@ -284,14 +289,14 @@ fn history<'a>(
 /// A connection weighs what it delivered, has in flight and has yet to send, over the last round trips: idle ones
 /// beside it have no say, one that is stalled with work to do has.
 pub(crate) fn by_flow(
-    window: &Window,
+    interval: &Interval,
     context: &Context<'_>,
     judge: impl Fn(&Flow<'_>) -> Judgement,
 ) -> Judgement {
     let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
     let (mut flows, mut convicted) = (0, 0);
     let mut heaviest: [Option<(f64, String)>; 3] = [None, None, None];
-    for flow in heaviest_flows(window, context) {
+    for flow in heaviest_flows(interval, context) {
         let weight = weight(&flow.seen);
         all += weight;
         flows += 1;
@@ -326,18 +331,18 @@ pub(crate) fn by_flow(
     }
 }
 
-fn weight(seen: &SenderWindow) -> f64 {
+fn weight(seen: &SenderInterval) -> f64 {
     seen.acked as f64 + seen.in_flight as f64 + seen.unsent as f64 + 1.0
 }
 
 /// The connections with the most to say. Sixteen carry most of what a process moves, and bound the cost of thousands.
-fn heaviest_flows<'a>(window: &'a Window, context: &'a Context<'a>) -> Vec<Flow<'a>> {
+fn heaviest_flows<'a>(interval: &'a Interval, context: &'a Context<'a>) -> Vec<Flow<'a>> {
     const MOST: usize = 16;
-    let mut lanes: Vec<(&LaneWindow, f64)> =
-        working(window).filter_map(|lane| Some((lane, weight(lane.sender.value()?)))).collect();
+    let mut lanes: Vec<(&LaneInterval, f64)> =
+        working(interval).filter_map(|lane| Some((lane, weight(lane.sender.value()?)))).collect();
     lanes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.lane.cmp(&b.0.lane)));
     lanes.truncate(MOST);
-    lanes.into_iter().filter_map(|(lane, _)| Flow::of(lane, window, context)).collect()
+    lanes.into_iter().filter_map(|(lane, _)| Flow::of(lane, interval, context)).collect()
 }
 
 /// Bytes below which an exchange is a small one: slow start reaches them in two round trips.

@@ -15,39 +15,40 @@
 use std::time::Duration;
 
 use super::flow::{Flow, SMALL, by_flow, delivered};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::path;
 use crate::rule::spent::active;
 use crate::rule::turns::{CREDIT, are_credits};
 use crate::rule::{Context, Judgement, nagle};
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::{bytes, count, rate, seconds};
 use weir_units::{Bytes, Rate};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    if let Some(why) = nagle::holds(window, context) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(why) = nagle::holds(interval, context) {
         return Judgement::acquit(why);
     }
-    match exchanges(window, context) {
+    match exchanges(interval, context) {
         Some((strength, evidence)) => Judgement::convict(strength, evidence),
-        None => by_flow(window, context, |flow| match slow_start(flow) {
+        None => by_flow(interval, context, |flow| match slow_start(flow) {
             Some(evidence) => Judgement::convict(0.9, evidence),
             None => Judgement::acquit("no small exchanges, and past slow start"),
         }),
     }
 }
 
-/// Small exchanges, over all connections of the last second: short-lived ones are hardly in a window of their own.
-pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, String)> {
-    let mut sum = SenderWindow::default();
+/// Small exchanges, over all connections of the last second: short-lived ones are hardly in an interval of
+/// their own.
+pub(crate) fn exchanges(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
+    let mut sum = SenderInterval::default();
     let mut lived = 0.0;
     let (mut asked_bytes, mut told, mut credits) = (0.0, 0.0, 0.0);
-    for window in std::iter::once(window).chain(context.recent(1.0)) {
-        for lane in &window.lanes {
+    for interval in std::iter::once(interval).chain(context.recent(1.0)) {
+        for lane in &interval.lanes {
             if let Some(seen) = lane.sender.value() {
                 sum.join(seen);
-                lived += active(lane, window);
+                lived += active(lane, interval);
                 if let Some(waits) = lane.waits.value() {
                     asked_bytes += waits.came as f64;
                     told += waits.came_segments as f64;
@@ -97,7 +98,7 @@ pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
     if flow.window_pinned() || flow.part(flow.seen.receive_window_limited) >= 0.5 {
         return None;
     }
-    let now = (flow.lane.sender.value()?, active(flow.lane, flow.window));
+    let now = (flow.lane.sender.value()?, active(flow.lane, flow.interval));
     let here = rate_of(now);
     if here <= 0.0 {
         return None;
@@ -110,7 +111,8 @@ pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
     } else {
         let best = flow.after((10.0 * rtt).max(2.0)).map(rate_of).fold(here, f64::max);
         let round_trip = Duration::try_from_secs_f64(rtt).ok()?;
-        // One more for the first round trip, one since windows do not start with one, two for a sender that paces.
+        // One more for the first round trip, one since intervals do not start with one, two for a sender that
+        // paces.
         let rounds = f64::from(path::slow_start_rounds(path::bdp(Rate(best), round_trip))) + 4.0;
         (grew || best > 1.5 * here).then_some(rounds)?
     };
@@ -125,6 +127,6 @@ pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
     Some(format!("slow start: {} and growing, {} after the first byte", rate(here), seconds(age)))
 }
 
-fn rate_of((seen, span): (&SenderWindow, f64)) -> f64 {
+fn rate_of((seen, span): (&SenderInterval, f64)) -> f64 {
     delivered(seen, span)
 }

@@ -6,7 +6,7 @@ use weir_units::stats::{high, sorted};
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, path_mtu, protocol_window, reader, request_response};
 use crate::rule::steadiness::spread;
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::percent;
 
 /// Whether the network holds this connection; if not, why.
@@ -21,7 +21,7 @@ use crate::words::percent;
 ///    credit of a protocol above.
 pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     let grown = flow.queue_stands() == Some(true);
-    // A fifth: the kernel's clock of the busy time counts in ticks of up to 10 ms of a window's 100.
+    // A fifth: the kernel's clock of the busy time counts in ticks of up to 10 ms of an interval's 100.
     let fed = grown && flow.rests() < 0.2 && (flow.window_pinned() || flow.buffer_holds());
     if !flow.data_wait() && !flow.cwnd_pinned() && !fed {
         return Err(format!(
@@ -83,7 +83,7 @@ fn without_room(flow: &Flow<'_>) -> bool {
         return false;
     }
     let moves = most - least.min(most) > 2 * flow.segment();
-    let same = |seen: &SenderWindow| {
+    let same = |seen: &SenderInterval| {
         let other = seen.peer_window.map_or(0.0, |(_, mean, _)| mean as f64);
         (0.8..=1.25).contains(&(other / (mean as f64).max(1.0)))
     };
@@ -105,7 +105,7 @@ pub(crate) struct Loss {
 }
 
 pub(crate) fn loss(flow: &Flow<'_>) -> Loss {
-    let mut sum = SenderWindow::default();
+    let mut sum = SenderInterval::default();
     let mut seconds = 0.0;
     for (seen, span) in flow.around(flow.horizon()) {
         sum.join(seen);
@@ -147,9 +147,9 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
     Use { mean, ceiling }
 }
 
-/// Bytes per second while data waited, over `seconds` each way, one figure a window, or several windows where a round trip
-/// is longer.
-fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderWindow, f64) -> f64) -> Vec<f64> {
+/// Bytes per second while data waited, over `seconds` each way, one figure an interval, or several intervals
+/// where a round trip is longer.
+fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderInterval, f64) -> f64) -> Vec<f64> {
     let least = flow.rtt().unwrap_or(0.0);
     let mut rates = Vec::new();
     let (mut bytes, mut time) = (0.0, 0.0);
@@ -165,8 +165,8 @@ fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderWindow, f64) -> f64) -> Ve
 }
 
 /// How much the rate moves over a second and a half each way, where losses strike again and again and do not slow it. By its
-/// quartiles, so that one window in which the machine was busy elsewhere does not count. `None` where losses are rarer or
-/// cost something: a rate is even between two losses whatever holds it.
+/// quartiles, so that one interval in which the machine was busy elsewhere does not count. `None` where
+/// losses are rarer or cost something: a rate is even between two losses whatever holds it.
 pub(crate) fn moves_though_struck(flow: &Flow<'_>) -> Option<f64> {
     if !losses_cost_nothing(flow) {
         return None;
@@ -174,8 +174,9 @@ pub(crate) fn moves_though_struck(flow: &Flow<'_>) -> Option<f64> {
     spread(&rates(flow, 1.5, acked))
 }
 
-/// Whether three windows or more lost something and the rate was no lower there than elsewhere: CUBIC gives up three tenths
-/// of its window (RFC 9438) and Reno half, and where that tells in the rate, loss is what holds it.
+/// Whether three intervals or more lost something and the rate was no lower there than elsewhere: CUBIC gives
+/// up three tenths of its window (RFC 9438) and Reno half, and where that tells in the rate, loss is what
+/// holds it.
 fn losses_cost_nothing(flow: &Flow<'_>) -> bool {
     let mut order: Vec<_> = flow.past(flow.horizon()).collect();
     order.reverse();
@@ -185,7 +186,7 @@ fn losses_cost_nothing(flow: &Flow<'_>) -> bool {
     for (seen, span) in order.into_iter().filter(|(seen, _)| loaded(seen)) {
         let lost = seen.retransmitted > 0;
         all = (all.0 + seen.acked as f64, all.1 + span);
-        // The window that a loss cuts shows it in part, the next in full.
+        // The interval that a loss cuts shows it in part, the next in full.
         if lost || before {
             struck = (struck.0 + seen.acked as f64, struck.1 + span);
         }
@@ -196,11 +197,11 @@ fn losses_cost_nothing(flow: &Flow<'_>) -> bool {
     strikes >= 3 && struck.0 * all.1 >= 0.9 * all.0 * struck.1
 }
 
-/// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.
-/// While one stands, what is delivered is what the link carries, so nothing goes beyond that: a round trip that has grown
-/// below the `ceiling` is jitter, and one window above it an accident of acknowledgements. Where most windows with a queue
-/// are above it, it is the ceiling that is too low: an overflow has cut the connection to half of a link that it has left
-/// idle ever since.
+/// The link's rate as this connection has shown it: the best of the intervals around in which a queue stood,
+/// within 10 s. While one stands, what is delivered is what the link carries, so nothing goes beyond that: a
+/// round trip that has grown below the `ceiling` is jitter, and one interval above it an accident of
+/// acknowledgements. Where most intervals with a queue are above it, it is the ceiling that is too low: an
+/// overflow has cut the connection to half of a link that it has left idle ever since.
 pub(crate) fn shown_link(flow: &Flow<'_>, ceiling: f64) -> Option<f64> {
     let min = flow.min_rtt()?;
     let queued = flow.around(10.0).filter(|(seen, _)| loaded(seen)).filter_map(|(seen, span)| {
@@ -217,12 +218,12 @@ pub(crate) fn shown_link(flow: &Flow<'_>, ceiling: f64) -> Option<f64> {
     Some(best.max(median)).filter(|link| *link >= 0.9 * ceiling)
 }
 
-fn acked(seen: &SenderWindow, span: f64) -> f64 {
+fn acked(seen: &SenderInterval, span: f64) -> f64 {
     if span > 0.0 { seen.acked as f64 / span } else { 0.0 }
 }
 
-/// Whether a window had data to send: a pause says nothing of the path.
-fn loaded(seen: &SenderWindow) -> bool {
+/// Whether an interval had data to send: a pause says nothing of the path.
+fn loaded(seen: &SenderInterval) -> bool {
     let half = seen.looks.div_ceil(2);
     seen.looks > 0 && (seen.nothing_unsent <= half || seen.cwnd_filled >= half || seen.window_filled >= half)
 }

@@ -20,20 +20,20 @@ use std::time::Duration;
 use super::flow::{Flow, by_flow};
 use super::network::{self, loss};
 use super::path_bandwidth::full;
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::path::loss_bound;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, judge_flow)
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, judge_flow)
 }
 
 /// Of what was retransmitted over the last round trips half or more had arrived: the path reorders, which looks like loss until
 /// the peer says so (DSACK), and costs the congestion window the same.
 fn reordering(flow: &Flow<'_>) -> Option<String> {
-    let mut sum = crate::sender::SenderWindow::default();
+    let mut sum = crate::sender::SenderInterval::default();
     flow.around(flow.horizon()).for_each(|(seen, _)| sum.join(seen));
     let spurious = sum.duplicates.saturating_mul(flow.segment());
     let most = sum.reordered > 0 && sum.retransmitted > 0 && spurious >= sum.retransmitted / 2;
@@ -49,7 +49,7 @@ fn reordering(flow: &Flow<'_>) -> Option<String> {
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let lost = loss(flow);
-    let before = || flow.context.before.iter().flat_map(|window| &window.lanes);
+    let before = || flow.context.before.iter().flat_map(|interval| &interval.lanes);
     let ever = || {
         let same = before().filter(|lane| lane.lane == flow.lane.lane);
         same.filter_map(|lane| lane.sender.value()).any(|seen| seen.retransmitted > 0)

@@ -12,7 +12,7 @@
 //! Can be wrong: a path that broke altogether right after its first small segments.
 
 use super::flow::{Flow, by_flow};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::rule::waits;
 use crate::rule::{Context, Judgement};
 use crate::waits::Waits;
@@ -21,9 +21,9 @@ use crate::words::{bytes, count};
 /// Seconds looked at on each side: three timers from 0.2 s on, doubling.
 const AROUND: f64 = 5.0;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, |flow| match holds(flow) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, |flow| match holds(flow) {
         Ok(text) => Judgement::convict(0.95, text),
         Err(why) => Judgement::acquit(why),
     })
@@ -31,7 +31,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 
 /// The numbers of a black hole for full segments; or why there is none.
 pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
-    let around = waits::around(flow.lane, flow.window, flow.context, AROUND);
+    let around = waits::around(flow.lane, flow.interval, flow.context, AROUND);
     black_hole(&around.ok_or("what was retransmitted is not known")?.0)
 }
 

@@ -1,6 +1,7 @@
 //! Does a foreign program that does one stage of a copy hold its sender: gzip before ssh, or ssh's cipher?
 //!
-//! A pipe of programs is known by what each does all the time ([`Window::programs`]). A stage is convicted when both hold:
+//! A pipe of programs is known by what each does all the time ([`Interval::programs`]). A stage is convicted
+//! when both hold:
 //! 1. its program's thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the time or more;
 //! 2. the socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it.
 //!
@@ -10,7 +11,7 @@
 //! the larger part of what is called encryption here.
 
 use super::flow::{Flow, by_flow};
-use crate::evidence::{Program, Window};
+use crate::evidence::{Interval, Program};
 use crate::limit::Limit;
 use crate::rule::cpu_core::{ThreadLoad, thread_load};
 use crate::rule::{Context, Judgement};
@@ -19,11 +20,11 @@ use crate::words::percent;
 /// Above [`super::cpu_core`]'s: what fills the core has a name here.
 const STRENGTH: f64 = 0.98;
 
-/// The judgement of one window: of `compress` or `encrypt`. `None` where no program of that stage was seen.
-pub(crate) fn judge(window: &Window, context: &Context<'_>, stage: Limit) -> Option<Judgement> {
-    let program = window.programs.iter().find(|program| program.stage == stage)?;
-    let load = thread_load(&program.thread, window.span.as_secs_f64());
-    Some(by_flow(window, context, |flow| judge_flow(flow, program, load)))
+/// The judgement of one interval: of `compress` or `encrypt`. `None` where no program of that stage was seen.
+pub(crate) fn judge(interval: &Interval, context: &Context<'_>, stage: Limit) -> Option<Judgement> {
+    let program = interval.programs.iter().find(|program| program.stage == stage)?;
+    let load = thread_load(&program.thread, interval.span.as_secs_f64());
+    Some(by_flow(interval, context, |flow| judge_flow(flow, program, load)))
 }
 
 fn judge_flow(flow: &Flow<'_>, program: &Program, load: ThreadLoad) -> Judgement {
@@ -42,5 +43,5 @@ fn judge_flow(flow: &Flow<'_>, program: &Program, load: ThreadLoad) -> Judgement
 pub(crate) fn stage_of(flow: &Flow<'_>) -> Option<Limit> {
     let name = flow.thread.as_ref().ok()?.name.as_deref()?;
     let same = |program: &&Program| program.thread.name.as_deref() == Some(name);
-    flow.window.programs.iter().find(same).map(|program| program.stage)
+    flow.interval.programs.iter().find(same).map(|program| program.stage)
 }

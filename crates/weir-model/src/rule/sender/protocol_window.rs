@@ -9,8 +9,8 @@
 //!    tenth of what is in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with
 //!    application-limited samples), in flight well below the congestion window and the peer's window, and the
 //!    send buffer holds nobody;
-//! 3. in flight stands at a constant: in two thirds of the windows of that time it is within a quarter of its
-//!    median;
+//! 3. in flight stands at a constant: in two thirds of the intervals of that time it is within a quarter of
+//!    its median;
 //! 4. the round trip is 2 ms or more, and less than a thousandth was lost of late: else in flight is whatever
 //!    scheduling or recovery leaves; and no queue stands on the path: a window that fills one is large
 //!    enough;
@@ -26,15 +26,15 @@ use weir_units::stats::high;
 
 use super::flow::{Flow, by_flow};
 use super::network::loss;
-use crate::evidence::{Clocks, ThreadWindow, Window};
+use crate::evidence::{Clocks, Interval, ThreadInterval};
 use crate::rule::turns::{End, Turns};
 use crate::rule::{Context, Judgement};
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::{bytes, percent, seconds};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, |flow| match holds(flow) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, |flow| match holds(flow) {
         Ok(text) => Judgement::convict(0.9, text),
         Err(why) => Judgement::acquit(why),
     })
@@ -47,14 +47,14 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
         return Err(none());
     }
     let rtt = flow.min_rtt().filter(|rtt| *rtt >= 2e-3).ok_or_else(none)?;
-    let credits = Turns::of(flow.lane, flow.window, flow.context, rtt).ok_or_else(none)?;
+    let credits = Turns::of(flow.lane, flow.interval, flow.context, rtt).ok_or_else(none)?;
     // Of what are questions by their size two may belong to one turn.
     let overlap = credits.share() > if credits.are_questions() { 2.2 } else { 1.1 };
     if credits.count < 4 || !(credits.are_waited_for() || overlap) {
         return Err(none());
     }
     let near = (2.0 * rtt).max(0.3);
-    let mut seen = SenderWindow::default();
+    let mut seen = SenderInterval::default();
     flow.around(near).for_each(|(next, _)| seen.join(next));
     let share = |looks: u32| f64::from(looks) / f64::from(seen.looks.max(1));
     let (stands_at, stands) = level(flow.around(near).map(|(seen, _)| seen.in_flight).collect());
@@ -98,7 +98,7 @@ fn level(mut values: Vec<u64>) -> (u64, bool) {
 }
 
 /// Its thread sleeps, reads a file or waits for a pipe in 30 % of samples or more.
-fn elsewhere(thread: &ThreadWindow) -> bool {
+fn elsewhere(thread: &ThreadInterval) -> bool {
     let found = thread.found;
     let looks = found.sleeping.saturating_add(found.reading_disk).saturating_add(found.pipe_empty);
     thread.looks > 0 && f64::from(looks) >= 0.3 * f64::from(thread.looks)

@@ -11,14 +11,14 @@
 //! Can be wrong: a link of just that rate.
 
 use super::flow::{Flow, by_flow};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::rule::rate_limit::own_limiter;
 use crate::rule::{Context, Judgement};
 use crate::words::rate;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    own_limiter(window, context).unwrap_or_else(|| by_flow(window, context, judge_flow))
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    own_limiter(interval, context).unwrap_or_else(|| by_flow(interval, context, judge_flow))
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {

@@ -5,8 +5,8 @@
 //! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth below the
 //!    largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap stands still and autotuning
 //!    only grows, so only a queue of unread bytes takes window away. Unless segments were lost just then: what
-//!    arrives beyond a hole fills the buffer too; or the judged window itself stood still at its largest, filled, without a
-//!    queue: then all was read here;
+//!    arrives beyond a hole fills the buffer too; or the judged interval itself stood still at its largest,
+//!    filled, without a queue: then all was read here;
 //! 2. in flight is pinned at the window in half of the looks or more, or the kernel's clock (`tcpi_rwnd_limited`) says so
 //!    half of the time; or in flight takes 40 % of the window or more, which pacing (BBR) keeps from touching it, while the
 //!    round trip has grown; or the round trip has grown while the rate is below three quarters of its best; or it has grown
@@ -25,14 +25,14 @@
 
 use super::flow::{Flow, by_flow};
 use super::network::usage;
-use crate::evidence::{LaneWindow, Window};
+use crate::evidence::{Interval, LaneInterval};
 use crate::rule::{Context, Judgement};
-use crate::sender::SenderWindow;
+use crate::sender::SenderInterval;
 use crate::words::{bytes, percent};
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, judge_flow)
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, judge_flow)
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
@@ -65,10 +65,10 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 
 /// The numbers of a rest in which the peer still reads: see (3) above.
 fn rests_on_unread(flow: &Flow<'_>) -> Option<String> {
-    let rests = |seen: &SenderWindow| seen.acked == 0 && seen.in_flight == 0 && seen.unsent == 0;
+    let rests = |seen: &SenderInterval| seen.acked == 0 && seen.in_flight == 0 && seen.unsent == 0;
     let now = flow.lane.sender.value().filter(|seen| rests(seen) && seen.looks > 0)?;
     let (_, _, here) = now.peer_window?;
-    let largest = |seen: &SenderWindow| seen.peer_window.map_or(0, |(_, _, most)| most);
+    let largest = |seen: &SenderInterval| seen.peer_window.map_or(0, |(_, _, most)| most);
     let ever = flow.before().map(|(seen, _)| largest(seen)).max().unwrap_or(0);
     let grows = || {
         let rest = flow.after(f64::INFINITY).take_while(|(seen, _)| rests(seen));
@@ -150,9 +150,9 @@ fn stopped(flow: &Flow<'_>) -> bool {
     )
 }
 
-/// This connection's windows within [`reach`], oldest first.
-fn around<'a>(flow: &Flow<'a>) -> Vec<&'a SenderWindow> {
-    let mut around: Vec<&SenderWindow> = flow.past(reach(flow)).map(|(seen, _)| seen).collect();
+/// This connection's intervals within [`reach`], oldest first.
+fn around<'a>(flow: &Flow<'a>) -> Vec<&'a SenderInterval> {
+    let mut around: Vec<&SenderInterval> = flow.past(reach(flow)).map(|(seen, _)| seen).collect();
     around.reverse();
     around.extend(flow.after(reach(flow)).map(|(seen, _)| seen));
     around
@@ -194,7 +194,7 @@ fn shrank(from: u64, to: u64, segment: u64) -> bool {
 }
 
 /// Where the receiver is seen as well: a quarter of its buffer is full of bytes that nobody reads.
-fn lie_unread(lane: &LaneWindow) -> bool {
+fn lie_unread(lane: &LaneInterval) -> bool {
     let queue = lane.tcp.value().and_then(|tcp| Some((tcp.receive_queue?, tcp.receive_buffer?)));
     queue.is_some_and(|(queue, buffer)| queue > 0 && queue.saturating_mul(4) >= buffer)
 }

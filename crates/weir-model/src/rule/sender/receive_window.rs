@@ -15,16 +15,16 @@
 
 use super::flow::{Flow, by_flow};
 use super::reader;
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent, seconds};
 
 /// See (4) above.
 const SHORTEST: f64 = 2e-4;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, judge_flow)
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, judge_flow)
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
@@ -63,11 +63,11 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 }
 
 /// Autotuning doubles the window about once a round trip, so growth shows over four of them; half a second is a few
-/// windows.
+/// intervals.
 fn grows(flow: &Flow<'_>) -> bool {
     let reach = (4.0 * flow.rtt().unwrap_or(0.0)).max(0.5);
     let mean =
-        |(seen, _): (&crate::sender::SenderWindow, f64)| seen.peer_window.map(|(_, mean, _)| mean as f64);
+        |(seen, _): (&crate::sender::SenderInterval, f64)| seen.peer_window.map(|(_, mean, _)| mean as f64);
     let past: Vec<f64> = flow.past(reach).filter_map(mean).collect();
     let (Some(now), Some(oldest)) = (past.first(), past.last()) else { return false };
     *now > 1.1 * oldest

@@ -18,15 +18,15 @@
 
 use super::flow::{Flow, by_flow};
 use super::network::loss;
-use crate::evidence::{Clocks, Window};
+use crate::evidence::{Clocks, Interval};
 use crate::path::INITIAL_WINDOW;
 use crate::rule::turns::{End, Turns};
 use crate::rule::{Context, Judgement};
 use crate::words::percent;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, |flow| match explains(flow) {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    by_flow(interval, context, |flow| match explains(flow) {
         Ok(text) => Judgement::convict(0.9, text),
         Err(why) => Judgement::acquit(why),
     })
@@ -39,7 +39,7 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
     }
     let few = || "too few questions on one connection to be turns".to_owned();
     let rtt = flow.min_rtt().ok_or_else(few)?;
-    let turns = Turns::of(flow.lane, flow.window, flow.context, rtt).ok_or_else(few)?;
+    let turns = Turns::of(flow.lane, flow.interval, flow.context, rtt).ok_or_else(few)?;
     let words = turns.in_words();
     let lost = loss(flow);
     let ramp = turns.ramp() && flow.queue_stands() != Some(true) && !lost.seen;

@@ -10,17 +10,17 @@
 //! Can be wrong: reads of another file by the same thread (a log, a database) are not told apart.
 
 use super::flow::{Flow, by_flow};
-use crate::evidence::Window;
+use crate::evidence::Interval;
 use crate::rule::{Context, Judgement};
 use crate::words::percent;
 
-/// The judgement of one window.
-pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+/// The judgement of one interval.
+pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     // A copy's own clocks say it without looks.
-    if let Some(judged) = crate::rule::stage::source_disk(window, context) {
+    if let Some(judged) = crate::rule::stage::source_disk(interval, context) {
         return judged;
     }
-    by_flow(window, context, judge_flow)
+    by_flow(interval, context, judge_flow)
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use weir_model::around::Neighbour;
-use weir_model::evidence::{Reading, ThreadWindow};
+use weir_model::evidence::{Reading, ThreadInterval};
 
 use crate::pipes::{PipeEnd, holders_of_other_end};
 use crate::process::{self, Pid};
@@ -65,16 +65,16 @@ impl Neighbours {
 
     /// What they did since the last call: of each its busiest thread. One that hardly ran is told of only
     /// where the subject was found waiting at a pipe, which `waited` says.
-    pub(super) fn window(&mut self, waited: bool, span: Duration) -> Vec<Neighbour> {
+    pub(super) fn interval(&mut self, waited: bool, span: Duration) -> Vec<Neighbour> {
         let mut all: Vec<Neighbour> = Vec::new();
         for (end, pipe) in &mut self.pipes {
             let Some(found) = &mut pipe.found else { continue };
-            let windows = found.probes.iter_mut().map(|probe| probe.window(Duration::ZERO));
-            let threads = windows.filter_map(|window| match window {
+            let intervals = found.probes.iter_mut().map(|probe| probe.interval(Duration::ZERO));
+            let threads = intervals.filter_map(|interval| match interval {
                 Reading::Value(thread) => Some(thread),
                 Reading::Missing(_) => None,
             });
-            let busiest: Option<ThreadWindow> = threads.max_by_key(|thread| (thread.cpu, thread.looks));
+            let busiest: Option<ThreadInterval> = threads.max_by_key(|thread| (thread.cpu, thread.looks));
             if let Some(thread) = busiest.filter(|thread| waited || thread.cpu >= span / 5) {
                 all.push(Neighbour {
                     reads: end.writes,

@@ -8,12 +8,12 @@ use weir_model::around::{Crowded, Listener};
 use crate::flow;
 use crate::process::Pid;
 use crate::sock_diag::{TcpSocket, TcpState};
+use crate::watch::discovery::Discovery;
 use crate::watch::lanes::Lane;
-use crate::watch::scout::Scout;
 
 /// A connection at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// None any more, or not to be judged.
     Over,
     /// A SYN is out.
@@ -61,7 +61,7 @@ pub(super) struct Served {
 impl Served {
     /// Reads who listens: for new connections, and at each sample while one of this machine is being
     /// attempted.
-    pub(super) fn refresh(&mut self, lanes: &[Lane], scout: &mut Scout, now: Instant) {
+    pub(super) fn refresh(&mut self, lanes: &[Lane], discovery: &mut Discovery, now: Instant) {
         let newest = lanes.iter().map(|lane| lane.number).max().unwrap_or(0);
         let tries = lanes.iter().any(|lane| !lane.is_gone() && is_local(lane) && may_be_dropped(lane));
         // Of a server with thousands of new connections a second not at each sample.
@@ -71,7 +71,7 @@ impl Served {
             return;
         }
         (self.newest, self.read) = (newest, Some(now));
-        self.listeners = scout.listeners();
+        self.listeners = discovery.listeners();
         self.ports = self.listeners.iter().map(|(net, socket)| (*net, socket.id.local.port())).collect();
         for lane in lanes {
             let Some(owner) = lane.owner else { continue };
@@ -80,8 +80,8 @@ impl Served {
     }
 
     /// Reads who listens now.
-    pub(super) fn reread(&mut self, scout: &mut Scout) {
-        self.listeners = scout.listeners();
+    pub(super) fn reread(&mut self, discovery: &mut Discovery) {
+        self.listeners = discovery.listeners();
     }
 
     /// The fullest listener of those sockets whose queue is full.
@@ -123,30 +123,30 @@ impl Served {
     /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and
     /// what came are of some milliseconds, so an answer and the next question may show the same, and then the
     /// reader knows. `elsewhere`: the program waits for no socket, so what moved before this moment says nothing of it.
-    pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>, elsewhere: bool) -> State {
+    pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>, elsewhere: bool) -> ConnectionState {
         let asked = lane.last().is_some_and(|socket| socket.info.bytes_sent.unwrap_or_default() > 0);
         match self.state_of(lane, elsewhere) {
-            State::Resting if asked && read.contains(&lane.inode()) && !self.is_served(lane) => {
-                State::Awaiting
+            ConnectionState::Resting if asked && read.contains(&lane.inode()) && !self.is_served(lane) => {
+                ConnectionState::Awaiting
             }
-            State::Owing if read.contains(&lane.inode()) => State::Resting,
+            ConnectionState::Owing if read.contains(&lane.inode()) => ConnectionState::Resting,
             state => state,
         }
     }
 
-    fn state_of(&self, lane: &Lane, elsewhere: bool) -> State {
-        let Some(socket) = lane.last().filter(|_| !lane.is_gone()) else { return State::Over };
+    fn state_of(&self, lane: &Lane, elsewhere: bool) -> ConnectionState {
+        let Some(socket) = lane.last().filter(|_| !lane.is_gone()) else { return ConnectionState::Over };
         let served = self.is_served(lane);
         let tls = TLS_PORTS.contains(&lane.id.remote.port())
             || lane.owner.is_some_and(|owner| self.tls.get(&owner).copied().unwrap_or(false));
         let full = may_be_dropped(lane) && self.listener_of(lane).is_some_and(Listener::is_full);
-        state(socket, Seen { served, tls, full, moved: lane.moved() && !elsewhere })
+        state(socket, SocketContext { served, tls, full, moved: lane.moved() && !elsewhere })
     }
 }
 
 /// What is known of a socket besides its own counters.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct SocketContext {
     /// It came to a listener of this machine: its peer is a client.
     served: bool,
     /// Its client talks TLS.
@@ -157,37 +157,37 @@ struct Seen {
     moved: bool,
 }
 
-fn state(socket: &TcpSocket, seen: Seen) -> State {
+fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
     let info = &socket.info;
     let received = info.bytes_received.unwrap_or_default();
     let sent = info.bytes_sent.or(info.bytes_acked).unwrap_or_default();
     let under_way = info.unacked.unwrap_or_default() > 0 || info.notsent_bytes.unwrap_or_default() > 0;
     let asked_last = sent > 0 && (received == 0 || flow::asked_last(info));
     if socket.state == TcpState::SYN_SENT {
-        return State::Connecting;
+        return ConnectionState::Connecting;
     }
     if !seen.served && RESOLVER_PORTS.contains(&socket.id.remote.port()) {
         let asks = (under_way || asked_last) && socket.receive_queue == 0;
-        return if asks { State::Resolver } else { State::Over };
+        return if asks { ConnectionState::Resolver } else { ConnectionState::Over };
     }
     if !seen.served && received == 0 && sent > 0 {
         // The SYN counts as one byte acknowledged.
         let nothing_acked = info.bytes_acked.unwrap_or_default() <= 1;
         if nothing_acked && seen.full && info.retransmits.unwrap_or_default() > 0 {
-            return State::Dropped;
+            return ConnectionState::Dropped;
         }
         if seen.tls && sent <= FIRST_MESSAGE {
-            return State::Tls;
+            return ConnectionState::Tls;
         }
     }
     if seen.moved || socket.receive_queue > 0 || under_way {
-        return State::Busy;
+        return ConnectionState::Busy;
     }
     match (seen.served, asked_last) {
-        (true, false) if received > 0 => State::Owing,
-        (true, _) => State::Resting,
-        (false, true) => State::Awaiting,
-        (false, false) => State::Resting,
+        (true, false) if received > 0 => ConnectionState::Owing,
+        (true, _) => ConnectionState::Resting,
+        (false, true) => ConnectionState::Awaiting,
+        (false, false) => ConnectionState::Resting,
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use crate::sock_diag::SocketId;
     use crate::tcp_info::TcpInfo;
 
-    const CLIENT: Seen = Seen { served: false, tls: false, full: false, moved: false };
+    const CLIENT: SocketContext = SocketContext { served: false, tls: false, full: false, moved: false };
 
     /// Established; so many milliseconds ago data went out and came in.
     fn socket(port: u16, sent: (u64, u64), came: (u64, u64)) -> TcpSocket {
@@ -251,40 +251,44 @@ mod tests {
     fn the_last_word_decides_who_is_owed() {
         let asked = socket(80, (100, 5), (5000, 900));
         let answered = socket(80, (100, 900), (5000, 5));
-        assert_eq!(state(&asked, CLIENT), State::Awaiting);
-        assert_eq!(state(&answered, CLIENT), State::Resting);
-        let server = Seen { served: true, ..CLIENT };
-        assert_eq!(state(&answered, server), State::Owing, "what came was a request");
-        assert_eq!(state(&asked, server), State::Resting);
-        assert_eq!(state(&answered, Seen { moved: true, ..CLIENT }), State::Busy);
+        assert_eq!(state(&asked, CLIENT), ConnectionState::Awaiting);
+        assert_eq!(state(&answered, CLIENT), ConnectionState::Resting);
+        let server = SocketContext { served: true, ..CLIENT };
+        assert_eq!(state(&answered, server), ConnectionState::Owing, "what came was a request");
+        assert_eq!(state(&asked, server), ConnectionState::Resting);
+        assert_eq!(state(&answered, SocketContext { moved: true, ..CLIENT }), ConnectionState::Busy);
         let unread = TcpSocket { receive_queue: 1, ..answered.clone() };
-        assert_eq!(state(&unread, CLIENT), State::Busy);
+        assert_eq!(state(&unread, CLIENT), ConnectionState::Busy);
         let at_once = |rtt| {
             let mut both = socket(80, (100, 20), (5000, 20));
             both.info.min_rtt = Some(Duration::from_millis(rtt));
             both
         };
-        assert_eq!(state(&at_once(40), CLIENT), State::Awaiting, "no answer comes within a tick over 40 ms");
-        assert_eq!(state(&at_once(2), CLIENT), State::Resting);
+        assert_eq!(
+            state(&at_once(40), CLIENT),
+            ConnectionState::Awaiting,
+            "no answer comes within a tick over 40 ms"
+        );
+        assert_eq!(state(&at_once(2), CLIENT), ConnectionState::Resting);
         let new = socket(80, (0, 5), (0, 5));
-        assert_eq!(state(&new, CLIENT), State::Resting);
-        assert_eq!(state(&new, server), State::Resting, "nothing was asked yet");
+        assert_eq!(state(&new, CLIENT), ConnectionState::Resting);
+        assert_eq!(state(&new, server), ConnectionState::Resting, "nothing was asked yet");
     }
 
     #[test]
     fn steps_of_a_handshake_are_told_apart() {
         let syn = TcpSocket { state: TcpState::SYN_SENT, ..socket(443, (0, 5), (0, 5)) };
-        assert_eq!(state(&syn, CLIENT), State::Connecting);
+        assert_eq!(state(&syn, CLIENT), ConnectionState::Connecting);
         let hello = socket(443, (517, 300), (0, 305));
-        assert_eq!(state(&hello, Seen { tls: true, ..CLIENT }), State::Tls);
-        assert_eq!(state(&hello, CLIENT), State::Awaiting, "a request in the clear");
+        assert_eq!(state(&hello, SocketContext { tls: true, ..CLIENT }), ConnectionState::Tls);
+        assert_eq!(state(&hello, CLIENT), ConnectionState::Awaiting, "a request in the clear");
         let upload = socket(443, (50_000, 300), (0, 305));
-        assert_eq!(state(&upload, Seen { tls: true, ..CLIENT }), State::Awaiting);
+        assert_eq!(state(&upload, SocketContext { tls: true, ..CLIENT }), ConnectionState::Awaiting);
         let mut dropped = socket(80, (100, 300), (0, 305));
         (dropped.info.bytes_acked, dropped.info.retransmits, dropped.info.unacked) =
             (Some(1), Some(1), Some(1));
-        assert_eq!(state(&dropped, Seen { full: true, ..CLIENT }), State::Dropped);
-        assert_eq!(state(&dropped, CLIENT), State::Busy, "lost on the path");
-        assert_eq!(state(&socket(53, (40, 5), (0, 9)), CLIENT), State::Resolver);
+        assert_eq!(state(&dropped, SocketContext { full: true, ..CLIENT }), ConnectionState::Dropped);
+        assert_eq!(state(&dropped, CLIENT), ConnectionState::Busy, "lost on the path");
+        assert_eq!(state(&socket(53, (40, 5), (0, 9)), CLIENT), ConnectionState::Resolver);
     }
 }

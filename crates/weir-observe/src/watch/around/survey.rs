@@ -11,8 +11,8 @@ use crate::thread_probe::ThreadLook;
 use crate::udp;
 use crate::unix_sockets::UnixDiag;
 use crate::waiting::Doing;
+use crate::watch::discovery::Discovery;
 use crate::watch::lanes::Lane;
-use crate::watch::scout::Scout;
 use crate::watch::threads::Threads;
 
 use super::activity::Leads;
@@ -82,13 +82,13 @@ impl Survey {
     /// a second would be over before it was seen.
     pub(super) fn refresh(
         &mut self,
-        scout: &mut Scout,
+        discovery: &mut Discovery,
         lanes: &[Lane],
         served: &Served,
         due: Due,
         now: Instant,
     ) {
-        let mut these = scout.pids.clone();
+        let mut these = discovery.pids.clone();
         these.sort();
         let others = self.of != these;
         let seek = due.at_pipe && self.pipes.is_empty() && self.sought < ASKED;
@@ -104,10 +104,10 @@ impl Survey {
         let start = thread_cpu_now();
         self.tables.clear();
         self.missing = None;
-        // One read for the scout since then will do.
+        // One read for the discovery since then will do.
         let since = now.checked_sub(pause).unwrap_or(now);
         for pid in self.of.clone() {
-            match scout.tables.read(pid, since) {
+            match discovery.tables.read(pid, since) {
                 Ok(table) => {
                     self.tables.insert(pid, table);
                 }

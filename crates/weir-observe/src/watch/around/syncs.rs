@@ -20,7 +20,7 @@ const CALLS: [i64; 6] = [
     libc::SYS_syncfs,
 ];
 
-/// Threads in such calls, over one window.
+/// Threads in such calls, over one interval.
 #[derive(Debug, Default)]
 pub(super) struct Syncs {
     samples: u32,
@@ -52,7 +52,7 @@ impl Syncs {
     }
 
     /// What was seen since the last call; nothing where no thread was found so.
-    pub(super) fn window(&mut self, span: Duration) -> Option<Sync> {
+    pub(super) fn interval(&mut self, span: Duration) -> Option<Sync> {
         let busy = self.file.as_mut().and_then(|file| file.busy(span));
         let samples = std::mem::take(&mut self.samples);
         (samples > 0).then(|| Sync {
@@ -77,12 +77,12 @@ impl File {
         path.starts_with('/').then_some(File { path, disk })
     }
 
-    /// The share of the window in which its device had a request in flight.
+    /// The share of the interval in which its device had a request in flight.
     fn busy(&mut self, span: Duration) -> Option<f64> {
         let (reader, before) = self.disk.as_mut()?;
         let now = reader.read().ok()?;
-        let window = disk::window(before, &now, span);
+        let interval = disk::interval(before, &now, span);
         *before = now;
-        Some(window.busy)
+        Some(interval.busy)
     }
 }

@@ -45,7 +45,8 @@ pub fn steps(samples: &[Sample], seconds: f64, most: usize) -> Vec<Step> {
         connections: sample.connections,
     });
     let mut each: Vec<Step> = each.collect();
-    // The last window ends when the run does: of a few milliseconds the rate is chance, and would set the scale.
+    // The last interval ends when the run does: of a few milliseconds the rate is chance, and would set the
+    // scale.
     if let [.., before, last] = each.as_slice()
         && last.to - last.from < 0.25 * (before.to - before.from)
     {
@@ -86,7 +87,7 @@ pub fn render(page: &mut Markup, record: &Record) {
 }
 
 /// The same of steps from elsewhere.
-pub fn render_steps(page: &mut Markup, steps: &[Step], title: &str, mean: f64) {
+pub(crate) fn render_steps(page: &mut Markup, steps: &[Step], title: &str, mean: f64) {
     let Some(end) = steps.last().map(|step| step.to).filter(|end| *end > 0.0) else { return };
     let most = steps.iter().map(|step| step.rate).fold(0.0, f64::max);
     let limits = in_order(steps);

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_net::KeepAlive;
-use weir_net::asked::MOST_SIZE;
-use weir_net::parameters::{MOST_AFFINITY, MOST_FLOW_LABEL, MOST_OMIT, MOST_TIME};
-use weir_net::transactions::confidence::{Goal, LEVELS};
+use weir_bench_net::KeepAlive;
+use weir_bench_net::asked::MOST_SIZE;
+use weir_bench_net::parameters::{MOST_AFFINITY, MOST_FLOW_LABEL, MOST_OMIT, MOST_TIME};
+use weir_bench_net::transactions::confidence::{Goal, LEVELS};
 use weir_units::numbers::{scaled, seconds};
 use weir_units::{Bytes, Rate};
 
@@ -23,20 +23,20 @@ pub struct Bits {
 
 /// `ADDRESS` or `ADDRESS:PORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct AddressAndPort {
     /// The address.
     pub address: IpAddr,
     /// The port, where it is named.
     pub port: Option<u16>,
 }
 
-pub(super) fn parse_address(text: &str) -> Result<Place, String> {
+pub(super) fn parse_address(text: &str) -> Result<AddressAndPort, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     if let Ok(address) = bare.parse() {
-        return Ok(Place { address, port: None });
+        return Ok(AddressAndPort { address, port: None });
     }
     match text.parse::<SocketAddr>() {
-        Ok(at) => Ok(Place { address: at.ip(), port: Some(at.port()) }),
+        Ok(at) => Ok(AddressAndPort { address: at.ip(), port: Some(at.port()) }),
         Err(_) => Err("expected an address, such as 0.0.0.0 or [::]:5201".to_owned()),
     }
 }

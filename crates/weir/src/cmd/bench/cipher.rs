@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
+use weir_bench::cipher::{self, RECORDS};
+use weir_bench::repeat::Limits;
+use weir_bench::ssh::{Bed, Unavailable};
 use weir_codec::cipher::Cipher;
-use weir_measure::cipher_table::{self, RECORDS};
-use weir_measure::repeat::Limits;
-use weir_measure::ssh::{Bed, Unavailable};
 use weir_report::ciphers::{self, CipherRow, CiphersRecord, SshRow};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 
 use super::{Progress, WRONG_DATA, speed, tell};
 use crate::args::BenchCipher;
@@ -43,14 +43,14 @@ pub(super) fn measure(
     limits: &Limits,
     ssh: Option<&Limits>,
     progress: &Progress,
-) -> Result<(CiphersRecord, bool), cipher_table::Error> {
+) -> Result<(CiphersRecord, bool), cipher::CipherBenchError> {
     let mut member = CiphersRecord::default();
     let lines: Vec<_> = Cipher::all().flat_map(|cipher| RECORDS.map(|record| (cipher, record))).collect();
     for (index, (cipher, record)) in lines.iter().enumerate() {
         if !progress.next(cipher.name(), index, lines.len()) {
             return Ok((member, true));
         }
-        member.rows.push(cipher_row(&cipher_table::measure(*cipher, *record, limits)?));
+        member.rows.push(cipher_row(&cipher::measure(*cipher, *record, limits)?));
     }
     member.ssh_missing = match ssh {
         None => Some("not asked for".to_owned()),
@@ -74,7 +74,7 @@ fn measure_ssh(member: &mut CiphersRecord, limits: &Limits, progress: &Progress)
     Ok(())
 }
 
-fn cipher_row(row: &cipher_table::Row) -> CipherRow {
+fn cipher_row(row: &cipher::Row) -> CipherRow {
     CipherRow {
         cipher: row.cipher.name().to_owned(),
         record: row.record,
@@ -84,7 +84,7 @@ fn cipher_row(row: &cipher_table::Row) -> CipherRow {
 }
 
 fn print(bench: &BenchCipher, member: &CiphersRecord, seconds: f64) -> anyhow::Result<()> {
-    let mut record = Record::new("bench", Outcome::Complete, 0, seconds);
+    let mut record = Record::new("bench", RunOutcome::Complete, 0, seconds);
     record.extra.insert("ciphers".to_owned(), serde_json::to_value(member)?);
     tell(&bench.voice, &record, "the table", |out| ciphers::render_table(member, out))
 }

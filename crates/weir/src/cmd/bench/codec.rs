@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use weir_bench::codec::{self, Looked, Row};
+use weir_bench::corpus::{BLOCK, Corpus, Kind, MOST, SAMPLE, Take, evenly};
+use weir_bench::repeat::Limits;
 use weir_codec::codec::Setting;
-use weir_measure::codec_table::{self, Looked, Row};
-use weir_measure::corpus::{BLOCK, Corpus, Kind, MOST, SAMPLE, Take, evenly};
-use weir_measure::repeat::Limits;
 use weir_model::pipeline::{self, Figure, best, predict};
 use weir_report::codecs::{self, CodecRow, CodecsRecord, LinkRecord, PredictionRecord, RegionRecord};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::{chart, json};
 use weir_units::{Bytes, Rate};
 
@@ -30,7 +30,7 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
     // Made before anything is measured: a place that cannot be written is said at once.
     let picture = bench.chart.as_deref().map(create).transpose()?;
     let chosen = bench.codecs.iter().flat_map(|choice| choice.0.iter().copied());
-    let settings: Vec<_> = if bench.codecs.is_empty() { codec_table::usual() } else { chosen.collect() };
+    let settings: Vec<_> = if bench.codecs.is_empty() { codec::usual() } else { chosen.collect() };
     let progress = Progress::new(&bench.voice)?;
     let sample = Sample::all(&corpus);
     let measured = measure(&settings, &bench.threads, &sample, (&Limits::within(bench.span), &progress));
@@ -39,7 +39,7 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
         Ok((_, true)) => return Ok(INTERRUPTED),
         Ok((rows, false)) => rows,
         // A file that cannot be read any more says nothing of a codec.
-        Err(codec_table::Error::Corpus(error)) => return Err(error.into()),
+        Err(codec::ErrorError::Corpus(error)) => return Err(error.into()),
         Err(error) => {
             voice::fatal(&error.into());
             return Ok(WRONG_DATA);
@@ -106,7 +106,7 @@ pub(super) fn measure(
     numbers: &[u16],
     sample: &Sample<'_>,
     (limits, progress): (&Limits, &Progress),
-) -> Result<(Vec<Row>, bool), codec_table::Error> {
+) -> Result<(Vec<Row>, bool), codec::ErrorError> {
     let mut rows: Vec<Row> = Vec::new();
     let count = settings.len() * numbers.len();
     for &setting in settings {
@@ -139,7 +139,7 @@ pub(super) fn measure(
 pub(super) fn member(sample: &Sample<'_>, rows: &[Row], links: &[Rate]) -> CodecsRecord {
     let corpus = sample.corpus;
     let figures: Vec<Figure> = rows.iter().map(Row::figure).collect();
-    let regions = codec_table::winners(&figures).into_iter().map(|region| RegionRecord {
+    let regions = codec::winners(&figures).into_iter().map(|region| RegionRecord {
         codec: figures[region.index].name.clone(),
         threads: rows[region.index].threads,
         from: region.from.0,
@@ -191,7 +191,7 @@ fn link_record(link: Rate, rows: &[Row], figures: &[Figure]) -> LinkRecord {
 
 fn print(bench: &BenchCodec, member: &CodecsRecord, seconds: f64) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let mut record = Record::new("bench", Outcome::Complete, member.held, seconds);
+    let mut record = Record::new("bench", RunOutcome::Complete, member.held, seconds);
     record.extra.insert("codecs".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
         json::render(&record, &mut out)

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_host::disk::forecast::{self, Limits};
-use weir_host::disk::{self, Outcome as Found, Plan, Times};
+use weir_bench::disk::forecast::{self, Limits};
+use weir_bench::disk::{self, DiskOutcome as Found, Plan, Times};
 use weir_report::schema::Record;
 use weir_report::storage::{
     self as report, BufferedRecord, DepthRecord, DirtyLimitsRecord, DiskRecord, FileForecastRecord,

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use weir_probe::connect::{self, Tries};
-use weir_probe::echo::{self, Echoes};
-use weir_probe::target::{self, Resolved, Target};
-use weir_probe::throughput::{self, Direction, Throughput, Transport};
-use weir_probe::{concurrent, load, mtu, tls};
+use weir_bench::host::connect::{self, Tries};
+use weir_bench::host::echo::{self, Echoes};
+use weir_bench::host::target::{self, Resolved, Target};
+use weir_bench::host::throughput::{self, Direction, Throughput, Transport};
+use weir_bench::host::{concurrent, load, mtu, tls};
+use weir_get::http::trust::{Clients, Trust};
 use weir_report::host::{self as report, FigureRecord, HostRecord};
 use weir_report::schema::Record;
-use weir_transfer::http::trust::{Clients, Trust};
 
 use super::{Progress, outcome_of, tell};
 use crate::args::{BenchHost, Part};
@@ -111,7 +111,7 @@ impl<'a> Subject<'a> {
         let port = wanted.port.unwrap_or_else(|| {
             let open = |port: &u16| {
                 let (outcome, _) = connect::attempt(target::at(*address, *port), bench.timeout, stop);
-                matches!(outcome, connect::Outcome::Connected(_))
+                matches!(outcome, connect::ConnectOutcome::Connected(_))
             };
             USUAL_PORTS.into_iter().find(open).unwrap_or(USUAL_PORTS[0])
         });
@@ -175,14 +175,14 @@ impl<'a> Subject<'a> {
     /// accepts a certificate, and does not make it a trusted one: whether it is one is asked without it.
     fn tls(&self, stop: &AtomicBool) -> Result<(tls::Found, Option<String>), String> {
         let plan = tls::Plan { timeout: self.bench.timeout, ..tls::Plan::default() };
-        let run = |trust: &Trust| -> Result<tls::Found, tls::Error> {
-            let clients = Clients::new(trust).map_err(|error| tls::Error::Untrusted(error.to_string()))?;
+        let run = |trust: &Trust| -> Result<tls::Found, tls::TlsError> {
+            let clients = Clients::new(trust).map_err(|error| tls::TlsError::Untrusted(error.to_string()))?;
             tls::run(self.address, &self.target.host, &clients.http1, &plan, stop)
         };
         let believing = Trust { insecure: false, ..trust(self.bench) };
         match run(&believing) {
             Ok(found) => Ok((found, None)),
-            Err(tls::Error::Untrusted(why)) if self.bench.cacert.is_none() || self.bench.insecure => {
+            Err(tls::TlsError::Untrusted(why)) if self.bench.cacert.is_none() || self.bench.insecure => {
                 let found = run(&Trust { insecure: true, ..Trust::default() });
                 found.map(|found| (found, Some(why))).map_err(|error| error.to_string())
             }

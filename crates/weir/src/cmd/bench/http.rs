@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::anyhow;
-use weir_load::run::{self, Outcome};
+use weir_bench_http::run::{self, LoadOutcome};
 use weir_model::load::{self, LoadVerdict};
 use weir_report::load::{LoadRecord, ab, csv, hdr, wrk};
 use weir_report::schema::VerdictRecord;
@@ -80,7 +80,7 @@ fn one(bench: &BenchHttp, url: &str, is_first: bool, stop: &Arc<AtomicBool>) -> 
     teller.end();
     let mut outcome = match ran {
         Ok(outcome) => outcome,
-        Err(weir_load::Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(weir_bench_http::LoadError::Interrupted) => return Ok(INTERRUPTED),
         Err(error) if stop.load(Relaxed) => {
             voice::fatal(&error.into());
             return Ok(INTERRUPTED);
@@ -143,7 +143,7 @@ fn print_head(head: &[u8]) {
 
 fn print(
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     judged: &LoadVerdict,
     member: &LoadRecord,
     is_first: bool,
@@ -181,7 +181,7 @@ fn print(
 }
 
 /// ab's `-e` and `-g`.
-fn write_files(plan: &Plan, outcome: &Outcome) -> anyhow::Result<()> {
+fn write_files(plan: &Plan, outcome: &LoadOutcome) -> anyhow::Result<()> {
     let Some(flags) = &plan.ab else { return Ok(()) };
     let rows = figures::rows(outcome);
     if let Some(path) = &flags.percentiles_file {

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use weir_bench::corpus::{Corpus, Kind};
+use weir_bench::repeat::Limits;
+use weir_bench::{disk, mem};
 use weir_codec::codec::{Codec, Setting};
-use weir_host::{disk, mem};
-use weir_measure::corpus::{Corpus, Kind};
-use weir_measure::repeat::Limits;
 use weir_model::chooser::CANDIDATES;
 use weir_report::calibration::{self as report, CalibrationRecord, DiskFigures};
 use weir_report::ciphers::{self, CiphersRecord};
 use weir_report::codecs::{self, CodecsRecord};
 use weir_report::memory::{self, MemoryRecord};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::storage::{self, DiskRecord};
 
 use super::codec::Sample;
@@ -182,7 +182,7 @@ impl Parts {
     }
 
     fn record(&self, calibration: &CalibrationRecord, span: Duration) -> serde_json::Result<Record> {
-        let outcome = if self.exit_code() == 0 { Outcome::Complete } else { Outcome::Partial };
+        let outcome = if self.exit_code() == 0 { RunOutcome::Complete } else { RunOutcome::Partial };
         let mut record = Record::new("bench", outcome, 0, span.as_secs_f64());
         let mut add = |name: &str, member: serde_json::Value| record.extra.insert(name.to_owned(), member);
         add("calibration", serde_json::to_value(calibration)?);

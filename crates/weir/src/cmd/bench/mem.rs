@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_host::mem::{self, Level, Measured, Outcome as Found, Plan};
+use weir_bench::mem::{self, Level, Measured, MemOutcome as Found, Plan};
 use weir_observe::nic::links::links;
 use weir_report::calibration::{CalibrationRecord, Figure};
 use weir_report::memory::{

@@ -12,8 +12,8 @@ mod transactions;
 
 use std::io::{self, IsTerminal, Write};
 
-use weir_net::Wiring;
-use weir_net::copies::Copies;
+use weir_bench_net::Wiring;
+use weir_bench_net::copies::Copies;
 use weir_report::net::Units;
 
 use crate::args::{BenchNet, NetFormat, VERSION, host_and_device};

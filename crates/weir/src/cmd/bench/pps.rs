@@ -9,13 +9,13 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use weir_probe::pps::PORT;
-use weir_probe::pps::client::{self, Client, Opening, Trial};
-use weir_probe::pps::frame::{Size, frame_of};
-use weir_probe::pps::search::Search;
-use weir_probe::pps::server::{Bounds, Server};
-use weir_probe::pps::{Error, sender};
-use weir_probe::target;
+use weir_bench::host::target;
+use weir_bench::pps::PORT;
+use weir_bench::pps::client::{self, Client, Opening, Trial};
+use weir_bench::pps::frame::{Size, frame_of};
+use weir_bench::pps::search::Search;
+use weir_bench::pps::server::{Bounds, Server};
+use weir_bench::pps::{PpsError, sender};
 use weir_report::escape::escape;
 use weir_report::host::FigureRecord;
 use weir_report::json;
@@ -90,7 +90,7 @@ fn measure(bench: &BenchPps, peer: &str, server: SocketAddr, progress: &Progress
             let subject = Subject { bench, server, payload: *payload, method: *method };
             match subject.row(&mut client, &progress.stop) {
                 Ok(row) => member.rows.push(row),
-                Err(Error::Interrupted) => break 'all,
+                Err(PpsError::Interrupted) => break 'all,
                 Err(error) => {
                     failed = Some(error);
                     break 'all;
@@ -146,7 +146,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn row(&self, kept: &mut Option<Client>, stop: &AtomicBool) -> Result<PacketsRow, Error> {
+    fn row(&self, kept: &mut Option<Client>, stop: &AtomicBool) -> Result<PacketsRow, PpsError> {
         let joined = self.method == Method::Gso;
         let mut row = PacketsRow {
             method: self.method.name().to_owned(),
@@ -175,7 +175,7 @@ impl Subject<'_> {
         let trial = Trial { payload: self.payload, rate: self.bench.rate, span: self.bench.span };
         let outcome = client.trial(&trial, stop)?;
         if stop.load(Relaxed) {
-            return Err(Error::Interrupted);
+            return Err(PpsError::Interrupted);
         }
         rows::fill(&mut row, &outcome, &trial, &client, self.server.ip().is_loopback(), self.method);
         if self.bench.zero_loss {
@@ -185,7 +185,7 @@ impl Subject<'_> {
         Ok(row)
     }
 
-    fn search(&self, client: &mut Client, start: f64, stop: &AtomicBool) -> Result<ZeroLossRecord, Error> {
+    fn search(&self, client: &mut Client, start: f64, stop: &AtomicBool) -> Result<ZeroLossRecord, PpsError> {
         let tolerance = self.bench.tolerance.0;
         let mut search = Search::new(self.bench.rate.unwrap_or(start), self.bench.resolution.0);
         let mut trials = Vec::new();
@@ -193,7 +193,7 @@ impl Subject<'_> {
             let trial = Trial { payload: self.payload, rate: Some(rate), span: self.bench.trial };
             let outcome = client.trial(&trial, stop)?;
             if stop.load(Relaxed) {
-                return Err(Error::Interrupted);
+                return Err(PpsError::Interrupted);
             }
             let passed = outcome.sent > 0 && outcome.loss() <= tolerance;
             search.book(rate, outcome.sent_rate(), passed);
@@ -218,7 +218,7 @@ fn print(
     bench: &BenchPps,
     member: &PacketsRecord,
     code: u8,
-    failed: Option<&Error>,
+    failed: Option<&PpsError>,
     span: Duration,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -243,13 +243,13 @@ fn print(
 }
 
 /// For a terminal: a refusal is in the far end's words.
-fn spoken(error: &Error) -> anyhow::Error {
+fn spoken(error: &PpsError) -> anyhow::Error {
     anyhow::Error::msg(escape(&error.to_string()).into_owned())
 }
 
 /// For `weir bench host`: half a second of the smallest packets, where a weir counts them.
 pub fn short_run(host: IpAddr, timeout: Duration, stop: &AtomicBool) -> Vec<FigureRecord> {
-    let run = || -> Result<Vec<FigureRecord>, Error> {
+    let run = || -> Result<Vec<FigureRecord>, PpsError> {
         let size = if host.is_ipv6() { 84 } else { 64 };
         let payload = Size::Frame(size).payload(host.is_ipv6())?;
         let opening = Opening { threads: 1, via: client::Via::Plain, buffer: 8 << 20, timeout };

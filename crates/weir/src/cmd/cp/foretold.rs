@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_peer::session::{Job, Report};
-use weir_report::schema::{Outcome, Record};
+use weir_cp::session::{Job, Report};
+use weir_report::schema::{Record, RunOutcome};
 use weir_units::{Rate, human_duration};
 
 use crate::cmd::forecast;
@@ -75,7 +75,8 @@ impl Foretold {
     pub(super) fn say(&self, record: &Record) -> anyhow::Result<()> {
         // What a run that broke off has reached says nothing of a forecast, and of nothing there is no rate.
         let short = self.total.filter(|(total, _)| *total < SHORT);
-        if record.outcome != Outcome::Complete || short.is_none() && !(record.rate > 0.0 && self.rate.0 > 0.0)
+        if record.outcome != RunOutcome::Complete
+            || short.is_none() && !(record.rate > 0.0 && self.rate.0 > 0.0)
         {
             return Ok(());
         }

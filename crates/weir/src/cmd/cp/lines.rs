@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use weir_peer::session::Job;
-use weir_peer::wire::change::{Act, Change, Form};
-use weir_peer::wire::message::{Deed, Role};
+use weir_cp::session::Job;
+use weir_cp::wire::change::{Act, Change, Form};
+use weir_cp::wire::message::{Deed, Role};
 use weir_report::escape::escape;
 use weir_tree::Name;
 

@@ -1,6 +1,6 @@
 //! Scene: a server that caps each connection; lanes multiply the rate.
 
-use super::show::{Got, Outcome, Show, limit, seconds, times};
+use super::show::{Got, SceneOutcome, Show, limit, seconds, times};
 use weir_model::limit::Limit;
 use weir_units::Rate;
 
@@ -10,14 +10,14 @@ const CAP: Rate = Rate(8e6);
 
 const NAME: &str = "capped.iso";
 
-pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     show.title(&format!("capped: 96 MB from a server that gives each connection {CAP}"))?;
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], Some(CAP))?;
     let url = format!("{}{NAME}", server.url());
     let single = show.get(&["-c", "1", &url, "-o", "single.iso"])?;
     let many = show.get(&[&url])?;
     show.see(&findings(&single, &many))?;
-    Ok(Outcome::Shown)
+    Ok(SceneOutcome::Shown)
 }
 
 fn findings(single: &Got, many: &Got) -> String {

@@ -1,6 +1,6 @@
 //! Scene: the network is fast, the disk is slow; the page cache hides it at first.
 
-use super::show::{Got, Outcome, Show, limit, weir};
+use super::show::{Got, SceneOutcome, Show, limit, weir};
 use crate::voice;
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_model::limit::Limit;
@@ -11,8 +11,8 @@ const SIZE: u64 = 150_000_000;
 const NAME: &str = "image.iso";
 
 /// What the disk takes, and what may wait in memory for it: with the default limits, gigabytes would have to be fetched to
-/// see anything. At 117 MB/s 32 MiB last for three windows of evidence, so that the knee is seen, and for a tenth of the
-/// run. The file system holds the file and its own tables.
+/// see anything. At 117 MB/s 32 MiB last for three intervals of evidence, so that the knee is seen, and for a
+/// tenth of the run. The file system holds the file and its own tables.
 const DISK: SlowDiskConfig =
     SlowDiskConfig { rate: Rate(30e6), dirty: Some(Bytes(32 << 20)), size: Bytes(400 << 20) };
 
@@ -22,7 +22,7 @@ const MOUNT: &str = "slow-disk";
 /// A link of 1 Gbit/s, less its framing: slow enough that memory is not full at once.
 const LINK: Rate = Rate(117e6);
 
-pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     show.title(&format!(
         "disk: 150 MB at {LINK} onto a disk of {}, for which the kernel keeps at most {} waiting in memory",
         DISK.rate,
@@ -30,7 +30,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     ))?;
     let disk = match SlowDisk::make(show.whole_folder(), &format!("disk/{MOUNT}"), &DISK) {
         Ok(disk) => disk,
-        Err(error) => return Ok(Outcome::Skipped(voice::words(&anyhow::Error::from(error)))),
+        Err(error) => return Ok(SceneOutcome::Skipped(voice::words(&anyhow::Error::from(error)))),
     };
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], Some(LINK))?;
     let url = format!("{}{NAME}", server.url());
@@ -38,7 +38,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     disk.join(&mut program)?;
     let got = show.get_by(program, &[&url, "-o", &format!("{MOUNT}/")])?;
     show.see(&findings(&got))?;
-    Ok(Outcome::Shown)
+    Ok(SceneOutcome::Shown)
 }
 
 fn findings(got: &Got) -> String {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::show::{Got, Outcome, Show, cost, seconds, times};
+use super::show::{Got, SceneOutcome, Show, cost, seconds, times};
 use weir_units::Bytes;
 
 const SIZE: u64 = 1 << 30;
@@ -16,11 +16,15 @@ const SPARE: u64 = 256 << 20;
 
 const NAME: &str = "large.iso";
 
-pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     show.title("large: one file of 1 GiB from a server that is as fast as it can be")?;
     let free = free(show.folder())?;
     if free < SIZE + SPARE {
-        return Ok(Outcome::Skipped(format!("{} has only {} free", show.folder().display(), Bytes(free))));
+        return Ok(SceneOutcome::Skipped(format!(
+            "{} has only {} free",
+            show.folder().display(),
+            Bytes(free)
+        )));
     }
     warm_up(show)?;
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], None)?;
@@ -30,7 +34,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     fs::remove_file(show.folder().join(NAME))?;
     let by_curl = by_curl(show, &url)?;
     show.see(&format!("{}{}", findings(&got, by_curl), where_it_lies(show.folder())?))?;
-    Ok(Outcome::Shown)
+    Ok(SceneOutcome::Shown)
 }
 
 /// Writes and removes as much as will be fetched, so that all find the same memory in use: pages that a virtual machine

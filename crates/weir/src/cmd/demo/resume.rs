@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use weir_get::journal::Journal;
+use weir_get::sink::part_file;
 use weir_lab::child::{Running, Woken};
 use weir_serve::{PATTERN_PERIOD, fill_pattern};
-use weir_transfer::journal::Journal;
-use weir_transfer::sink::part_file;
 use weir_units::{Bytes, Rate};
 
-use super::show::{Outcome, Show, seconds, weir};
+use super::show::{SceneOutcome, Show, seconds, weir};
 
 const SIZE: u64 = 256 << 20;
 
@@ -22,7 +22,7 @@ const CAP: Rate = Rate(8e6);
 
 const NAME: &str = "big.iso";
 
-pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     show.title("resume: 256 MiB, killed by SIGKILL when about half is written, then the same command again")?;
     let files = || vec![(NAME.to_owned(), SIZE)];
     let server = show.serve(files(), Some(CAP))?;
@@ -56,7 +56,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
         Bytes(fetched),
         seconds(got.wall)
     ))?;
-    Ok(Outcome::Shown)
+    Ok(SceneOutcome::Shown)
 }
 
 /// Readable whenever a file in `folder` gets its name by a rename, as each journal does.

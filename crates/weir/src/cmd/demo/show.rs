@@ -20,7 +20,7 @@ use weir_units::{Bytes, Rate, human_duration};
 use crate::voice::{self, Printed};
 
 /// How a scene ended; an error means that it could not show what it is for.
-pub enum Outcome {
+pub enum SceneOutcome {
     /// All of it was shown.
     Shown,
     /// This machine does not allow it, and why.
@@ -34,7 +34,7 @@ pub struct Show {
     /// The scene's part of the folder, where its commands run.
     scene: PathBuf,
     /// Why no slow path can be emulated here, if so.
-    no_lab: Option<weir_lab::Error>,
+    no_lab: Option<weir_lab::LabError>,
 }
 
 /// A `weir get` that ended well.
@@ -47,7 +47,7 @@ pub struct Got {
 
 impl Show {
     /// Makes the folder and removes what a killed demo left.
-    pub fn open(stop: Arc<AtomicBool>, no_lab: Option<weir_lab::Error>) -> anyhow::Result<Show> {
+    pub fn open(stop: Arc<AtomicBool>, no_lab: Option<weir_lab::LabError>) -> anyhow::Result<Show> {
         let folder = Folder::new()?;
         let scene = folder.path().to_owned();
         Ok(Show { stop, folder, scene, no_lab })
@@ -59,7 +59,7 @@ impl Show {
     }
 
     /// Why no slow path can be emulated here, if so.
-    pub fn no_lab(&self) -> Option<&weir_lab::Error> {
+    pub fn no_lab(&self) -> Option<&weir_lab::LabError> {
         self.no_lab.as_ref()
     }
 

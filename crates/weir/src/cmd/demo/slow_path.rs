@@ -3,24 +3,24 @@
 use std::io;
 
 use anyhow::Context;
-use weir_lab::run::{Lab, Outcome as Ran, Seen};
+use weir_lab::run::{Lab, RunFindings, ScenarioOutcome as Ran};
 use weir_lab::scenario::{self, Side};
-use weir_report::schema::{Outcome as RecordOutcome, Record};
+use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::terminal;
 use weir_units::Rate;
 
-use super::show::{Outcome, Show, times};
+use super::show::{SceneOutcome, Show, times};
 use crate::voice::{self, Printed};
 
 /// A published measurement: SO_SNDBUF of 16 KiB on 100 Mbit/s and 20 ms.
 const SCENARIO: &str = "b1";
 
-pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     show.title(
         "slow-path: a sender with SO_SNDBUF of 16 KiB, over an emulated 100 Mbit/s and 20 ms round trip",
     )?;
     if let Some(error) = show.no_lab() {
-        return Ok(Outcome::Skipped(error.to_string()));
+        return Ok(SceneOutcome::Skipped(error.to_string()));
     }
     let weir = std::env::current_exe().context("cannot find this program's own file")?;
     let lab = Lab { weir, stop: show.stop().clone() };
@@ -28,7 +28,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     let ran = match lab.run(&scenario::shipped(SCENARIO)?) {
         Ok(ran) => ran,
         Err(error) if error.is_refusal() => {
-            return Ok(Outcome::Skipped(voice::words(&anyhow::Error::from(error))));
+            return Ok(SceneOutcome::Skipped(voice::words(&anyhow::Error::from(error))));
         }
         Err(error) => return Err(error.into()),
     };
@@ -38,11 +38,11 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
         summary(&then.outcome.seen)?;
     }
     show.see(&findings(&ran))?;
-    Ok(Outcome::Shown)
+    Ok(SceneOutcome::Shown)
 }
 
 /// What the sender's own sockets showed, watched from outside.
-fn summary(seen: &Seen) -> anyhow::Result<()> {
+fn summary(seen: &RunFindings) -> anyhow::Result<()> {
     let mut record = Record::new("lab", RecordOutcome::Complete, seen.bytes, seen.seconds);
     if let Some((evidence, verdict)) = seen.evidence.get(&Side::Sender).zip(seen.verdicts.get(&Side::Sender))
     {

@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::show::{Got, Outcome, Show, cost, seconds, times};
+use super::show::{Got, SceneOutcome, Show, cost, seconds, times};
 
 const COUNT: usize = 1000;
 
 const SIZE: u64 = 1024;
 
-pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     show.title("small: 1000 files of 1 KiB, several at once and one after another")?;
     let names: Vec<String> = (0..COUNT).map(|number| format!("{number:03}.bin")).collect();
     let server = show.serve(names.iter().map(|name| (name.clone(), SIZE)).collect(), None)?;
@@ -21,7 +21,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
         all_there(&show.folder().join(folder), &names)?;
     }
     show.see(&findings(&together, &in_turn))?;
-    Ok(Outcome::Shown)
+    Ok(SceneOutcome::Shown)
 }
 
 fn write_list(path: &Path, root: &str, names: &[String]) -> anyhow::Result<()> {

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::Context;
-use weir_lab::run::{Lab, Outcome, WorkError};
+use weir_lab::run::{Lab, ScenarioOutcome, WorkError};
 use weir_lab::scenario::{self, Scenario};
-use weir_report::schema::{Outcome as RecordOutcome, Record};
+use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, progress};
 
 use super::scenarios;
@@ -61,7 +61,7 @@ pub fn run(run: &LabRun) -> anyhow::Result<u8> {
     Ok(u8::from(bad || rows.iter().all(|row| row.word() == "skipped")))
 }
 
-fn row(ran: Result<Outcome, WorkError>) -> Row {
+fn row(ran: Result<ScenarioOutcome, WorkError>) -> Row {
     match ran {
         Ok(outcome) => Row::Ran(Box::new(outcome)),
         Err(error) => {
@@ -102,7 +102,7 @@ fn record(scenarios: &[Scenario], rows: &[Row], seconds: f64, bad: bool) -> Reco
     record
 }
 
-fn keep_evidence(folder: &Path, name: &str, outcome: &Outcome) -> anyhow::Result<()> {
+fn keep_evidence(folder: &Path, name: &str, outcome: &ScenarioOutcome) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (side, evidence) in &outcome.seen.evidence {
         let path = folder.join(format!("{name}.{}.json", side.name()));

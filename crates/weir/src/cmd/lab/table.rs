@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_lab::run::{FigureCheck, LimitCheck, Outcome, Seen, ThenOutcome};
+use weir_lab::run::{FigureCheck, LimitCheck, RunFindings, ScenarioOutcome, ThenOutcome};
 use weir_lab::scenario::{Scenario, Side};
 use weir_model::verdict::MainLimit;
 use weir_report::schema::VerdictRecord;
@@ -12,7 +12,7 @@ use weir_units::Rate;
 /// How one scenario ended.
 pub enum Row {
     /// It ran.
-    Ran(Box<Outcome>),
+    Ran(Box<ScenarioOutcome>),
     /// This machine or user does not allow it, and why.
     Skipped(String),
     /// It went wrong before it could be judged.
@@ -45,7 +45,7 @@ pub fn lines(scenario: &Scenario, row: &Row) -> Vec<String> {
     lines
 }
 
-fn outcome_lines(outcome: &Outcome) -> Vec<String> {
+fn outcome_lines(outcome: &ScenarioOutcome) -> Vec<String> {
     let mut lines: Vec<String> = outcome.figures.iter().map(figure_line).collect();
     lines.extend(outcome.seen.late.map(late_line));
     lines.extend(outcome.limits.iter().map(|check| limit_line(check, &outcome.seen)));
@@ -71,7 +71,7 @@ fn figure_line(check: &FigureCheck) -> String {
     columns(of.name(), &expected, &seen, check.holds())
 }
 
-fn limit_line(check: &LimitCheck, seen: &Seen) -> String {
+fn limit_line(check: &LimitCheck, seen: &RunFindings) -> String {
     let names: Vec<&str> = check.expected.iter().map(|limit| limit.name()).collect();
     let named = check.seen.map_or("no verdict", MainLimit::name);
     let mut words = named.to_owned();
@@ -132,7 +132,7 @@ pub fn member(scenario: &Scenario, row: &Row) -> Value {
     member
 }
 
-fn outcome_member(outcome: &Outcome) -> Value {
+fn outcome_member(outcome: &ScenarioOutcome) -> Value {
     let figures = outcome.figures.iter().map(|check| {
         json!({
             "of": check.figure.of.name(),

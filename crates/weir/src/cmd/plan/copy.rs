@@ -5,15 +5,15 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use weir_cp::error::CopyError;
+use weir_cp::lane::way::{LaneOptions, Way};
+use weir_cp::measure::{self, Job, Surveyed};
+use weir_cp::wire::message::{Role, Transport};
 use weir_model::plan::Plan;
 use weir_model::survey::Survey;
-use weir_peer::error::Error;
-use weir_peer::lane::way::{LaneOptions, Way};
-use weir_peer::measure::{self, Job, Surveyed};
-use weir_peer::wire::message::{Role, Transport};
 use weir_report::escape::escape;
 use weir_report::plan::PlanRecord;
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::survey::{SurveyRecord, buffer_notes};
 use weir_report::{json, plan, survey};
 use weir_units::{Bytes, Rate};
@@ -45,7 +45,7 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
     live.clear();
     let surveyed = match surveyed {
         Ok(surveyed) => surveyed,
-        Err(Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(CopyError::Interrupted) => return Ok(INTERRUPTED),
         Err(error) => return Err(error.into()),
     };
     let inputs = surveyed.survey.inputs();
@@ -79,7 +79,7 @@ fn print(
         voice::warn(&format!("{} more paths would fail", failed.more()));
     }
     let mut stdout = std::io::stdout().lock();
-    let outcome = if failed.count > 0 { Outcome::Failed } else { Outcome::Complete };
+    let outcome = if failed.count > 0 { RunOutcome::Failed } else { RunOutcome::Complete };
     let mut record = Record::new("plan", outcome, 0, surveyed.elapsed.as_secs_f64());
     record.files = problem_records(&surveyed.problems);
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);

@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use std::path::Path;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use weir_measure::glance;
+use weir_bench::quick;
 use weir_model::pipeline::SSH_CIPHER;
 use weir_model::plan::Means;
 use weir_report::calibration::DiskFigures;
@@ -42,7 +42,7 @@ pub(super) fn ssh(wanted: bool, notes: &mut Vec<String>) -> Rate {
 /// What one of weir's threads encrypts, by the fastest of its ciphers; measured without a calibration.
 pub(super) fn cipher(means: &[Means], notes: &mut Vec<String>) -> Rate {
     let known = of_this_host().and_then(|calibration| Some((calibration, calibration.fastest_cipher()?)));
-    let Some((calibration, fastest)) = known else { return glance::cipher() };
+    let Some((calibration, fastest)) = known else { return quick::cipher() };
     let rate = Rate(fastest.rate);
     if means.contains(&Means::Weir) {
         let origin = origin(&calibration.date());

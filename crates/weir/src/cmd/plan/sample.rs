@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weir_bench::corpus::{self, Corpus, Take};
+use weir_bench::quick;
 use weir_codec::codec::{Codec, Setting};
-use weir_measure::corpus::{self, Corpus, Take};
-use weir_measure::glance;
 use weir_model::pipeline::Figure;
 use weir_units::{Bytes, human_duration};
 
@@ -48,23 +48,27 @@ pub fn measure(path: &Path) -> anyhow::Result<Sampled> {
     let started = Instant::now();
     let corpus = match Corpus::read(&[path.to_owned()], Take::Blocks(BLOCKS)) {
         // There is nothing to pack, and a transfer of nothing takes its round trips all the same.
-        Err(corpus::Error::Empty { .. }) => Corpus::of_blocks(path.display().to_string(), 0, Vec::new()),
+        Err(corpus::CorpusError::Empty { .. }) => {
+            Corpus::of_blocks(path.display().to_string(), 0, Vec::new())
+        }
         read => read.map_err(said)?,
     };
-    let figures = glance::figures(&settings(), &corpus, glance::SPAN)?;
+    let figures = quick::figures(&settings(), &corpus, quick::SPAN)?;
     let (blocks, of) = (corpus.len(), corpus.of);
     Ok(Sampled { figures, size: Bytes(corpus.whole), blocks, of, took: started.elapsed() })
 }
 
 /// How long that takes, about: the slow ones take several times as long as the others.
 pub fn span() -> Duration {
-    glance::SPAN * 3 * settings().len() as u32
+    quick::SPAN * 3 * settings().len() as u32
 }
 
 /// What is no data is a mistake in the command, what cannot be read is none.
-fn said(error: corpus::Error) -> anyhow::Error {
+fn said(error: corpus::CorpusError) -> anyhow::Error {
     match error {
-        corpus::Error::Directory { .. } | corpus::Error::NotAFile { .. } => Usage(error.to_string()).into(),
+        corpus::CorpusError::Directory { .. } | corpus::CorpusError::NotAFile { .. } => {
+            Usage(error.to_string()).into()
+        }
         error => error.into(),
     }
 }

@@ -26,13 +26,13 @@ fn probes() -> impl Iterator<Item = Probe> {
     weir_observe::host::PROBES.into_iter().chain(weir_lab::ability::PROBES)
 }
 
-/// What each probe found within `patience`, in the order of reports. A thread that still waits then ends with this
-/// process, as does a process: each is killed when the thread that waits for it ends.
-pub fn run(patience: Duration) -> Vec<(Ability, Finding)> {
-    let deadline = Instant::now() + patience;
+/// What each probe found within `timeout`, in the order of reports. A thread that still waits then ends with
+/// this process, as does a process: each is killed when the thread that waits for it ends.
+pub fn run(timeout: Duration) -> Vec<(Ability, Finding)> {
+    let deadline = Instant::now() + timeout;
     let running: Vec<_> = probes().map(|probe| (probe.ability, start(probe))).collect();
     let mut found: Vec<_> = (running.into_iter())
-        .map(|(ability, answer)| (ability, answer.and_then(|answer| wait(&answer, deadline, patience))))
+        .map(|(ability, answer)| (ability, answer.and_then(|answer| wait(&answer, deadline, timeout))))
         .map(|(ability, answer)| (ability, answer.unwrap_or_else(|why| Finding::missing(why, "the probe"))))
         .collect();
     found.sort_by_key(|(ability, _)| *ability);
@@ -53,11 +53,11 @@ fn start(probe: Probe) -> Result<Receiver<Finding>, String> {
     }
 }
 
-fn wait(answer: &Receiver<Finding>, deadline: Instant, patience: Duration) -> Result<Finding, String> {
+fn wait(answer: &Receiver<Finding>, deadline: Instant, timeout: Duration) -> Result<Finding, String> {
     use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
     match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(found) => Ok(found),
-        Err(Timeout) => Err(format!("no answer within {} s", patience.as_secs_f64())),
+        Err(Timeout) => Err(format!("no answer within {} s", timeout.as_secs_f64())),
         Err(Disconnected) => Err("it ended without an answer".to_owned()),
     }
 }

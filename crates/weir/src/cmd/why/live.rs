@@ -3,10 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{Evidence, Window};
+use weir_model::evidence::{Evidence, Interval};
 use weir_model::merge::merged;
 use weir_model::rule::Context;
-use weir_model::verdict::judge_window;
+use weir_model::verdict::judge_interval;
 use weir_observe::watch::Watch;
 use weir_report::progress::Progress;
 use weir_report::why::{Moment, moment_lines};
@@ -41,9 +41,9 @@ impl Live {
         self.span = span;
     }
 
-    /// What the live view is told of each window.
+    /// What the live view is told of each interval.
     fn tell(&mut self, watch: &Watch) {
-        let windows = &watch.evidence.windows;
+        let intervals = &watch.evidence.intervals;
         self.view.newest(&watch.evidence, None);
         self.view.tell(|news| {
             for lane in watch.all_lanes().filter(|lane| !lane.is_gone()) {
@@ -51,7 +51,7 @@ impl Live {
                 news.name(lane.number, format!("{} {way} {}", lane.id.local, lane.id.remote));
             }
         });
-        let last = merged(&windows[first_of_last(windows, 1.0)..]);
+        let last = merged(&intervals[first_of_last(intervals, 1.0)..]);
         self.view.draw(&Progress {
             done: watch.totals.received.max(watch.totals.acked),
             rate: Rate::of(last.received, last.span).0,
@@ -131,28 +131,28 @@ impl Live {
     }
 }
 
-/// The first of the windows that cover the last seconds.
-fn first_of_last(windows: &[Window], seconds: f64) -> usize {
-    let mut first = windows.len();
+/// The first of the intervals that cover the last seconds.
+fn first_of_last(intervals: &[Interval], seconds: f64) -> usize {
+    let mut first = intervals.len();
     let mut covered = 0.0;
     while first > 0 && covered < seconds {
         first -= 1;
-        covered += windows[first].span.as_secs_f64();
+        covered += intervals[first].span.as_secs_f64();
     }
     first
 }
 
-/// The last second as one window, judged in the light of what came before it.
+/// The last second as one interval, judged in the light of what came before it.
 fn moment(watch: &Watch) -> Moment {
-    let windows = &watch.evidence.windows;
-    let first = first_of_last(windows, 1.0);
-    let last = merged(&windows[first..]);
+    let intervals = &watch.evidence.intervals;
+    let first = first_of_last(intervals, 1.0);
+    let last = merged(&intervals[first..]);
     let before = Evidence {
-        windows: windows[..first].to_vec(),
+        intervals: intervals[..first].to_vec(),
         facts: watch.evidence.facts.clone(),
         trials: Vec::new(),
     };
-    let verdict = judge_window(&last, &Context::live(&before));
+    let verdict = judge_interval(&last, &Context::live(&before));
     let seconds = last.span.as_secs_f64().max(1e-3);
     let moved = last.received > 0;
     Moment {

@@ -1,12 +1,12 @@
 //! The record of a watch: the verdict as every command tells it, and the connections and threads beside it.
 
-use weir_model::evidence::{Evidence, LaneWindow, Window};
+use weir_model::evidence::{Evidence, Interval, LaneInterval};
 use weir_model::moved;
 use weir_model::verdict::explain;
 use weir_observe::process;
 use weir_observe::thread::process_cpu_now;
 use weir_observe::watch::{Lane, ThreadTotal, Watch};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::{Record, RunOutcome};
 use weir_report::why::{FlowRecord, ThreadRecord, WhyRecord};
 
 /// Connections that a record lists and judges one by one.
@@ -16,12 +16,12 @@ const FLOWS: usize = 16;
 const THREADS: usize = 16;
 
 /// A record, and its member `why` once more as it is.
-pub(super) struct Told {
+pub(super) struct ReportedRun {
     pub(super) record: Record,
     pub(super) why: WhyRecord,
 }
 
-impl Told {
+impl ReportedRun {
     /// Sets what the command's end told after the rest.
     pub(super) fn set_exit_code(&mut self, code: u8) {
         self.why.exit_code = Some(code);
@@ -36,12 +36,12 @@ impl Told {
 }
 
 /// Judges what was seen and puts it into a record.
-pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Told {
+pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> ReportedRun {
     // Before the judging, which is done once.
     let own_cpu = process_cpu_now().as_secs_f64() / watch.elapsed().as_secs_f64().max(1e-3);
-    let seconds = watch.evidence.windows.iter().map(|window| window.span.as_secs_f64()).sum();
+    let seconds = watch.evidence.intervals.iter().map(|interval| interval.span.as_secs_f64()).sum();
     let bytes = watch.totals.received.max(watch.totals.acked);
-    let mut record = Record::new("why", Outcome::Complete, bytes, seconds);
+    let mut record = Record::new("why", RunOutcome::Complete, bytes, seconds);
     let mut verdict = explain(&watch.evidence);
     verdict.missing.splice(0..0, watch.notes.all().iter().cloned());
     verdict.evidence.extend(watch.losses.iter().cloned());
@@ -73,7 +73,7 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
         own_cpu,
         exit_code,
     };
-    let mut told = Told { record, why };
+    let mut told = ReportedRun { record, why };
     told.store();
     told
 }
@@ -89,7 +89,7 @@ pub(super) fn flows(watch: &Watch, judged: bool) -> Vec<FlowRecord> {
 fn flow(watch: &Watch, lane: &Lane, judged: bool) -> FlowRecord {
     let total = &lane.total;
     let own = if judged { alone(&watch.evidence, lane.number) } else { Evidence::default() };
-    let views = || own.windows.iter().flat_map(|window| &window.lanes);
+    let views = || own.intervals.iter().flat_map(|interval| &interval.lanes);
     let receives = views().any(|lane| lane.tcp.value().is_some());
     let sends = views().any(|lane| lane.sender.value().is_some());
     let side = match (receives, sends) {
@@ -116,24 +116,24 @@ fn flow(watch: &Watch, lane: &Lane, judged: bool) -> FlowRecord {
 
 /// The run as if there had been no other connection.
 fn alone(evidence: &Evidence, number: u32) -> Evidence {
-    let of_lane = |window: &Window| {
-        let lanes: Vec<LaneWindow> =
-            window.lanes.iter().filter(|lane| lane.lane == number).cloned().collect();
+    let of_lane = |interval: &Interval| {
+        let lanes: Vec<LaneInterval> =
+            interval.lanes.iter().filter(|lane| lane.lane == number).cloned().collect();
         let received = lanes.iter().map(|lane| lane.received).sum();
         let objects = lanes.iter().map(|lane| lane.objects).sum();
-        let without = |window: &Window| Window {
-            at: window.at,
-            span: window.span,
-            written: window.written,
-            cpu: window.cpu.clone(),
-            dirty: window.dirty.clone(),
-            disk: window.disk.clone(),
-            ..Window::default()
+        let without = |interval: &Interval| Interval {
+            at: interval.at,
+            span: interval.span,
+            written: interval.written,
+            cpu: interval.cpu.clone(),
+            dirty: interval.dirty.clone(),
+            disk: interval.disk.clone(),
+            ..Interval::default()
         };
-        (!lanes.is_empty()).then(|| Window { lanes, received, objects, ..without(window) })
+        (!lanes.is_empty()).then(|| Interval { lanes, received, objects, ..without(interval) })
     };
     Evidence {
-        windows: evidence.windows.iter().filter_map(of_lane).collect(),
+        intervals: evidence.intervals.iter().filter_map(of_lane).collect(),
         trials: Vec::new(),
         facts: evidence.facts.clone(),
     }

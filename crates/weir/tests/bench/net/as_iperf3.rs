@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use weir_net::ordered::Json;
+use weir_bench_net::ordered::Json;
 
 use crate::support::net::{NetServer, free_port, has_iperf3, weir_client};
 use crate::support::{Run, Sandbox, WEIR, skip, wait_for};
@@ -535,10 +535,10 @@ fn a_silent_udp_client_blocks_no_other() {
     let silent: Vec<TcpStream> = (0..2)
         .map(|_| {
             let mut control = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
-            control.write_all(weir_net::cookie::Cookie::random().bytes()).unwrap();
+            control.write_all(weir_bench_net::cookie::Cookie::random().bytes()).unwrap();
             control.read_exact(&mut [0]).unwrap();
             let parameters = serde_json::json!({ "udp": true, "time": 1, "parallel": 1, "len": 1000 });
-            control.write_all(&weir_net::frame::encode(&parameters).unwrap()).unwrap();
+            control.write_all(&weir_bench_net::frame::encode(&parameters).unwrap()).unwrap();
             control
         })
         .collect();

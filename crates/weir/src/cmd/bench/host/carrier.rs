@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use weir_net::client::{self, Options, Silent};
-use weir_net::outcome::{Ending, Outcome, StreamOutcome, Sum};
-use weir_net::parameters::{Direction as Way, Transport as Over};
-use weir_probe::load::Load;
-use weir_probe::throughput::{Carried, Direction, Throughput, Transport};
+use weir_bench::host::load::Load;
+use weir_bench::host::throughput::{Carried, Direction, Throughput, Transport};
+use weir_bench_net::client::{self, Options, Silent};
+use weir_bench_net::outcome::{Ending, StreamOutcome, Sum, TestOutcome};
+use weir_bench_net::parameters::{Direction as Way, Transport as Over};
 use weir_units::Rate;
 
 /// The share of TCP's rate that datagrams are sent at: a link takes that beside their headers without a loss of its own.
@@ -92,7 +92,7 @@ impl Carrier {
     }
 }
 
-fn figures(outcome: &Outcome, direction: Direction, transport: Transport) -> Result<Carried, String> {
+fn figures(outcome: &TestOutcome, direction: Direction, transport: Transport) -> Result<Carried, String> {
     match &outcome.ending {
         Ending::Complete => {}
         Ending::Interrupted => return Err("interrupted".to_owned()),

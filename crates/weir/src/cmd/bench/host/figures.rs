@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use weir_probe::concurrent::{self, End, Reached};
-use weir_probe::connect::{Outcome, Tries};
-use weir_probe::echo::Echoes;
-use weir_probe::summary::Summary;
-use weir_probe::target::Resolved;
-use weir_probe::throughput::{Carried, Direction, Transport};
-use weir_probe::{load, mtu, tls};
+use weir_bench::host::concurrent::{self, End, Reached};
+use weir_bench::host::connect::{ConnectOutcome, Tries};
+use weir_bench::host::echo::Echoes;
+use weir_bench::host::summary::Summary;
+use weir_bench::host::target::Resolved;
+use weir_bench::host::throughput::{Carried, Direction, Transport};
+use weir_bench::host::{load, mtu, tls};
 use weir_report::host::FigureRecord;
 
 use FigureRecord as Figure;
@@ -31,11 +31,11 @@ pub fn availability(tries: &Tries) -> Vec<Figure> {
     let mut words = None;
     for outcome in &tries.outcomes {
         match outcome {
-            Outcome::Connected(_) => {}
-            Outcome::Refused(_) => told[0] += 1,
-            Outcome::Reset(_) => told[1] += 1,
-            Outcome::TimedOut => told[2] += 1,
-            Outcome::Failed(why) => {
+            ConnectOutcome::Connected(_) => {}
+            ConnectOutcome::Refused(_) => told[0] += 1,
+            ConnectOutcome::Reset(_) => told[1] += 1,
+            ConnectOutcome::TimedOut => told[2] += 1,
+            ConnectOutcome::Failed(why) => {
                 told[3] += 1;
                 words = Some(why.clone());
             }
@@ -224,11 +224,11 @@ fn cost(name: &str, cost: &tls::Cost, of: &str) -> Vec<Figure> {
 pub fn connections(reached: &Reached, plan: &concurrent::Plan) -> Vec<Figure> {
     let end = match &reached.end {
         End::Cap => format!("as many as were asked for (--connections {})", plan.most),
-        End::Host(Outcome::Refused(_)) => "then the host refused one".to_owned(),
-        End::Host(Outcome::Reset(_)) => "then the host reset one".to_owned(),
-        End::Host(Outcome::TimedOut) => "then one was not answered".to_owned(),
-        End::Host(Outcome::Failed(why)) => format!("then one failed: {why}"),
-        End::Host(Outcome::Connected(_)) => String::new(),
+        End::Host(ConnectOutcome::Refused(_)) => "then the host refused one".to_owned(),
+        End::Host(ConnectOutcome::Reset(_)) => "then the host reset one".to_owned(),
+        End::Host(ConnectOutcome::TimedOut) => "then one was not answered".to_owned(),
+        End::Host(ConnectOutcome::Failed(why)) => format!("then one failed: {why}"),
+        End::Host(ConnectOutcome::Connected(_)) => String::new(),
         End::Time => format!("{} s were over", plan.time.as_secs()),
         End::Descriptors(limit) => format!("this process may open no more than {limit} files (ulimit -n)"),
         End::Interrupted => "interrupted".to_owned(),

@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use url::Url;
+use weir_bench::host::load::Load;
+use weir_get::GetError;
+use weir_get::http::connection::Dial;
+use weir_get::http::exchange::{Client, Http, Version, Who};
+use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::trust::Trust;
+use weir_get::object;
 use weir_observe::stage_clock::StageClock;
-use weir_probe::load::Load;
-use weir_transfer::Error;
-use weir_transfer::http::connection::Dial;
-use weir_transfer::http::exchange::{Client, Http, Version, Who};
-use weir_transfer::http::proxy::{Proxies, Said};
-use weir_transfer::http::trust::Trust;
-use weir_transfer::object;
 
 use crate::voice::Usage;
 
-/// Enough that neither one window nor one server thread is what holds the path back, and no more than a browser opens.
+/// Enough that neither one interval nor one server thread is what holds the path back, and no more than a
+/// browser opens.
 const CONNECTIONS: usize = 4;
 
 /// As weir get reads.
@@ -42,7 +43,7 @@ impl HttpLoad {
         Ok(HttpLoad { url, http: Http::new(trust, proxies, Version::Http1, Vec::new(), Who::default()) })
     }
 
-    fn fetch(&self, stop: &AtomicBool, moved: &AtomicU64) -> Result<(), Error> {
+    fn fetch(&self, stop: &AtomicBool, moved: &AtomicU64) -> Result<(), GetError> {
         let clock = StageClock::new(Instant::now());
         let never = AtomicBool::new(false);
         let dial = Dial::new(TIMEOUT, [stop, &never]);
@@ -82,9 +83,9 @@ impl Load for HttpLoad {
             workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
         });
         // One connection that carried is a load; what the others met is of interest only where none did.
-        let failed = |end: &std::thread::Result<Result<(), Error>>| match end {
+        let failed = |end: &std::thread::Result<Result<(), GetError>>| match end {
             Ok(Ok(())) => None,
-            Ok(Err(error)) if stop.load(Relaxed) && matches!(error, Error::Interrupted) => None,
+            Ok(Err(error)) if stop.load(Relaxed) && matches!(error, GetError::Interrupted) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("a connection's thread broke".to_owned()),
         };

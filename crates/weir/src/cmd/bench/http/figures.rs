@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use url::Url;
-use weir_load::answer::fields;
-use weir_load::reason;
-use weir_load::run::Outcome;
-use weir_load::script::Spectrum;
-use weir_load::settings::Ask;
-use weir_load::target::Target;
+use weir_bench_http::answer::fields;
+use weir_bench_http::reason;
+use weir_bench_http::run::LoadOutcome;
+use weir_bench_http::script::Spectrum;
+use weir_bench_http::settings::Ask;
+use weir_bench_http::target::Target;
+use weir_get::http::tls;
+use weir_get::object;
 use weir_model::load::{LoadEvidence, LoadVerdict, LoopUse};
 use weir_report::load::ab::{AbReport, AbRow, Failed};
 use weir_report::load::hdr::{Foot, Step};
 use weir_report::load::wrk::{Figures, WrkReport};
 use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ReasonRecord, ServerRecord, TimeRecord};
 use weir_report::schema::{self, Record, Sample, VerdictRecord};
-use weir_transfer::http::tls;
-use weir_transfer::object;
 use weir_units::plain;
 
 use super::plan::Plan;
@@ -37,7 +37,7 @@ pub fn shown(url: &str) -> String {
 }
 
 /// The member `http`.
-pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecord {
+pub fn member(plan: &Plan, outcome: &LoadOutcome, judged: &LoadVerdict) -> LoadRecord {
     let (tally, settings, evidence) = (&outcome.tally, &plan.settings, &outcome.evidence);
     let requests = tally.requests.max(1) as f64;
     let busiest = evidence.loops.iter().map(|one| one.thread.busy()).fold(0.0, f64::max);
@@ -87,7 +87,7 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
 }
 
 /// What failed, by reason.
-fn reasons(outcome: &Outcome) -> Vec<ReasonRecord> {
+fn reasons(outcome: &LoadOutcome) -> Vec<ReasonRecord> {
     let row = |(row, count): (&reason::Row, u64)| ReasonRecord {
         reason: row.name.to_owned(),
         kind: row.kind.name().to_owned(),
@@ -98,7 +98,7 @@ fn reasons(outcome: &Outcome) -> Vec<ReasonRecord> {
 }
 
 /// What there is to say where more failed than `--max-errors` allows.
-pub fn too_many_errors(plan: &Plan, outcome: &Outcome) -> Option<String> {
+pub fn too_many_errors(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
     let (most, tally) = (plan.max_errors?, &outcome.tally);
     let share = tally.error_share();
     if share <= most {
@@ -125,13 +125,13 @@ fn percent(share: f64) -> String {
 }
 
 /// The whole record.
-pub fn record(plan: &Plan, member: &LoadRecord, outcome: &Outcome, judged: &LoadVerdict) -> Record {
+pub fn record(plan: &Plan, member: &LoadRecord, outcome: &LoadOutcome, judged: &LoadVerdict) -> Record {
     let too_many = too_many_errors(plan, outcome);
     let has_failed = outcome.failed.is_some() || outcome.tally.requests == 0 || too_many.is_some();
     let kind = match (has_failed, outcome.interrupted) {
-        (true, _) => schema::Outcome::Failed,
-        (false, true) => schema::Outcome::Partial,
-        (false, false) => schema::Outcome::Complete,
+        (true, _) => schema::RunOutcome::Failed,
+        (false, true) => schema::RunOutcome::Partial,
+        (false, false) => schema::RunOutcome::Complete,
     };
     let mut record = Record::new("bench", kind, outcome.tally.received, outcome.span.as_secs_f64());
     record.connections = Some(member.connections);
@@ -198,7 +198,7 @@ pub fn wrk_head(plan: &Plan) -> WrkReport {
 }
 
 /// wrk's whole report.
-pub fn wrk(plan: &Plan, outcome: &Outcome) -> WrkReport {
+pub fn wrk(plan: &Plan, outcome: &LoadOutcome) -> WrkReport {
     let (tally, errors) = (&outcome.tally, &outcome.tally.errors);
     let line = |of: &Spectrum| Figures {
         mean: of.mean(),
@@ -222,7 +222,7 @@ pub fn wrk(plan: &Plan, outcome: &Outcome) -> WrkReport {
 }
 
 /// ab's report.
-pub fn ab(plan: &Plan, outcome: &Outcome) -> AbReport {
+pub fn ab(plan: &Plan, outcome: &LoadOutcome) -> AbReport {
     let (settings, tally, errors) = (&plan.settings, &outcome.tally, &outcome.tally.errors);
     let flags = plan.ab.clone().unwrap_or_default();
     let sends_body = match &plan.ab {
@@ -267,9 +267,9 @@ fn shown_path(target: &Target) -> String {
 }
 
 /// Each request's times as ab has them.
-pub fn rows(outcome: &Outcome) -> Vec<AbRow> {
+pub fn rows(outcome: &LoadOutcome) -> Vec<AbRow> {
     let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-    let row = |row: &weir_load::tally::Row| AbRow {
+    let row = |row: &weir_bench_http::tally::Row| AbRow {
         start: micros(outcome.started + row.start),
         connect: micros(row.connect),
         total: micros(row.total),
@@ -288,7 +288,7 @@ fn software(head: &[u8]) -> String {
 }
 
 /// The spectrum: every step of the histogram that has requests.
-pub fn spectrum(outcome: &Outcome) -> (Vec<Step>, Foot) {
+pub fn spectrum(outcome: &LoadOutcome) -> (Vec<Step>, Foot) {
     let of = &outcome.tally.latency;
     let total = of.len().max(1);
     let mut seen = 0;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustls::pki_types::ServerName;
-use weir_load::request::Request;
-use weir_load::schedule::Arrivals;
-use weir_load::settings::{Ask, Http2Settings, ScriptSettings, Settings};
-use weir_load::target::Target;
-use weir_load::wire::Tls;
-use weir_transfer::http::reach::Interface;
-use weir_transfer::http::trust::{Clients, Trust};
+use weir_bench_http::request::Request;
+use weir_bench_http::schedule::Arrivals;
+use weir_bench_http::settings::{Ask, Http2Settings, ScriptSettings, Settings};
+use weir_bench_http::target::Target;
+use weir_bench_http::wire::Tls;
+use weir_get::http::reach::Interface;
+use weir_get::http::trust::{Clients, Trust};
 use weir_units::Bytes;
 
 use super::way::{self, Whole};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use weir_load::target::Target;
+use weir_bench_http::target::Target;
 use weir_units::Bytes;
 
 use crate::args::BenchHttp;

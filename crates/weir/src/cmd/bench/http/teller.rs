@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use weir_load::answer::Kept;
-use weir_load::observer::{Observer, Seen};
+use weir_bench_http::answer::Kept;
+use weir_bench_http::observer::{Observer, RunProgress};
 use weir_units::human_duration;
 
 use super::plan::Plan;
@@ -56,7 +56,7 @@ impl Teller {
     }
 
     /// `12 s of 30 s: 45120 requests, 3760/s, 3 errors`.
-    fn words(&self, seen: &Seen) -> String {
+    fn words(&self, seen: &RunProgress) -> String {
         let errors = match seen.errors {
             0 => String::new(),
             1 => ", 1 error".to_owned(),
@@ -80,7 +80,7 @@ impl Observer for Teller {
         print(&self.head);
     }
 
-    fn seen(&self, seen: &Seen) {
+    fn seen(&self, seen: &RunProgress) {
         let mut line = self.line.lock();
         if !line.is_over && line.last.is_none_or(|last| last.elapsed() >= BETWEEN) {
             line.last = Some(Instant::now());
@@ -128,7 +128,7 @@ mod tests {
             requests,
             line: Mutex::new(Line { live: Live::new(false, 1), last: None, is_over: false }),
         };
-        let seen = Seen {
+        let seen = RunProgress {
             elapsed: Duration::from_secs(12),
             warm_up: Duration::from_secs(2),
             requests: 45_120,
@@ -136,9 +136,10 @@ mod tests {
         };
         let timed = teller(Some(Duration::from_secs(30)), None).words(&seen);
         assert!(timed.contains(" of 30.0 s: 45120 requests, 4512/s, 3 errors"), "{timed}");
-        let counted = teller(None, Some(50_000)).words(&Seen { errors: 0, ..seen });
+        let counted = teller(None, Some(50_000)).words(&RunProgress { errors: 0, ..seen });
         assert!(counted.ends_with(": 45120 of 50000 requests, 4512/s"), "{counted}");
-        let warming = teller(None, None).words(&Seen { elapsed: Duration::from_secs(1), errors: 1, ..seen });
+        let warming =
+            teller(None, None).words(&RunProgress { elapsed: Duration::from_secs(1), errors: 1, ..seen });
         assert!(warming.starts_with("warming up, ") && warming.ends_with("1 error"), "{warming}");
     }
 }

@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use url::Url;
-use weir_load::target::{Address, Target};
-use weir_load::way::{ProxyFailure, Way};
-use weir_transfer::http::proxy::{Proxies, Said};
-use weir_transfer::http::sockets::Sockets;
-use weir_transfer::http::trust::Trust;
+use weir_bench_http::target::{Address, Target};
+use weir_bench_http::way::{ProxyFailure, Way};
+use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::sockets::Sockets;
+use weir_get::http::trust::Trust;
 
 use crate::args::ReachFlags;
 use crate::voice::Usage;

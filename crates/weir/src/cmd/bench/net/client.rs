@@ -3,13 +3,13 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use weir_bench_net::client::{Family, Options, Progress, RECEIVE_TIMEOUT};
+use weir_bench_net::outcome::{Ending, Interval, Start, TestOutcome};
+use weir_bench_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, PACING_TIMER, Parameters, Transport};
+use weir_bench_net::results::Output;
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 use weir_model::merge::merged;
-use weir_net::client::{Family, Options, Progress, RECEIVE_TIMEOUT};
-use weir_net::outcome::{Ending, Interval, Outcome, Start};
-use weir_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, PACING_TIMER, Parameters, Transport};
-use weir_net::results::Output;
 use weir_report::escape::{escape, escape_lines};
 use weir_report::net::{self, Units};
 use weir_report::schema::Record;
@@ -32,7 +32,7 @@ const UDP_RATE: u64 = 1 << 20;
 /// Makes the test and reports. Returns the exit code.
 pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
     let options = match options(bench, host) {
-        Err(error) if matches!(error.downcast_ref(), Some(weir_net::Error::Interrupted)) => {
+        Err(error) if matches!(error.downcast_ref(), Some(weir_bench_net::NetError::Interrupted)) => {
             return Ok(INTERRUPTED);
         }
         other => other?,
@@ -46,11 +46,11 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
     let view = tui::is_possible(bench.tui);
     let stop = tui::stop_beside(view)?;
     let mut lines = Lines::new(bench, view);
-    let outcome = weir_net::client::run(&options, &mut lines, &stop);
+    let outcome = weir_bench_net::client::run(&options, &mut lines, &stop);
     lines.end();
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(weir_net::Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(weir_bench_net::NetError::Interrupted) => return Ok(INTERRUPTED),
         Err(error) => {
             return failed(error.into(), lines.form);
         }
@@ -209,14 +209,14 @@ struct Lines {
     /// There is to be a live view.
     view: bool,
     live: Live,
-    seen: Seen,
+    seen: LiveFacts,
     /// What was to be printed meanwhile.
     held: Vec<u8>,
 }
 
-/// What the live view is told of a test, apart from its windows.
+/// What the live view is told of a test, apart from its intervals.
 #[derive(Default)]
-struct Seen {
+struct LiveFacts {
     /// This end sends the data that the view shows.
     sends: bool,
     began: Option<Instant>,
@@ -238,7 +238,7 @@ impl Lines {
             title: bench.test.title.clone(),
             view,
             live: Live::new(false, 0),
-            seen: Seen::default(),
+            seen: LiveFacts::default(),
             held: Vec::new(),
         }
     }
@@ -265,7 +265,7 @@ impl Lines {
     fn show(&mut self, start: &Start) {
         let parameters = &start.parameters;
         let span = Duration::from_secs((parameters.omit + parameters.time).into());
-        self.seen = Seen {
+        self.seen = LiveFacts {
             sends: parameters.direction != Direction::Reverse,
             began: Some(Instant::now()),
             span: (parameters.time > 0 && parameters.budget().is_none()).then_some(span),
@@ -304,14 +304,15 @@ impl Progress for Lines {
         };
     }
 
-    fn window(&mut self, sends: bool, evidence: &Evidence, limit: Limit) {
-        let (true, Some(window)) = (sends == self.seen.sends && self.live.is_view(), evidence.windows.last())
+    fn judged(&mut self, sends: bool, evidence: &Evidence, limit: Limit) {
+        let (true, Some(interval)) =
+            (sends == self.seen.sends && self.live.is_view(), evidence.intervals.last())
         else {
             return;
         };
-        self.live.tell(|news| news.window(window, Some(limit), evidence));
+        self.live.tell(|news| news.interval(interval, Some(limit), evidence));
         let seen = &mut self.seen;
-        seen.moved += window.received;
+        seen.moved += interval.received;
         let elapsed = seen.began.map(|began| began.elapsed()).unwrap_or_default();
         self.live.draw(&weir_report::progress::Progress {
             done: seen.moved,
@@ -349,8 +350,8 @@ impl Progress for Lines {
 
 /// The rate of the last second or so.
 fn of_late(evidence: &Evidence) -> Rate {
-    let windows = &evidence.windows;
-    let last = merged(&windows[windows.len().saturating_sub(10)..]);
+    let intervals = &evidence.intervals;
+    let last = merged(&intervals[intervals.len().saturating_sub(10)..]);
     Rate::of(last.received, last.span)
 }
 
@@ -374,7 +375,7 @@ pub(super) fn heading(start: &Start, out: &mut dyn Write) -> io::Result<()> {
 
 /// What came of it.
 fn report(
-    outcome: &Outcome,
+    outcome: &TestOutcome,
     (record, member): (&Record, &net::NetRecord),
     lines: &Lines,
 ) -> anyhow::Result<()> {

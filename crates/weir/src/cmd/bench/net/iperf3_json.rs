@@ -5,13 +5,13 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use weir_net::copies::Copies;
-use weir_net::ordered::Json;
-use weir_net::outcome::{
-    Connected, Ending, Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures,
+use weir_bench_net::copies::Copies;
+use weir_bench_net::ordered::Json;
+use weir_bench_net::outcome::{
+    Connected, Ending, Interval, Role, Start, StreamInterval, StreamOutcome, Sum, TestOutcome, UdpFigures,
 };
-use weir_net::parameters::{Direction, Transport};
-use weir_net::results::Output;
+use weir_bench_net::parameters::{Direction, Transport};
+use weir_bench_net::results::Output;
 
 use super::{iperf3_version, record};
 
@@ -30,7 +30,7 @@ pub(super) fn failed(error: &anyhow::Error) -> Json {
 }
 
 /// A whole test.
-pub(super) fn whole(outcome: &Outcome) -> Json {
+pub(super) fn whole(outcome: &TestOutcome) -> Json {
     let intervals = outcome.intervals.iter().map(|interval| of_interval(&outcome.start, interval)).collect();
     let mut whole = Json::object()
         .with("start", of_start(&outcome.start))
@@ -52,7 +52,7 @@ pub(super) fn whole(outcome: &Outcome) -> Json {
 }
 
 /// What is printed of a stream of events when it ends, a line each.
-pub(super) fn events_at_end(outcome: &Outcome) -> Vec<Json> {
+pub(super) fn events_at_end(outcome: &TestOutcome) -> Vec<Json> {
     let error = error(outcome).map(|error| event("error", error.into()));
     let report = report(outcome).map(|(name, report)| event(name, report));
     let end = of_end(outcome).with("weir", own(outcome));
@@ -70,7 +70,7 @@ pub(super) fn event(name: &str, data: Json) -> Json {
     Json::object().with("event", name).with("data", data)
 }
 
-fn error(outcome: &Outcome) -> Option<String> {
+fn error(outcome: &TestOutcome) -> Option<String> {
     match &outcome.ending {
         Ending::Complete => None,
         Ending::Interrupted => Some("interrupt - the client has terminated".to_owned()),
@@ -79,7 +79,7 @@ fn error(outcome: &Outcome) -> Option<String> {
 }
 
 /// The server's report, where it was asked for.
-fn report(outcome: &Outcome) -> Option<(&'static str, Json)> {
+fn report(outcome: &TestOutcome) -> Option<(&'static str, Json)> {
     match outcome.server_output.as_ref()? {
         Output::Text(text) => Some(("server_output_text", text.into())),
         Output::Json(json) => Some(("server_output_json", json.clone())),
@@ -87,7 +87,7 @@ fn report(outcome: &Outcome) -> Option<(&'static str, Json)> {
 }
 
 /// The verdict, and which copies between program and kernel were made; `null` of an end that did not tell.
-fn own(outcome: &Outcome) -> Json {
+fn own(outcome: &TestOutcome) -> Json {
     let of =
         |copies: Copies| Json::object().with("sending", copies.sending).with("receiving", copies.receiving);
     let there = outcome.remote_copies.map_or(Json::Leaf(serde_json::Value::Null), of);
@@ -307,7 +307,7 @@ pub(super) fn lost_percent(udp: &UdpFigures) -> f64 {
     if udp.packets > 0 { 100.0 * udp.lost as f64 / udp.packets as f64 } else { 0.0 }
 }
 
-fn of_end(outcome: &Outcome) -> Json {
+fn of_end(outcome: &TestOutcome) -> Json {
     let start = &outcome.start;
     let udp = start.parameters.transport == Transport::Udp;
     let of = |stream: &StreamOutcome| if udp { of_udp(stream) } else { of_tcp(stream) };
@@ -351,7 +351,7 @@ fn of_end(outcome: &Outcome) -> Json {
 }
 
 /// Of the end that sends on the way of the test, and of the other.
-pub(super) fn congestion(outcome: &Outcome) -> (Option<&str>, Option<&str>) {
+pub(super) fn congestion(outcome: &TestOutcome) -> (Option<&str>, Option<&str>) {
     let start = &outcome.start;
     let sends = (start.role == Role::Client) == (start.parameters.direction != Direction::Reverse);
     let (own, peer) = (outcome.congestion.0.as_deref(), outcome.congestion.1.as_deref());

@@ -3,9 +3,11 @@
 
 use std::time::UNIX_EPOCH;
 
-use weir_net::outcome::{Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures};
-use weir_net::parameters::{Direction, Parameters, Transport};
-use weir_net::results::{CpuUse, Output};
+use weir_bench_net::outcome::{
+    Interval, Role, Start, StreamInterval, StreamOutcome, Sum, TestOutcome, UdpFigures,
+};
+use weir_bench_net::parameters::{Direction, Parameters, Transport};
+use weir_bench_net::results::{CpuUse, Output};
 use weir_report::escape::{escape, escape_lines};
 use weir_report::net::Units;
 
@@ -113,7 +115,7 @@ pub(super) fn interval(start: &Start, interval: &Interval, style: Style) -> Stri
 }
 
 /// The sums of a test, and what a client was told beside them.
-pub(super) fn end(outcome: &Outcome, style: Style) -> String {
+pub(super) fn end(outcome: &TestOutcome, style: Style) -> String {
     let way = Way::of(&outcome.start);
     let mut text = SEPARATOR.to_owned();
     if style.wordy {
@@ -151,7 +153,7 @@ pub(super) fn end(outcome: &Outcome, style: Style) -> String {
 /// The last words of a client whose test is complete.
 pub(super) const DONE: &str = "\niperf Done.\n";
 
-fn processors(outcome: &Outcome) -> String {
+fn processors(outcome: &TestOutcome) -> String {
     let start = &outcome.start;
     let sends = (start.role == Role::Client) == (start.parameters.direction != Direction::Reverse);
     let (own, other) = if sends { ("sender", "receiver") } else { ("receiver", "sender") };

@@ -9,7 +9,7 @@ use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use weir_net::auth::{Guard, Login, Padding};
+use weir_bench_net::auth::{Guard, Login, Padding};
 use weir_units::Bytes;
 
 use crate::args::NetLogin;
@@ -71,7 +71,7 @@ fn typed(stdin: &Stdin) -> anyhow::Result<String> {
     let glance = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     loop {
         if stop.load(Relaxed) {
-            return Err(weir_net::Error::Interrupted.into());
+            return Err(weir_bench_net::NetError::Interrupted.into());
         }
         match poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&glance)) {
             Ok(0) | Err(Errno::INTR) => {}

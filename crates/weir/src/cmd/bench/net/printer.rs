@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io::{self, Write};
 use std::time::SystemTime;
 
-use weir_net::ordered::Json;
+use weir_bench_net::ordered::Json;
 use weir_observe::clock;
 
 use crate::args::BenchNet;

@@ -1,15 +1,15 @@
 //! A test as weir's record tells it.
 
+use weir_bench_net::outcome::{Ending, Interval, Role, Start, StreamInterval, Sum, TestOutcome, UdpFigures};
+use weir_bench_net::parameters::{Direction, Transport};
+use weir_bench_net::results::Output;
 use weir_model::evidence::Evidence;
 use weir_model::verdict::{Verdict, explain};
-use weir_net::outcome::{Ending, Interval, Outcome, Role, Start, StreamInterval, Sum, UdpFigures};
-use weir_net::parameters::{Direction, Transport};
-use weir_net::results::Output;
 use weir_report::net::{DatagramsRecord, FlowRecord, IntervalRecord, NetRecord, SumRecord};
-use weir_report::schema::{Outcome as Ended, Record, VerdictRecord};
+use weir_report::schema::{Record, RunOutcome as Ended, VerdictRecord};
 
 /// The whole record, its member `net` included, and that member once more.
-pub(super) fn record(outcome: &Outcome) -> (Record, NetRecord) {
+pub(super) fn record(outcome: &TestOutcome) -> (Record, NetRecord) {
     let sends = sends(&outcome.start);
     let sent = outcome.sum(sends, |stream| stream.sent);
     let received = outcome.sum(sends, |stream| stream.received);
@@ -63,7 +63,7 @@ fn judged(evidence: Option<&Evidence>) -> Option<(&Evidence, Verdict)> {
 }
 
 /// All but the sums of the two ways.
-fn net(outcome: &Outcome) -> NetRecord {
+fn net(outcome: &TestOutcome) -> NetRecord {
     let start = &outcome.start;
     let parameters = &start.parameters;
     NetRecord {

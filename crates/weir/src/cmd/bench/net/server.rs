@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use clap::{Args, FromArgMatches};
-use weir_net::client::RECEIVE_TIMEOUT;
-use weir_net::outcome::{Ending, Interval, Outcome, Start};
-use weir_net::results::Output;
-use weir_net::server::{Event, Options, RATE_SPAN, Server};
+use weir_bench_net::client::RECEIVE_TIMEOUT;
+use weir_bench_net::outcome::{Ending, Interval, Start, TestOutcome};
+use weir_bench_net::results::Output;
+use weir_bench_net::server::{Event, Options, RATE_SPAN, Server};
 use weir_report::escape::escape;
 use weir_report::json;
 use weir_report::net::{self, Units};
@@ -115,7 +115,7 @@ fn bind(bench: &BenchNet, tell: impl Fn(Event) + Send + Sync + 'static) -> anyho
             most_bytes: Some(bounds.max_bytes.0),
             most_rate: bounds.max_bitrate.map(|limit| limit.rate).filter(|rate| *rate > 0),
             rate_span: bounds.max_bitrate.and_then(|limit| limit.span).unwrap_or(RATE_SPAN),
-            patience: weir_net::server::PATIENCE,
+            timeout: weir_bench_net::server::TIMEOUT,
             receive_timeout: bench.rcv_timeout.map_or(RECEIVE_TIMEOUT, millis),
             idle: bounds.idle_timeout.map(|seconds| Duration::from_secs(seconds.into())),
             wiring: wiring(bench),
@@ -127,14 +127,14 @@ fn bind(bench: &BenchNet, tell: impl Fn(Event) + Send + Sync + 'static) -> anyho
         })
     };
     let tell = Arc::new(tell);
-    let bind = |listen: Vec<SocketAddr>| -> anyhow::Result<Result<Server, weir_net::Error>> {
+    let bind = |listen: Vec<SocketAddr>| -> anyhow::Result<Result<Server, weir_bench_net::NetError>> {
         let tell = Arc::clone(&tell);
         Ok(Server::bind(options(listen)?, Box::new(move |event| tell(event))))
     };
     let listen = listen(bench);
     // Without an address that the user named, a machine without IPv6 has IPv4 alone.
     match bind(listen.clone())? {
-        Err(weir_net::Error::Listen { at, source })
+        Err(weir_bench_net::NetError::Listen { at, source })
             if !is_named(bench) && !bench.v6 && at.is_ipv6() && source.kind() != io::ErrorKind::AddrInUse =>
         {
             let v4 = |at: &SocketAddr| match at.ip() {
@@ -185,7 +185,7 @@ fn announce(bench: &BenchNet, server: &Server, out: &mut dyn Write) -> io::Resul
 
 /// A client's own form is not known here: it gets JSON where this server prints that, else the lines that its
 /// program knows.
-fn report(outcome: &Outcome, wants_json: bool, style: Style) -> Output {
+fn report(outcome: &TestOutcome, wants_json: bool, style: Style) -> Output {
     if wants_json {
         return Output::Json(iperf3_json::whole(outcome));
     }
@@ -202,7 +202,7 @@ fn report(outcome: &Outcome, wants_json: bool, style: Style) -> Output {
 }
 
 /// Heading, intervals and summary.
-fn whole(outcome: &Outcome, units: Units, out: &mut dyn Write) -> io::Result<()> {
+fn whole(outcome: &TestOutcome, units: Units, out: &mut dyn Write) -> io::Result<()> {
     client::heading(&outcome.start, out)?;
     for interval in &outcome.intervals {
         for line in record::lines(&outcome.start, interval) {
@@ -289,7 +289,7 @@ impl Voice {
         Ok(())
     }
 
-    fn end(&self, outcome: &Outcome) -> anyhow::Result<()> {
+    fn end(&self, outcome: &TestOutcome) -> anyhow::Result<()> {
         match self.form {
             Form::Record => json::render(&record::record(outcome).0, &mut io::stdout().lock())?,
             Form::Iperf3 => printer::print_json(&iperf3_json::whole(outcome))?,

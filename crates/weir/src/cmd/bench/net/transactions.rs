@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use hdrhistogram::Histogram;
-use weir_net::asked::{Asked, Kind, Part};
-use weir_net::client::Options;
-use weir_net::outcome::Ending;
-use weir_net::transactions::Answered;
-use weir_net::transactions::client::{Outcome, Repeats, Repetition, run as make};
+use weir_bench_net::asked::{Asked, Kind, Part};
+use weir_bench_net::client::Options;
+use weir_bench_net::outcome::Ending;
+use weir_bench_net::transactions::Answered;
+use weir_bench_net::transactions::client::{Repeats, Repetition, TransactionsOutcome, run as make};
 use weir_report::escape::escape;
 use weir_report::json;
-use weir_report::schema::{Outcome as Ended, Record};
+use weir_report::schema::{Record, RunOutcome as Ended};
 use weir_report::transactions::{self, ConfidenceRecord, LatencyRecord, RunRecord, TransactionsRecord};
 
 use super::{Form, client, form};
@@ -45,7 +45,7 @@ pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Re
     };
     let outcome = match make(options, asked, repeats, &mut tell, &stop) {
         Ok(outcome) => outcome,
-        Err(weir_net::Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(weir_bench_net::NetError::Interrupted) => return Ok(INTERRUPTED),
         Err(error) => return Err(error.into()),
     };
     let member = member(&outcome);
@@ -69,7 +69,7 @@ fn report(record: &Record, member: &TransactionsRecord, form: Form) -> io::Resul
     }
 }
 
-fn record(outcome: &Outcome, member: &TransactionsRecord) -> serde_json::Result<Record> {
+fn record(outcome: &TransactionsOutcome, member: &TransactionsRecord) -> serde_json::Result<Record> {
     let ended = match outcome.ending {
         Ending::Complete => Ended::Complete,
         Ending::Interrupted => Ended::Partial,
@@ -84,7 +84,7 @@ fn record(outcome: &Outcome, member: &TransactionsRecord) -> serde_json::Result<
     Ok(record)
 }
 
-fn member(outcome: &Outcome) -> TransactionsRecord {
+fn member(outcome: &TransactionsOutcome) -> TransactionsRecord {
     TransactionsRecord {
         kind: outcome.asked.kind.name().to_owned(),
         role: "client".to_owned(),

@@ -1,9 +1,9 @@
 //! From what both ends counted to a row of the table, with its verdict.
 
+use weir_bench::pps::Busy;
+use weir_bench::pps::client::{Client, Trial, TrialOutcome};
 use weir_model::evidence::Reading;
 use weir_model::packets::{self, PacketRun, ThreadShare};
-use weir_probe::pps::Busy;
-use weir_probe::pps::client::{Client, Outcome, Trial};
 use weir_report::packets::PacketsRow;
 use weir_report::schema::VerdictRecord;
 
@@ -12,7 +12,7 @@ use crate::args::Method;
 /// Fills in the figures.
 pub fn fill(
     row: &mut PacketsRow,
-    outcome: &Outcome,
+    outcome: &TrialOutcome,
     trial: &Trial,
     client: &Client,
     same_host: bool,

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_probe::pps::PORT;
-use weir_probe::pps::server::{Bounds, Event, Server};
+use weir_bench::pps::PORT;
+use weir_bench::pps::server::{Bounds, Event, Server};
 use weir_report::escape::escape;
 
 use crate::args::BenchPps;

@@ -1,0 +1,236 @@
+//! The far end: what `weir peer` does between the first word on its stdin and the last on its stdout.
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::addresses;
+use crate::control::{Control, Outlet};
+use crate::descriptors;
+use crate::end::{Context, End, Post, listen_to};
+use crate::error::CopyError;
+use crate::events::{Event, Events, lost};
+use crate::hello;
+use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout};
+use crate::lane::dial::dial;
+use crate::lane::listen::Listener;
+use crate::list::Names;
+use crate::meter::Meter;
+use crate::opening::next_of;
+use crate::receiver::{Receiver, Wanted};
+use crate::roots;
+use crate::secure::Keyring;
+use crate::sender::Sender;
+use crate::speeds::Speeds;
+use crate::threads;
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::frame;
+use crate::wire::message::{Hello, Listening, MAX_SAMPLE, Options, Role, Start};
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::ToSender;
+use weir_codec::cipher::Cipher;
+
+/// How long the driver may take to its first words: of two far ends the first waits while somebody types the second one's password, or
+/// while weir is copied there (30 MB over 500 kbit/s take eight minutes).
+const LOGIN: Duration = Duration::from_secs(600);
+
+/// How long the addresses of the other end are tried.
+const TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// Serves one session over these streams, on a machine of which `speeds` are known.
+pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Result<(), CopyError> {
+    descriptors::raise();
+    let (mailbox, events) = channel();
+    let events_to = Events::new("the other end", mailbox);
+    let io = |error: std::io::Error| lost(&events_to, &error);
+    let idle_timeout = IdleTimeout::new(Arc::default());
+    let exemption = idle_timeout.while_it_talks(input.as_fd()).map_err(io)?;
+    let (mut input, mut output) =
+        (idle_timeout.with(input).map_err(io)?, idle_timeout.with(output).map_err(io)?);
+    (input.limit, output.limit, output.exemption) = (Some(LOGIN), Some(IDLE_TIMEOUT), Some(exemption));
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
+    let control = Arc::new(Control::new(output));
+    let own = hello::own(version, speeds.of_ciphers());
+    let driver = Outlet::new(&control);
+    driver.try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
+    let theirs = match next_of(&mut input, &events_to)? {
+        Some(FromDriver::Hello(theirs)) => theirs,
+        _ => return Err(events_to.out_of_turn("something before hello")),
+    };
+    input.get_mut().limit = Some(IDLE_TIMEOUT);
+    hello::check("the driver", &theirs)?;
+    let (start, measures) = match next_of(&mut input, &events_to)? {
+        Some(FromDriver::Start(start)) => (*start, false),
+        Some(FromDriver::Measure(start)) => (*start, true),
+        _ => return Err(events_to.out_of_turn("something before the start")),
+    };
+    // No shorter than its own: the driver gives up by itself, and says so.
+    let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
+    input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
+    let begun = begin(start, measures, (&own, &theirs), (&control, speeds), &events_to);
+    let (end, context, _listener) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            driver.send(&ToDriver::Abort(error.to_failure()));
+            // The driver reads that and closes.
+            while let Ok(Some(_)) = frame::read(&mut input, &mut Vec::new()) {}
+            return Err(error);
+        }
+    };
+    let (reader, reader_events) = (end.clone(), events_to.clone());
+    events_to.spawn("control", move || {
+        listen_to(input, &reader, Post::Peer, &reader_events);
+        // However the control connection ended, nobody is left to serve.
+        reader_events.send(Event::Closed);
+    });
+    loop {
+        let event = events.recv();
+        event.iter().for_each(|event| events_to.taken(event));
+        match event {
+            // After the last word of all the other end waits for nothing but this one's end.
+            Ok(Event::Closed | Event::Finished(_)) | Err(_) => break,
+            Ok(Event::Dial(at, lane)) => dial_there(&context, &end, &driver, at, lane),
+            Ok(event) => {
+                if let Event::Window(_) = event {
+                    driver.send(&ToDriver::Tally(end.totals(), end.found()));
+                }
+                let over = matches!(event, Event::Failed(_));
+                tell(&control, context.role, event);
+                if over {
+                    end.stop();
+                }
+            }
+        }
+    }
+    end.stop();
+    Ok(())
+}
+
+/// Makes the end that the driver asked for, and what accepts its lanes.
+fn begin(
+    start: Start,
+    measures: bool,
+    (own, theirs): (&Hello, &Hello),
+    (control, speeds): (&Arc<Control>, &Speeds),
+    events: &Events,
+) -> Result<(End, Context, Option<Listener>), CopyError> {
+    let cipher = match start.cipher {
+        0 => None,
+        id => Some(Cipher::by_id(id).ok_or_else(|| events.out_of_turn("a cipher that does not exist"))?),
+    };
+    let keyring = Keyring::new(&start.secret, cipher);
+    let context = Context { keyring: keyring.clone(), role: start.role, events: events.clone() };
+    let end = match start.role {
+        role if measures => {
+            let (listed, events) = (start.options.listed, events.clone());
+            let of_copy = (start.paths, start.options);
+            let meter = Meter::new(Arc::clone(control), events, keyring.clone(), role, of_copy);
+            if listed && role == Role::Sender {
+                let (names, pieces) = Names::asked_of(Outlet::new(control));
+                meter.take_names(names, Some(pieces));
+            }
+            End::Meter(meter)
+        }
+        Role::Sender => {
+            let sender = begin_sender(start.paths, start.options, &keyring, (control, speeds), events)?;
+            sender.know_ends(own, theirs);
+            End::Sender(sender)
+        }
+        Role::Receiver => {
+            let [to] = &start.paths[..] else { return Err(events.out_of_turn("more than one target")) };
+            let wanted = Wanted { to: to.clone(), names: None, same_machine: own.boot == theirs.boot };
+            End::Receiver(Receiver::new(Outlet::new(control), events.clone(), start.options, wanted))
+        }
+    };
+    let listener = start.listen.and_then(|ports| {
+        let (end, tell, events) = (end.clone(), events.clone(), events.clone());
+        let up = move |lane: crate::lane::Lane| {
+            let id = lane.id;
+            end.add_lane(lane);
+            events.send(Event::LaneUp(id));
+        };
+        let strangers = move |count| tell.send(Event::Strangers(count));
+        Listener::start(ports, keyring, start.role, up, strangers).ok()
+    });
+    let port = listener.as_ref().map_or(0, Listener::port);
+    let connection = std::env::var("SSH_CONNECTION").ok();
+    let addresses = match addresses::of_ssh(connection.as_deref()) {
+        Some((_, own)) => vec![own],
+        None => addresses::HERE.to_vec(),
+    };
+    Outlet::new(control).send(&ToDriver::Listening(Listening { port, addresses }));
+    Ok((end, context, listener))
+}
+
+/// A sender of these paths, whose sources the receiver is told.
+fn begin_sender(
+    paths: Vec<Vec<u8>>,
+    options: Options,
+    keyring: &Keyring,
+    (control, speeds): (&Arc<Control>, &Speeds),
+    events: &Events,
+) -> Result<Arc<Sender>, CopyError> {
+    let roots::Sources { walks, roots, missing } = roots::look(&paths).map_err(CopyError::Refused)?;
+    missing.into_iter().for_each(|problem| events.problem(problem));
+    let (owners, listed, receiver) = (options.owners_here(), options.listed, Outlet::new(control));
+    let sender = Sender::new(receiver.clone(), events.clone(), options, keyring.clone(), (walks, speeds));
+    if listed {
+        let (names, pieces) = Names::asked_of(Outlet::new(control));
+        sender.take_names(names, Some(pieces));
+    }
+    owners.into_iter().for_each(|owners| receiver.send(&ToReceiver::Owners(owners)));
+    receiver.send(&ToReceiver::Roots(roots));
+    Ok(sender)
+}
+
+/// Connects to the driver or the other far end, beside all else.
+fn dial_there(context: &Context, end: &End, driver: &Outlet<ToDriver>, mut at: Listening, lane: u32) {
+    let (context, end) = (context.clone(), end.clone());
+    if at.addresses.contains(&addresses::WHERE_SSH_CAME_FROM) {
+        // The driver does not know how it is seen from here; ssh's server does.
+        at.addresses.retain(|address| *address != addresses::WHERE_SSH_CAME_FROM);
+        let connection = std::env::var("SSH_CONNECTION").ok();
+        at.addresses.extend(addresses::of_ssh(connection.as_deref()).map(|(client, _)| client));
+    }
+    let answer = driver.clone();
+    let started = threads::start("dial", move || {
+        let made = dial(&at, lane, &context.keyring, context.role, TIMEOUT);
+        let why = made.as_ref().err().cloned();
+        if let Ok(lane) = made {
+            end.add_lane(lane);
+        }
+        answer.send(&ToDriver::Dialled(lane, why));
+    });
+    if let Err(why) = started {
+        let why = threads::none_for_it(&why);
+        driver.send(&ToDriver::Dialled(lane, Some(why)));
+    }
+}
+
+/// What the other processes of the session are told of an event here: the driver, and the other end of
+/// the copy.
+fn tell(control: &Arc<Control>, role: Role, event: Event) {
+    let driver = |said: &ToDriver| Outlet::new(control).send(said);
+    match event {
+        Event::Problem(problem) => driver(&ToDriver::Problem(problem)),
+        Event::ToReceiver(message) => Outlet::new(control).send(&message),
+        Event::ToSender(message) => Outlet::new(control).send(&message),
+        Event::Would(deed, name) => driver(&ToDriver::Would(deed, name)),
+        Event::LaneLost(lane, why) => match role {
+            Role::Sender => Outlet::new(control).send(&ToReceiver::LaneLost(lane, why)),
+            Role::Receiver => Outlet::new(control).send(&ToSender::LaneLost(lane, why)),
+        },
+        Event::Strangers(count) => driver(&ToDriver::Strangers(count)),
+        Event::Failed(error) => driver(&ToDriver::Abort(error.to_failure())),
+        Event::Window(sample) => match serde_json::to_string(&sample) {
+            Ok(json) if json.len() <= MAX_SAMPLE => driver(&ToDriver::Sample(json)),
+            Ok(json) => tracing::debug!("a window of evidence of {} bytes is not told", json.len()),
+            Err(error) => tracing::debug!("a window of evidence: {error}"),
+        },
+        _ => {}
+    }
+}

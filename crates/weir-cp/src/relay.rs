@@ -1,0 +1,278 @@
+//! The driver between two far ends: it gives them the same secret and each other's words, and makes their lanes. What they say to
+//! each other goes on as it came; of it the driver reads what its own report needs, and says the names of the sources itself.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
+
+use crate::control::{Control, Outlet};
+use crate::error::CopyError;
+use crate::events::{Event, Events};
+use crate::hello;
+use crate::lane::dial::dial;
+use crate::lane::way::{TIMEOUT, Way};
+use crate::secure::Keyring;
+use crate::threads;
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::frame::Kind;
+use crate::wire::message::{Failure, Found, Hello, Listening, Problem, Role, Totals};
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::ToSender;
+
+/// What is on its way within this machine, of each lane: a record.
+const PIPE: usize = 1 << 20;
+
+/// For messages that an end may not send to the driver or to the other end now.
+const NOT_NOW: &str = "what it may not say now";
+
+/// The driver's place between two far ends.
+#[derive(Debug)]
+pub struct Relay {
+    sender: Side,
+    receiver: Side,
+    keyring: Keyring,
+    progress: Mutex<(Totals, Found)>,
+    /// Both connections of each lane that goes through here.
+    relayed: Mutex<HashMap<u32, [Arc<TcpStream>; 2]>>,
+}
+
+/// One of the two.
+#[derive(Debug)]
+pub struct Side {
+    /// Who it is, for words.
+    pub host: String,
+    /// To it.
+    pub control: Arc<Control>,
+    /// Its first words.
+    pub hello: Hello,
+    /// Where it accepts lanes.
+    pub at: Listening,
+}
+
+impl Relay {
+    /// Between these two.
+    pub fn new(sender: Side, receiver: Side, keyring: Keyring) -> Arc<Relay> {
+        Arc::new(Relay { sender, receiver, keyring, progress: Mutex::default(), relayed: Mutex::default() })
+    }
+
+    /// What was done so far, as the receiver counts it.
+    pub fn totals(&self) -> Totals {
+        self.progress().0
+    }
+
+    /// What the sender's walk has found.
+    pub fn found(&self) -> Found {
+        self.progress().1
+    }
+
+    /// Makes a lane.
+    pub fn make(self: &Arc<Self>, way: Way, id: u32, events: &Events) {
+        match way {
+            Way::There => self.sender.tell(&FromDriver::Dial(self.receiver.seen_from(&self.sender), id)),
+            Way::Back => self.receiver.tell(&FromDriver::Dial(self.sender.seen_from(&self.receiver), id)),
+            Way::Relay | Way::Ssh => self.relay(id, events.clone()),
+        }
+    }
+
+    /// A lane is to take no more records.
+    pub fn retire(&self, id: u32) {
+        self.sender.tell(&FromDriver::Retire(id));
+    }
+
+    /// What [`Way::There`] is, for words.
+    pub(crate) fn sender_side(&self) -> String {
+        format!("from {} to {}", self.sender.host, self.receiver.host)
+    }
+
+    /// What [`Way::Back`] is.
+    pub(crate) fn receiver_side(&self) -> String {
+        format!("from {} to {}", self.receiver.host, self.sender.host)
+    }
+
+    /// Ends all lanes that go through here.
+    pub fn stop(&self) {
+        let all: Vec<u32> = self.relayed().keys().copied().collect();
+        all.into_iter().for_each(|id| self.cut(id));
+    }
+
+    /// Acts on a frame from the end of this role.
+    pub fn hear(&self, from: Role, kind: Kind, body: &[u8], events: &Events) -> Result<(), CopyError> {
+        let other = match from {
+            Role::Sender => &self.receiver,
+            Role::Receiver => &self.sender,
+        };
+        let onwards = match (kind, from) {
+            (Kind::Record, Role::Sender) => true,
+            (Kind::Record, Role::Receiver) => return Err(events.out_of_turn("a record")),
+            (Kind::Message, _) => match (events.read(body)?, from) {
+                (Some(said), _) => self.hear_peer(from, said, events)?,
+                (None, Role::Sender) => self.hear_sender(events.read(body)?, events)?,
+                (None, Role::Receiver) => self.hear_receiver(events.read(body)?, events)?,
+            },
+        };
+        if onwards {
+            // A connection that broke is noticed by whoever reads from it.
+            if let Err(error) = other.control.forward(kind, body) {
+                tracing::debug!("{}: {error}", other.host);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the sender has for the receiver: true where it goes on to it.
+    fn hear_sender(&self, said: Option<ToReceiver>, events: &Events) -> Result<bool, CopyError> {
+        match said {
+            Some(ToReceiver::Offer(_) | ToReceiver::End(..) | ToReceiver::Finish(..)) => Ok(true),
+            Some(ToReceiver::LaneLost(id, why)) => Ok(self.lane_lost(id, why, events)),
+            Some(ToReceiver::Owners(_) | ToReceiver::Roots(_)) | None => Err(events.out_of_turn(NOT_NOW)),
+        }
+    }
+
+    /// What the receiver has for the sender: true where it goes on to it.
+    fn hear_receiver(&self, said: Option<ToSender>, events: &Events) -> Result<bool, CopyError> {
+        match said {
+            None => Err(events.out_of_turn(NOT_NOW)),
+            Some(ToSender::LaneLost(id, why)) => Ok(self.lane_lost(id, why, events)),
+            Some(ToSender::Finished(totals)) => {
+                self.progress().0 = totals;
+                events.send(Event::Finished(totals));
+                Ok(false)
+            }
+            Some(_) => Ok(true),
+        }
+    }
+
+    /// Both ends and the driver are told.
+    fn lane_lost(&self, id: u32, why: String, events: &Events) -> bool {
+        self.cut(id);
+        events.send(Event::LaneLost(id, why));
+        true
+    }
+
+    /// What ends at the driver.
+    fn hear_peer(&self, from: Role, said: ToDriver, events: &Events) -> Result<bool, CopyError> {
+        let named = |failure: Failure| Failure {
+            words: format!("{}: {}", events.host(), failure.words),
+            kind: failure.kind,
+        };
+        let event = match (from, said) {
+            (Role::Sender, ToDriver::Tally(_, found)) => {
+                self.progress().1 = found;
+                return Ok(false);
+            }
+            (Role::Receiver, ToDriver::Tally(totals, _)) => {
+                self.progress().0 = totals;
+                return Ok(false);
+            }
+            (Role::Receiver, ToDriver::Would(deed, name)) => Event::Would(deed, name),
+            (Role::Sender, ToDriver::MoreNames) => Event::MoreNames,
+            (_, ToDriver::Dialled(id, None)) => Event::LaneUp(id),
+            (_, ToDriver::Dialled(id, why)) => Event::Dialled(id, why),
+            (_, ToDriver::Sample(json)) => Event::Sample(from, json),
+            (_, ToDriver::Strangers(count)) => Event::Strangers(count),
+            (_, ToDriver::Problem(problem)) => {
+                Event::Problem(Problem { failure: named(problem.failure), ..problem })
+            }
+            (_, ToDriver::Abort(failure)) => Event::Failed(CopyError::aborted(named(failure))),
+            _ => return Err(events.out_of_turn(NOT_NOW)),
+        };
+        events.send(event);
+        Ok(false)
+    }
+
+    /// A lane through here: connects to both ends and hands on what comes, sealed as it is.
+    fn relay(self: &Arc<Self>, id: u32, events: Events) {
+        let relay = Arc::clone(self);
+        let (to_tell, relayed) = (events.clone(), id);
+        let started = threads::start("relay", move || {
+            let [from, to] = match relay.dial_both(id) {
+                Ok(streams) => streams.map(Arc::new),
+                Err(why) => return events.send(Event::Dialled(id, Some(why))),
+            };
+            relay.relayed().insert(id, [Arc::clone(&from), Arc::clone(&to)]);
+            events.send(Event::LaneUp(id));
+            if let Err(error) = carry(&from, &to)
+                && relay.relayed().contains_key(&id)
+            {
+                let why = weir_units::plain(&error);
+                Outlet::new(&relay.sender.control).send(&ToSender::LaneLost(id, why.clone()));
+                Outlet::new(&relay.receiver.control).send(&ToReceiver::LaneLost(id, why.clone()));
+                events.send(Event::LaneLost(id, why));
+            }
+            relay.cut(id);
+        });
+        if let Err(why) = started {
+            let why = threads::none_for_it(&why);
+            to_tell.send(Event::Dialled(relayed, Some(why)));
+        }
+    }
+
+    /// To each end this one is the other. Its hello is the one that the other sends too, byte for byte: the same words under the
+    /// same key and nonce. After it nothing is sealed here.
+    fn dial_both(&self, id: u32) -> Result<[TcpStream; 2], String> {
+        let to = |side: &Side, role: Role| {
+            let made = dial(&side.at, id, &self.keyring, role, TIMEOUT);
+            made.map(|lane| lane.stream).map_err(|why| format!("to {}: {why}", side.host))
+        };
+        // The receiver first: the sender may send at once.
+        let receiver = to(&self.receiver, Role::Sender)?;
+        Ok([to(&self.sender, Role::Receiver)?, receiver])
+    }
+
+    /// Ends a lane that goes through here. What has come through is on its way already.
+    fn cut(&self, id: u32) {
+        if let Some(streams) = self.relayed().remove(&id) {
+            for stream in streams {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, (Totals, Found)> {
+        self.progress.lock()
+    }
+
+    fn relayed(&self) -> MutexGuard<'_, HashMap<u32, [Arc<TcpStream>; 2]>> {
+        self.relayed.lock()
+    }
+}
+
+impl Side {
+    /// As its driver.
+    fn tell(&self, message: &FromDriver) {
+        Outlet::new(&self.control).send(message);
+    }
+
+    /// Where the other end may reach it: as ssh does from here, then as it reaches the world.
+    fn seen_from(&self, other: &Side) -> Listening {
+        let same = hello::share_network(&self.hello, &other.hello);
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for address in self.at.addresses.iter().chain(&self.hello.addresses) {
+            // On another machine, or in another network of this one, these lead elsewhere.
+            let reaches = same || !address.is_loopback();
+            if reaches && !addresses.contains(address) {
+                addresses.push(*address);
+            }
+        }
+        Listening { port: self.at.port, addresses }
+    }
+}
+
+/// Hands on bytes until the first stream ends, without copying them to this program.
+fn carry(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
+    let (out, into) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // Smaller where the user may have no more.
+    let _ = fcntl_setpipe_size(&into, PIPE);
+    loop {
+        let mut came = splice(from, None, &into, None, PIPE, SpliceFlags::MOVE)?;
+        if came == 0 {
+            return to.shutdown(Shutdown::Write);
+        }
+        while came > 0 {
+            came -= splice(&out, None, to, None, came, SpliceFlags::MOVE)?;
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Files that the other end knows by number: offered, answered, under way, stored or given up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use weir_tree::delta::Signature;
+use weir_tree::{Entry, Name, Source};
+
+use super::job::Item;
+use super::removal::Removal;
+use super::shared::Shared;
+use super::source::SourceFile;
+use super::walk::REST;
+use crate::error::CopyError;
+use crate::subtrees::Digest;
+use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY};
+use crate::wire::to_receiver::{Offered, ToReceiver};
+use crate::wire::to_sender::Answer;
+
+/// Signatures that are being received: of one file at most 16 MiB.
+const MAX_SIGNATURES: usize = 16 << 20;
+
+/// With those of files whose recipe is not made yet. The other end keeps to 16 MiB as well, by what it expects of a size; cuts at
+/// their shortest (2 KiB of 2.5 KB in the mean) make a quarter more of it.
+const MAX_HELD: usize = 2 * MAX_SIGNATURES;
+
+/// What became of each offer.
+#[derive(Debug)]
+pub(super) struct Offers {
+    shared: Arc<Shared>,
+    removal: Arc<Removal>,
+    files: Mutex<Files>,
+    /// A file that travels in blocks is stored, or given up.
+    freed: Condvar,
+}
+
+/// Files that the other end knows by number.
+#[derive(Debug, Default)]
+struct Files {
+    offered: HashMap<u64, Waiting>,
+    under_way: HashMap<u64, Arc<SourceFile>>,
+    /// Pieces so far.
+    signatures: HashMap<u64, Vec<u8>>,
+    /// Those of them that travel in blocks, if the other end wants them.
+    large: usize,
+    next_id: u64,
+}
+
+/// A file whose answer has not come.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Its place in the order of the walk.
+    pub(super) number: u64,
+    pub(super) entry: Entry,
+    pub(super) source: Source,
+    /// How often it was begun.
+    pub(super) attempt: u8,
+}
+
+impl Offers {
+    pub(super) fn new(shared: &Arc<Shared>, removal: &Arc<Removal>) -> Offers {
+        let (shared, removal) = (Arc::clone(shared), Arc::clone(removal));
+        Offers { shared, removal, files: Mutex::default(), freed: Condvar::new() }
+    }
+
+    /// A file that is about to be offered under a number of its own.
+    pub(super) fn expect(&self, waiting: Waiting) -> u64 {
+        let mut files = self.files();
+        files.next_id += 1;
+        let id = files.next_id;
+        files.offered.insert(id, waiting);
+        id
+    }
+
+    /// Waits while too many files that travel in blocks are under way, and counts one more; false when it
+    /// is over. What was not offered is never answered: `before_waiting` offers it.
+    pub(super) fn take_place(&self, mut before_waiting: impl FnMut()) -> bool {
+        let mut files = self.files();
+        while files.large >= MAX_UNDER_WAY / 2 && !self.shared.is_over() {
+            drop(files);
+            before_waiting();
+            files = self.files();
+            if files.large >= MAX_UNDER_WAY / 2 {
+                // A while at most: what ends the session may come just before this waits.
+                self.freed.wait_for(&mut files, REST);
+            }
+        }
+        files.large += 1;
+        !self.shared.is_over()
+    }
+
+    /// Whether a file that travels in blocks is offered or on its way under this name.
+    pub(super) fn is_under_way(&self, name: &Name) -> bool {
+        let files = self.files();
+        let mut offered = files.offered.values().map(|waiting| &waiting.entry);
+        offered.any(|entry| entry.name == *name)
+            || files.under_way.values().any(|file| file.entry.name == *name)
+    }
+
+    /// The receiver's answers.
+    pub(super) fn answers(&self, answers: Vec<(u64, Answer)>) -> Result<(), CopyError> {
+        let mut settled = Vec::new();
+        for (id, answer) in answers {
+            settled.extend(self.answered(id, answer)?);
+        }
+        self.shared.queue.settle(&settled);
+        Ok(())
+    }
+
+    /// All work ends.
+    pub(super) fn stop(&self) {
+        self.freed.notify_all();
+    }
+
+    /// Does what the receiver wants. Returns the entry's number where that is nothing.
+    fn answered(&self, id: u64, answer: Answer) -> Result<Option<u64>, CopyError> {
+        let waiting = self.files().offered.remove(&id);
+        let Some(waiting) = waiting else {
+            return Err(self.shared.events.out_of_turn("an answer to no offer"));
+        };
+        match answer {
+            Answer::All if !self.shared.options.in_blocks(&waiting.entry) => {
+                let Waiting { number, entry, source, .. } = waiting;
+                self.shared.queue.push_item(Item {
+                    number,
+                    entry,
+                    source: Some(source),
+                    last: false,
+                    keep: None,
+                });
+            }
+            Answer::Rest(_) | Answer::Differing if !self.shared.options.in_blocks(&waiting.entry) => {
+                return Err(self.shared.events.out_of_turn("a small file's parts"));
+            }
+            Answer::All => self.send_file(id, waiting, &[], None),
+            Answer::Rest(nodes) => self.send_file(id, waiting, &nodes, None),
+            Answer::Differing => {
+                let signature = self.files().signatures.remove(&id).unwrap_or_default();
+                // One that cannot be read is as good as none.
+                let old = postcard::from_bytes::<Signature>(&signature).ok();
+                self.send_file(id, waiting, &[], old.map(|old| (old, signature.len())));
+            }
+            Answer::Nothing => {
+                self.shared.counts.unchanged.fetch_add(1, Relaxed);
+                self.shared.found_bytes.fetch_sub(waiting.entry.size(), Relaxed);
+                self.shared.count_file(&waiting.entry);
+                self.free(&waiting.entry);
+                self.removal.remove_source(&waiting.entry, &waiting.source);
+                return Ok(Some(waiting.number));
+            }
+            Answer::LeftOut => {
+                self.shared.found_bytes.fetch_sub(waiting.entry.size(), Relaxed);
+                self.shared.found_files.fetch_sub(1, Relaxed);
+                self.free(&waiting.entry);
+                return Ok(Some(waiting.number));
+            }
+            Answer::Refused(failure) => {
+                self.free(&waiting.entry);
+                self.shared.lose(&waiting.entry, waiting.number);
+                self.shared.problem(waiting.entry.name, failure);
+                return Ok(Some(waiting.number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next piece of a signature: of a file that was offered, within bounds.
+    pub(super) fn take_signature(&self, id: u64, piece: &[u8]) -> Result<(), CopyError> {
+        let mut files = self.files();
+        let coming: usize = files.signatures.values().map(Vec::len).sum::<usize>() + piece.len();
+        let held: usize = files.under_way.values().map(|file| file.signature_held()).sum();
+        if !files.offered.contains_key(&id) || coming > MAX_SIGNATURES || coming + held > MAX_HELD {
+            return Err(self.shared.events.out_of_turn("a signature of no file"));
+        }
+        files.signatures.entry(id).or_default().extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// All blocks of a file but those that the other end has.
+    fn send_file(
+        &self,
+        id: u64,
+        offered: Waiting,
+        there: &[(u8, u64, Digest)],
+        old: Option<(Signature, usize)>,
+    ) {
+        let file = Arc::new(SourceFile::new(id, offered, old));
+        if !file.adopt(there) {
+            // The other end's word on its own journal makes no sense: it will not accept the digest either.
+            tracing::debug!("{}: subtrees that cannot be", file.entry.name);
+        }
+        self.files().under_way.insert(id, Arc::clone(&file));
+        let runs = file.missing();
+        let left: u64 = runs.iter().map(|run| file.extent(run)).map(|extent| extent.end - extent.start).sum();
+        self.shared.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
+        match file.root() {
+            Some(root) => self.end_well(&file, root),
+            None => self.shared.queue.push_file(file, runs),
+        }
+    }
+
+    /// Blocks that the other end had when it answered are not what they were.
+    pub(super) fn wanted_again(&self, id: u64, blocks: &[u64]) -> Result<(), CopyError> {
+        // It may have ended otherwise meanwhile.
+        let Some(file) = self.files().under_way.get(&id).cloned() else { return Ok(()) };
+        if !file.give_back(blocks) {
+            return Err(self.shared.events.out_of_turn("blocks that it did not have, or twice"));
+        }
+        let extents = blocks.iter().map(|block| file.extent(&(*block..*block + 1)));
+        self.shared.counts.kept.fetch_sub(extents.map(|extent| extent.end - extent.start).sum(), Relaxed);
+        self.shared.queue.push_blocks(&file, blocks);
+        Ok(())
+    }
+
+    /// All of a file is read.
+    pub(super) fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
+        if !file.end() {
+            self.shared.receiver.send(&ToReceiver::End(file.id, Ok(root)));
+        }
+    }
+
+    /// A file cannot be sent to its end.
+    pub(super) fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
+        file.end();
+        // Once: also after its digest was told, when a block has to go again and cannot any more.
+        if self.files().under_way.remove(&file.id).is_none() {
+            return;
+        }
+        self.shared.receiver.send(&ToReceiver::End(file.id, Err(failure.clone())));
+        match file.again().filter(|_| failure.kind == FailureKind::Changed) {
+            Some(next) => {
+                if !self.shared.options.in_blocks(&next.entry) {
+                    self.free(&file.entry);
+                }
+                let entry = next.entry.clone();
+                let offer = Offered { id: self.expect(next), entry, digest: None };
+                self.shared.receiver.send(&ToReceiver::Offer(vec![offer]));
+            }
+            None => {
+                self.free(&file.entry);
+                self.shared.lose(&file.entry, file.number);
+                self.shared.unread(file.entry.name.clone(), failure);
+                self.shared.queue.settle(&[file.number]);
+            }
+        }
+    }
+
+    /// A file that was offered is done with.
+    fn free(&self, entry: &Entry) {
+        if self.shared.options.in_blocks(entry) {
+            self.files().large -= 1;
+            self.freed.notify_all();
+        }
+    }
+
+    pub(super) fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
+        let Some(file) = self.files().under_way.remove(&id) else { return };
+        file.end();
+        self.free(&file.entry);
+        let outcome = outcome.and_then(|stored| {
+            let other =
+                format!("{} was stored as another file: the digests differ; copy it again", file.entry.name);
+            let same = file.root() == Some(stored);
+            if same { Ok(()) } else { Err(Failure::new(FailureKind::Verification, other)) }
+        });
+        match outcome {
+            Ok(()) => {
+                self.shared.count_file(&file.entry);
+                self.removal.remove_source(&file.entry, file.source());
+            }
+            Err(failure) => {
+                self.shared.lose(&file.entry, file.number);
+                self.shared.problem(file.entry.name.clone(), failure);
+            }
+        }
+        self.shared.queue.settle(&[file.number]);
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock()
+    }
+}

@@ -1,0 +1,101 @@
+//! What all parts of a sender share: what it was asked for, the queue, the choice of codecs, and what is
+//! counted and told.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use weir_tree::{Entry, Name};
+
+use super::packer::Packer;
+use super::queue::Queue;
+use super::twice;
+use crate::control::Outlet;
+use crate::counts::Counts;
+use crate::events::Events;
+use crate::failed_names::FailedNames;
+use crate::wire::message::{Failure, Options, Problem};
+use crate::wire::to_receiver::ToReceiver;
+
+/// Shared by the walk, the offers, the workers and the lanes.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) receiver: Outlet<ToReceiver>,
+    pub(super) events: Events,
+    pub(super) options: Options,
+    pub(super) queue: Queue,
+    pub(super) packer: Packer,
+    pub(super) counts: Counts,
+    /// Bytes of the files that the walk has found, without those that are at the target.
+    pub(super) found_bytes: AtomicU64,
+    /// Files that it has found.
+    pub(super) found_files: AtomicU64,
+    pub(super) failed_names: FailedNames,
+    /// Sources that are called otherwise where they go: the name there, and the path here.
+    pub(super) renamed: OnceLock<Vec<(Name, PathBuf)>>,
+    /// All was sent, as far as this end can know, and the other is asked to finish.
+    pub(super) asked: AtomicBool,
+    pub(super) over: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(
+        receiver: Outlet<ToReceiver>,
+        events: Events,
+        options: Options,
+        packer: Packer,
+    ) -> Shared {
+        Shared {
+            receiver,
+            events,
+            options,
+            queue: Queue::new(),
+            packer,
+            counts: Counts::default(),
+            found_bytes: AtomicU64::new(0),
+            found_files: AtomicU64::new(0),
+            failed_names: FailedNames::default(),
+            renamed: OnceLock::new(),
+            asked: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// All work is to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// An entry has got to the target.
+    pub(super) fn count_file(&self, entry: &Entry) {
+        let count = if entry.is_file() { &self.counts.files } else { &self.counts.others };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// What has this entry's name at the target is not what is here: second names of it are not to be made.
+    pub(super) fn lose(&self, entry: &Entry, number: u64) {
+        if self.options.archive && entry.is_file() {
+            self.failed_names.note(&entry.name, number);
+        }
+    }
+
+    /// A path that could not be read: by the name that its source has here.
+    pub(super) fn unread(&self, name: Name, mut failure: Failure) {
+        let of = |(root, path): &(Name, PathBuf)| {
+            let rest = name.as_bytes().strip_prefix(root.as_bytes())?;
+            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+            (name.is_within(root)).then(|| twice::below(path, Path::new(OsStr::from_bytes(rest))))
+        };
+        if let Some(path) = self.renamed.get().and_then(|renamed| renamed.iter().find_map(of)) {
+            failure.words += &format!("; its source is {}", path.display());
+        }
+        self.problem(name, failure);
+    }
+
+    /// A path that could not be sent: here and there.
+    pub(super) fn problem(&self, name: Name, failure: Failure) {
+        self.events.problem(Problem { name, failure, harmless: false });
+    }
+}

@@ -1,0 +1,542 @@
+//! ssh as the user has it: starting it, and getting a weir of this version to run behind it.
+//!
+//! ssh is for identity and control. Its own words (unknown host, wrong key, password) go to the terminal as they are.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use weir_codec::hex;
+
+use crate::error::CopyError;
+use crate::idle_timeout::{Ended, IDLE_TIMEOUT, IdleTimeout, TimedStream};
+
+/// What the far program prints before the protocol begins. Like all that is meant for weir by then it begins with a record separator
+/// (ASCII 30), which no text has: so it is found behind a title or a prompt that a login script printed without an end of line.
+pub const READY: &str = "\u{1e}weir-peer";
+
+/// What a login script may print before that.
+const NOISE: usize = 64 << 10;
+
+/// What helps where no folder there is of use. In the far shell's words: no quotes.
+const WAY_OUT: &str = "set XDG_CACHE_HOME there to a folder of your own where programs run, or install weir there and name it by --far-program";
+
+/// Folders that the script tries: it asks for the program at most so often.
+const PLACES: u32 = 4;
+
+/// When it is worth a word that the far host says none: people type passwords in less.
+const WORD: Duration = Duration::from_secs(30);
+
+/// Of its last line, what an error repeats.
+const REPEATED: usize = 200;
+
+/// How long ssh may take to end once its input has.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How to reach a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// `[user@]host`; none for this machine itself, without ssh.
+    pub name: Option<String>,
+    /// The ssh program and its flags.
+    pub ssh: Vec<String>,
+    /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one that is installed.
+    pub program: Option<String>,
+    /// How long it may say nothing once weir runs there ([`IDLE_TIMEOUT`] where the user does not say).
+    pub silence: Duration,
+}
+
+/// This program, as a far host is to have it.
+#[derive(Debug)]
+struct Program {
+    file: File,
+    /// Of its BLAKE3 the first 16 hexadecimal digits: what the far cache calls it.
+    name: String,
+    /// Bytes.
+    size: u64,
+}
+
+/// A far end that runs.
+#[derive(Debug)]
+pub struct Far {
+    child: Child,
+    /// To it.
+    pub input: Option<TimedStream<ChildStdin>>,
+    /// From it.
+    pub output: Option<BufReader<TimedStream<ChildStdout>>>,
+    /// The last line that was not meant for weir.
+    said: Option<String>,
+    /// The user was told that it says nothing.
+    told: bool,
+    /// A shell runs there: it has said something.
+    heard: bool,
+}
+
+impl Host {
+    fn unreachable(&self, why: String) -> CopyError {
+        CopyError::Unreachable { host: self.shown().to_owned(), why }
+    }
+
+    /// For words.
+    pub fn shown(&self) -> &str {
+        self.name.as_deref().unwrap_or("this machine")
+    }
+
+    /// Starts the far end and waits until it is ready to talk; copies this program there where it is missing.
+    /// Ends early when `stop` is set.
+    pub fn start(&self, version: &str, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
+        let Some(host) = &self.name else { return self.start_here(stop) };
+        let mut command = Command::new(&self.ssh[0]);
+        // As scp does: nothing of the user's configuration that is meant for sessions of a person.
+        command.args(["-x", "-T", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]);
+        command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForwardAgent=no"]);
+        command.args(session_options(&self.ssh[0])).args(&self.ssh[1..]).arg("--").arg(host);
+        let mut far = match &self.program {
+            Some(program) => {
+                command.arg(format!("{program} peer"));
+                let mut far = Far::spawn(command, stop)?;
+                match far.greeting(self)? {
+                    Greeting::Ready => far,
+                    Greeting::Absent(_) => return Err(self.unreachable(format!("'{program}' is not weir"))),
+                }
+            }
+            None => {
+                // Its name is in the script: the far end is told nothing before it has said that it listens, since a login script that
+                // reads would take it. Some 10 ms for 30 MB.
+                let mut program = Program::own(version)
+                    .map_err(|source| CopyError::Ssh { program: "weir".into(), source })?;
+                command.arg(script(version, &program));
+                let mut far = Far::spawn(command, stop)?;
+                program.settle(&mut far, version, self)?;
+                far
+            }
+        };
+        far.limit(self.silence);
+        Ok(far)
+    }
+
+    fn start_here(&self, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
+        let own =
+            std::env::current_exe().map_err(|source| CopyError::Ssh { program: "weir".into(), source })?;
+        let mut command = Command::new(own);
+        command.arg("peer");
+        let mut far = Far::spawn(command, stop)?;
+        far.greeting(self)?;
+        far.limit(self.silence);
+        Ok(far)
+    }
+}
+
+/// What the far host says first.
+enum Greeting {
+    Ready,
+    /// No weir of this version; its system and machine.
+    Absent(String),
+}
+
+/// A line that the far host prints before the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// Weir runs there.
+    Ready,
+    /// There is no weir of this version; its system and machine.
+    Absent(&'a str),
+    /// It could not be copied there, and why.
+    Failed(&'a str),
+    /// It was.
+    Stored,
+    /// Nothing that is meant for weir, such as a login script's words.
+    Noise(&'a str),
+}
+
+impl Line<'_> {
+    /// What a line, without its end, says.
+    pub fn parse(line: &str) -> Line<'_> {
+        let Some(meant) = line.rfind('\u{1e}').map(|at| &line[at..]) else { return Line::Noise(line) };
+        let prefixed = |prefix| meant.strip_prefix(prefix);
+        match meant {
+            READY => Line::Ready,
+            "\u{1e}weir-stored" => Line::Stored,
+            _ => None
+                .or_else(|| prefixed("\u{1e}weir-absent ").map(Line::Absent))
+                .or_else(|| prefixed("\u{1e}weir-failed ").map(Line::Failed))
+                .unwrap_or(Line::Noise(line)),
+        }
+    }
+}
+
+impl Far {
+    fn spawn(mut command: Command, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|source| CopyError::Ssh { program, source })?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(CopyError::Ssh { program: "ssh".into(), source: io::ErrorKind::BrokenPipe.into() });
+        };
+        // Pipes of 1 MiB where the kernel allows: data may go this way.
+        let _ = rustix::pipe::fcntl_setpipe_size(&input, 1 << 20);
+        let _ = rustix::pipe::fcntl_setpipe_size(&output, 1 << 20);
+        let idle_timeout = IdleTimeout::new(Arc::clone(stop));
+        let patient = idle_timeout.with(input).and_then(|input| Ok((input, idle_timeout.with(output)?)));
+        let (input, output) = patient.map_err(|source| CopyError::Ssh { program: "ssh".into(), source })?;
+        let output = BufReader::with_capacity(1 << 16, output);
+        Ok(Far { child, input: Some(input), output: Some(output), said: None, told: false, heard: false })
+    }
+
+    /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
+    fn limit(&mut self, silence: Duration) {
+        if let (Some(input), Some(output)) = (&mut self.input, &mut self.output) {
+            input.limit = Some(silence);
+            output.get_mut().limit = Some(silence);
+        }
+    }
+
+    fn greeting(&mut self, host: &Host) -> Result<Greeting, CopyError> {
+        let mut room = NOISE;
+        loop {
+            let line = self.line(host, &mut room)?;
+            match Line::parse(&line) {
+                Line::Ready => return Ok(Greeting::Ready),
+                Line::Absent(machine) => return Ok(Greeting::Absent(machine.to_owned())),
+                Line::Failed(why) => {
+                    return Err(host.unreachable(format!("weir could not be copied there: {why}")));
+                }
+                Line::Stored | Line::Noise("") => {}
+                Line::Noise(words) => {
+                    tracing::debug!("{}: {words}", host.shown());
+                    self.said = Some(words.chars().take(REPEATED).collect());
+                }
+            }
+        }
+    }
+
+    /// The next line of what the far host prints before the protocol; `room` is what it may still print.
+    fn line(&mut self, host: &Host, room: &mut usize) -> Result<String, CopyError> {
+        let mut line = Vec::new();
+        let is_silent = |read: &io::Result<usize>| {
+            let ended = read.as_ref().err().and_then(crate::idle_timeout::ended);
+            matches!(ended, Some(Ended::Silent(_)))
+        };
+        let mut read = self.read_line(*room, &mut line);
+        if is_silent(&read) && line.is_empty() && !self.heard {
+            self.told = true;
+            tracing::warn!(
+                "{}: no answer yet; ssh may be asking for something, or the account may be limited to sftp",
+                host.shown()
+            );
+            read = self.read_line(*room, &mut line);
+        }
+        *room = room.saturating_sub(line.len());
+        if is_silent(&read) {
+            return Err(host.unreachable(self.why_it_hangs(&line)));
+        }
+        let ended = match read {
+            Ok(_) if line.ends_with(b"\n") => {
+                self.heard = true;
+                return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            Ok(_) if *room == 0 => {
+                format!("it printed more than {} KiB before weir ran; look at its login scripts", NOISE >> 10)
+            }
+            Ok(_) => self.why_it_ended(host),
+            Err(error) if crate::idle_timeout::ended(&error) == Some(Ended::Interrupted) => {
+                return Err(CopyError::Interrupted);
+            }
+            Err(error) => weir_units::plain(&error),
+        };
+        Err(host.unreachable(ended))
+    }
+
+    /// Reads on to the end of a line. Once a shell has said something nobody is asked for anything any more, and what else it does has
+    /// a minute. Before that there is a limit for a word to the user; after it none, unless nobody is there to be asked.
+    fn read_line(&mut self, room: usize, line: &mut Vec<u8>) -> io::Result<usize> {
+        let Some(output) = &mut self.output else { return Ok(0) };
+        output.get_mut().limit = match self.told {
+            _ if self.heard => Some(IDLE_TIMEOUT),
+            false => Some(WORD),
+            true => File::open("/dev/tty").is_err().then_some(IDLE_TIMEOUT),
+        };
+        output.take(room as u64).read_until(b'\n', line)
+    }
+
+    /// Nothing more came, perhaps in the middle of a line.
+    fn why_it_hangs(&mut self, line: &[u8]) -> String {
+        let begun: String = String::from_utf8_lossy(line).trim().chars().take(REPEATED).collect();
+        if !begun.is_empty() {
+            self.said = Some(begun);
+        }
+        match self.said {
+            Some(_) => format!(
+                "it is logged in{}, and then nothing more for {} s: a login script there waits for something; try ssh HOST true, and let \
+                 the script end early where no person is ([ -t 0 ] || return)",
+                self.words(),
+                IDLE_TIMEOUT.as_secs()
+            ),
+            None => "it says nothing: the account may only use sftp, or ssh's configuration keeps commands from running there \
+                     (SessionType, ForceCommand); try ssh HOST true"
+                .into(),
+        }
+    }
+
+    /// ssh's exit codes: 255 is its own, others are the far shell's.
+    fn why_it_ended(&mut self, host: &Host) -> String {
+        self.input = None;
+        match self.child.wait().ok().and_then(|status| status.code()) {
+            Some(255) => {
+                "ssh could not connect or log in, its words are above; try the same by hand: ssh HOST true"
+                    .into()
+            }
+            Some(126 | 127) if let Some(program) = &host.program => {
+                format!(
+                    "'{program}' does not run there{}; --far-program takes words for its shell",
+                    self.words()
+                )
+            }
+            Some(126 | 127) => {
+                format!("no shell ran there{}; the account needs one (sh) to start weir", self.words())
+            }
+            Some(code) => format!(
+                "the far shell ended with code {code} before weir ran there{}; the account must be allowed to run programs",
+                self.words()
+            ),
+            None => "ssh was ended by a signal".into(),
+        }
+    }
+
+    /// What it said last.
+    fn words(&self) -> String {
+        self.said.as_ref().map_or_else(String::new, |said| format!(" and said: {said}"))
+    }
+
+    /// No more words to it, and its end.
+    pub fn end(&mut self) {
+        self.input = None;
+        // Only a host that hangs keeps ssh from ending; then it is not waited for.
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        while start.elapsed() < FAREWELL {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What says that a session runs a command whose input is weir's, whatever the user's configuration has for this host: words that
+/// OpenSSH knows from 8.7 on, and refuses before. A program that the user names in ssh's place is not asked: it may do anything then.
+fn session_options(ssh: &str) -> &'static [&'static str] {
+    if ssh != "ssh" {
+        return &[];
+    }
+    let asked = Command::new(ssh).arg("-V").stdin(Stdio::null()).output();
+    let said = asked.map(|output| output.stderr).unwrap_or_default();
+    match knows_session_types(&String::from_utf8_lossy(&said)) {
+        true => &["-oSessionType=default", "-oStdinNull=no", "-oForkAfterAuthentication=no"],
+        false => &[],
+    }
+}
+
+/// Whether the version that `ssh -V` prints (`OpenSSH_9.2p1 ...`) is 8.7 or later.
+fn knows_session_types(said: &str) -> bool {
+    let version = said.strip_prefix("OpenSSH_").and_then(|rest| rest.split_once('.'));
+    let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
+    let version: Option<(u32, u32)> = version.and_then(|(major, rest)| Some((number(major)?, number(rest)?)));
+    version.is_some_and(|version| version >= (8, 7))
+}
+
+/// This program's digest as the far cache is called by it: of its BLAKE3 the first 16 hexadecimal digits.
+pub fn own_digest() -> io::Result<String> {
+    digest_of(&mut File::open("/proc/self/exe")?).map(|(digest, _)| digest)
+}
+
+fn digest_of(file: &mut File) -> io::Result<(String, u64)> {
+    let mut digest = blake3::Hasher::new();
+    let size = each_piece(file, |piece| {
+        digest.update(piece);
+    })?;
+    Ok((hex::encode(&digest.finalize().as_bytes()[..8]), size))
+}
+
+/// The static build of this version that lies beside this program (`weir-static`), or in `../lib/weir` as packages have it: it runs
+/// where this one's libraries are not.
+fn static_build(version: &str) -> Option<File> {
+    let own = std::env::current_exe().ok()?;
+    let folder = own.parent()?;
+    let paths = [folder.join("weir-static"), folder.parent()?.join("lib/weir/weir-static")];
+    let path = paths.into_iter().find(|path| path.is_file())?;
+    let said = Command::new(&path).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let same = said.stdout == format!("weir {version}\n").as_bytes();
+    File::open(path).ok().filter(|_| same)
+}
+
+impl Program {
+    /// What is copied to a far host: the static build where there is one, else this program's file.
+    fn own(version: &str) -> io::Result<Program> {
+        let mut file = match static_build(version) {
+            Some(file) => file,
+            None => File::open("/proc/self/exe")?,
+        };
+        let (name, size) = digest_of(&mut file)?;
+        Ok(Program { file, name, size })
+    }
+
+    /// Waits until it runs there; sends it as often as the far shell has another folder for it.
+    fn settle(&mut self, far: &mut Far, version: &str, host: &Host) -> Result<(), CopyError> {
+        let mut sent = Ok(());
+        for _ in 0..=PLACES {
+            match far.greeting(host)? {
+                Greeting::Ready => return sent.map_err(|error| host.unreachable(weir_units::plain(&error))),
+                Greeting::Absent(machine) => sent = self.send(far, (version, &machine), host)?,
+            }
+        }
+        Err(host.unreachable("weir could not be copied there".into()))
+    }
+
+    /// By the digest that every host has a program for. Three to ten times slower than BLAKE3, so only where it is needed.
+    fn sha256(&mut self) -> io::Result<String> {
+        let mut digest = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+        self.file.rewind()?;
+        each_piece(&mut self.file, |piece| digest.update(piece))?;
+        Ok(hex::encode(digest.finish().as_ref()))
+    }
+
+    /// Copies this program there. Where that breaks off the far side says why.
+    fn send(
+        &mut self,
+        far: &mut Far,
+        (version, machine): (&str, &str),
+        host: &Host,
+    ) -> Result<io::Result<()>, CopyError> {
+        let own = rustix::system::uname();
+        let own = format!("{} {}", own.sysname().to_string_lossy(), own.machine().to_string_lossy());
+        if own != machine {
+            return Err(host.unreachable(format!(
+                "it has no weir {version}, and this one is for {own} while it is {machine}; install weir there, or name it by \
+                 --far-program"
+            )));
+        }
+        tracing::info!("copying weir to {}", host.shown());
+        // What it prints from here on is our script's, which may wait for a slow path to bring all of this.
+        (far.heard, far.told) = (false, false);
+        let input = far.input.as_mut().ok_or_else(|| host.unreachable("ssh closed its input".into()))?;
+        let sent = self.sha256().and_then(|digest| {
+            input.write_all(format!("send {digest}\n").as_bytes())?;
+            self.file.rewind()?;
+            io::copy(&mut (&self.file).take(self.size), input)?;
+            input.flush()
+        });
+        if sent.as_ref().is_err_and(|error| crate::idle_timeout::ended(error).is_some()) {
+            return Err(CopyError::Interrupted);
+        }
+        Ok(sent)
+    }
+}
+
+/// The bytes of a file from where it stands to its end, and how many they are.
+fn each_piece(file: &mut File, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut size = 0;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(size),
+            read => {
+                take(&buffer[..read]);
+                size += read as u64;
+            }
+        }
+    }
+}
+
+/// What the far shell runs. No single quote, backslash before a quote, or exclamation mark may be in it, so that it is one word for
+/// any login shell.
+///
+/// A program in a folder is started only if it, and every folder of ours on the way, is this user's and written by nobody else, and
+/// if it says of itself that it has its digest: in a cache that others may write lies whatever they want. A group of the
+/// user's own number is the user. Where the cache is of no use (foreign, read-only, full, without execution) a fresh folder is
+/// made where temporary files go, and is gone again before its program runs.
+fn script(version: &str, program: &Program) -> String {
+    let Program { name, size, .. } = program;
+    let safe: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-".contains(*c)).collect();
+    let script = format!(
+        "set -f; u=$(id -u); b=${{XDG_CACHE_HOME:-$HOME/.cache}}; c=$b/weir/{safe}-{name}; w=$c/weir; y=; \
+         say() {{ printf \"\\036weir-%s\\n\" \"$*\"; }}; \
+         ok() {{ [ -h \"$1\" ] && return 1; set -- $(ls -ldn \"$1\" 2>/dev/null) - - - -; \
+         case $1 in ????????w*) return 1;; ?????w*) [ \"$4\" = \"$u\" ] || return 1;; esac; [ \"$3\" = \"$u\" ]; }}; \
+         way() {{ ok \"$b\" && ok \"$b/weir\" && ok \"$c\"; }}; \
+         runs() {{ e=$(\"$w\" peer --is {name} 2>&1 </dev/null); }}; \
+         way && ok \"$w\" && runs && exec \"$w\" peer; \
+         [ \"$(weir --version 2>/dev/null </dev/null)\" = \"weir {version}\" ] && exec weir peer; \
+         m=$(umask); umask 077; \
+         for p in \"$b\" /dev/shm \"${{TMPDIR:-/tmp}}\" /var/tmp; do \
+         case $p in \"$b\") e=$(mkdir -p \"$c\" 2>&1) || {{ y=\"$y $e;\"; continue; }}; \
+         way || {{ y=\"$y others may write $b;\"; continue; }};; \
+         *) c=$(mktemp -d \"$p/weir.XXXXXX\" 2>/dev/null) || continue;; esac; \
+         w=$c/weir; t=$c/weir.$$; \
+         say \"absent $(uname -sm)\"; read -r go d && [ \"$go\" = send ] \
+         || {{ rmdir \"$c\" \"${{c%/*}}\" 2>/dev/null; exit 0; }}; \
+         if e=$({{ head -c {size} | {{ cat >\"$t\" || {{ cat >/dev/null; false; }}; }}; }} 2>&1) \
+         && case $(sha256sum <\"$t\") in \"$d \"*) ;; *) e=\"$c: the copy does not have its digest\"; false;; esac \
+         && e=$({{ chmod 700 \"$t\" && mv -f \"$t\" \"$w\"; }} 2>&1) && runs; then umask \"$m\"; say stored; \
+         case $p in \"$b\") exec \"$w\" peer;; *) exec 9<\"$w\"; rm -rf \"$c\"; exec /proc/self/fd/9 peer;; esac; fi; \
+         y=\"$y $e;\"; rm -f \"$t\" \"$w\"; case $p in \"$b\") ;; *) rm -rf \"$c\";; esac; \
+         done; say failed no folder there serves for weir: $y {WAY_OUT}; exit 1"
+    );
+    format!("exec sh -c '{script}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_is_one_word_for_any_shell() {
+        let file = tempfile::tempfile().unwrap();
+        let program = Program { file, name: "0123456789abcdef".into(), size: 7 };
+        let script = script("0.1.0 (abc)", &program);
+        let inner = script.strip_prefix("exec sh -c '").and_then(|rest| rest.strip_suffix('\'')).unwrap();
+        assert!(!inner.contains(['\'', '\n', '!']) && !inner.contains("\\\\") && !inner.contains("\\\""));
+        assert!(inner.contains("weir/0.1.0abc-0123456789abcdef;"));
+        let parsed = Command::new("sh").args(["-n", "-c", inner]).status().unwrap();
+        assert!(parsed.success());
+    }
+
+    #[test]
+    fn words_meant_for_weir_are_found_behind_others() {
+        for (line, meant) in [
+            ("\u{1b}]0;host\u{7}\u{1e}weir-peer", Line::Ready),
+            ("hi\u{1e}weir-absent Linux x86_64", Line::Absent("Linux x86_64")),
+            ("\u{1e}weir-failed a \u{1e}b", Line::Noise("\u{1e}weir-failed a \u{1e}b")),
+            ("weir-peer", Line::Noise("weir-peer")),
+            ("\u{1e}weir-peer now", Line::Noise("\u{1e}weir-peer now")),
+        ] {
+            assert_eq!(Line::parse(line), meant, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn versions_of_ssh() {
+        for (said, knows) in [
+            ("OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.15", true),
+            ("OpenSSH_8.7p1", true),
+            ("OpenSSH_8.4p1", false),
+            ("OpenSSH_10.0p2", true),
+            ("Sun_SSH_1.1", false),
+            ("", false),
+        ] {
+            assert_eq!(knows_session_types(said), knows, "{said}");
+        }
+    }
+}

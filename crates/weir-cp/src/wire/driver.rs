@@ -1,0 +1,89 @@
+//! What the driver and a peer say to each other, whatever the roles of the two.
+
+use weir_tree::Name;
+
+use super::measure::{self, Ask};
+use super::message::{
+    Deed, Failure, Found, Hello, Listening, MAX_ADDRESSES, MAX_NAMES, MAX_SAMPLE, Problem, Start, Totals,
+    Transport,
+};
+use super::messages::messages;
+
+messages! {
+    /// From the driver to a peer.
+    FromDriver {
+        /// The first one.
+        [0] Hello(hello: Hello),
+        /// What the session is to do.
+        [1] Start(start: Box<Start>),
+        /// Connect there, to the driver or to the other far end, as this lane.
+        [3] Dial(at: Listening, lane: u32),
+        /// The lane stands, at the driver's end.
+        [5] Open(lane: u32, transport: Transport),
+        /// The lane is to take no more records; for a sender.
+        [18] Retire(lane: u32),
+        /// The session ends.
+        [23] Abort(failure: Failure),
+        /// In place of [`FromDriver::Start`]: the same, to measure and not to copy.
+        [24, 0] Measure(start: Box<Start>),
+        /// One thing is to be measured.
+        [24, 1] Ask(ask: Ask),
+        /// The next names of the list, for a sender; none at its end.
+        [27] Names(names: Vec<Name>),
+        /// The driver is there.
+        [29] Alive,
+    }
+}
+
+messages! {
+    /// From a peer to the driver.
+    ToDriver {
+        /// The first one.
+        [0] Hello(hello: Hello),
+        /// Where lanes are accepted.
+        [2] Listening(at: Listening),
+        /// How connecting went: the lane, and why not.
+        [4] Dialled(lane: u32, why: Option<String>),
+        /// What a dry run would do, or what was done; from a receiver.
+        [12] Would(deed: Deed, name: Name),
+        /// A path that could not be read or written.
+        [19] Problem(problem: Problem),
+        /// The model's interval, as JSON.
+        [20] Sample(json: String),
+        /// The session ends.
+        [23] Abort(failure: Failure),
+        /// What was measured.
+        [24, 2] Found(found: Box<measure::Found>),
+        /// How far this end is.
+        [25] Tally(totals: Totals, found: Found),
+        /// The next names of the list are wanted; from a sender.
+        [26] MoreNames,
+        /// Connections to this end's port for lanes that were none of the session's, so far.
+        [31] Strangers(count: u64),
+    }
+}
+
+impl FromDriver {
+    fn keeps_caps(&self) -> bool {
+        match self {
+            FromDriver::Hello(hello) => hello.is_sound(),
+            FromDriver::Start(start) | FromDriver::Measure(start) => start.is_sound(),
+            FromDriver::Dial(at, _) => at.addresses.len() <= MAX_ADDRESSES,
+            FromDriver::Ask(ask) => ask.is_sound(),
+            FromDriver::Names(names) => names.len() <= MAX_NAMES,
+            _ => true,
+        }
+    }
+}
+
+impl ToDriver {
+    fn keeps_caps(&self) -> bool {
+        match self {
+            ToDriver::Hello(hello) => hello.is_sound(),
+            ToDriver::Listening(at) => at.addresses.len() <= MAX_ADDRESSES,
+            ToDriver::Sample(json) => json.len() <= MAX_SAMPLE,
+            ToDriver::Found(found) => found.is_sound(),
+            _ => true,
+        }
+    }
+}

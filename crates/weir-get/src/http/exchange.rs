@@ -1,0 +1,533 @@
+//! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or
+//! HTTP/2.
+
+mod answer;
+mod redirects;
+mod session;
+mod steps;
+mod user;
+mod windowed;
+
+use std::collections::{HashMap, HashSet};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use url::{Position, Url};
+use weir_http::digest_field::{self, Linked};
+use weir_http::head::ResponseHead;
+use weir_observe::names::Names;
+
+pub use answer::{Answer, Exchange};
+use redirects::{is_choice, is_redirect, redirect, take_as_file};
+use session::Known;
+use user::{Shown, UserAnswer};
+
+use crate::error::GetError;
+use crate::http::address::Way;
+use crate::http::connection::{Connection, Dial};
+use crate::http::credentials::Credentials;
+use crate::http::decoded::Decoded;
+use crate::http::jar::Jar;
+use crate::http::ladder::Ladder;
+use crate::http::logins::{Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
+use crate::http::proxy::{Proxies, Proxy};
+use crate::http::reach::Reach;
+use crate::http::request::{Ask, Origin, Unless};
+use crate::http::trust::{Clients, Trust};
+use crate::http::waiting::Waits;
+use crate::http::window::Window;
+use crate::http::window::tail::Tails;
+use crate::object::{self, Part};
+use weir_observe::stage_clock::{Stage, StageClock};
+
+/// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them
+/// fetches comes.
+pub(crate) const MAX_REDIRECTS: usize = 50;
+
+/// Which HTTP version to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// HTTP/1.1 for bulk; HTTP/2 for many small objects where the server offers it.
+    #[default]
+    Auto,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 only (on http:// with prior knowledge).
+    Http2,
+}
+
+/// What all lanes share: trust, proxies, credentials, HTTP/2 sessions.
+pub struct Http {
+    trust: Trust,
+    clients: Mutex<Option<Clients>>,
+    proxies: Proxies,
+    version: Version,
+    headers: Vec<(String, String)>,
+    credentials: Credentials,
+    logins: Logins,
+    proxy_logins: Logins,
+    jar: Jar,
+    sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
+    /// Who asked for a client certificate. In a TLS session that is resumed nobody asks again.
+    certificate_wanted: Mutex<HashSet<Origin>>,
+    names: Names,
+    waits: Waits,
+    ladder: Ladder,
+    tails: Tails,
+    compressed: bool,
+    manner: Manner,
+}
+
+/// What else the user says of how to ask.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// Of the way to hosts.
+    pub reach: Reach,
+    /// Names of fields that are not sent, in lower case.
+    pub removed: Vec<String>,
+    /// Redirects in a row that are followed.
+    pub max_redirects: usize,
+    /// Of each object only these bytes are asked for.
+    pub window: Option<Window>,
+    /// What comes with a redirect that leads nowhere, or with a success that has no file, is the file.
+    pub any_answer: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Manner {
+        Manner {
+            reach: Reach::default(),
+            removed: Vec::new(),
+            max_redirects: MAX_REDIRECTS,
+            window: None,
+            any_answer: false,
+        }
+    }
+}
+
+/// Who we are to servers: logins and cookies.
+#[derive(Default)]
+pub struct Who {
+    /// Users and passwords, by host.
+    pub credentials: Credentials,
+    /// How they are shown.
+    pub schemes: Schemes,
+    /// What servers remember us by.
+    pub jar: Jar,
+}
+
+/// An answer to one request, before it is known whether it leads elsewhere.
+struct Answered {
+    head: ResponseHead,
+    body: Exchange,
+    ranged: bool,
+    /// What the head means to the request, where that was asked on the way.
+    judged: Option<Result<Part, GetError>>,
+}
+
+impl Http {
+    /// `headers` and what `who` holds for no host by name are for the origin of each URL asked for.
+    pub fn new(
+        trust: Trust,
+        proxies: Proxies,
+        version: Version,
+        headers: Vec<(String, String)>,
+        who: Who,
+    ) -> Http {
+        Http {
+            trust,
+            clients: Mutex::new(None),
+            proxies,
+            version,
+            headers,
+            credentials: who.credentials,
+            logins: Logins::new(who.schemes),
+            proxy_logins: Logins::default(),
+            jar: who.jar,
+            sessions: Mutex::default(),
+            certificate_wanted: Mutex::default(),
+            names: Names::default(),
+            waits: Waits::default(),
+            manner: Manner::default(),
+            ladder: Ladder::default(),
+            tails: Tails::default(),
+            compressed: false,
+        }
+    }
+
+    /// The same, in this manner.
+    pub fn in_manner(self, manner: Manner) -> Http {
+        Http { names: Names::of(&manner.reach.servers), manner, ..self }
+    }
+
+    /// The same, with these zones of link-local addresses.
+    pub fn in_zones(mut self, zones: HashMap<String, String>) -> Http {
+        self.manner.reach.zones = zones;
+        self
+    }
+
+    /// Parts are asked for, unless the user has taken the field for it away.
+    pub(crate) fn asks_for_parts(&self) -> bool {
+        !self.manner.removed.iter().any(|name| name == "range")
+    }
+
+    /// Asks for coded bodies, to be decoded here (`--compressed`).
+    pub fn compressed(self, compressed: bool) -> Http {
+        Http { compressed, ..self }
+    }
+
+    /// See [`Http::compressed`].
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compressed
+    }
+
+    /// What was said of waits.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// The cookies.
+    pub fn jar(&self) -> &Jar {
+        &self.jar
+    }
+
+    /// What is shown to `proxy` with a request for `target`.
+    pub(super) fn for_proxy(&self, proxy: &Proxy, method: &str, target: &str) -> Option<Sent> {
+        let login = proxy.login.as_ref().filter(|_| proxy.takes_requests())?;
+        self.proxy_logins.authorization(&space_of(proxy)?, login, method, target)
+    }
+
+    /// The proxy wants another login than what was `sent`, and there is one.
+    pub(super) fn can_answer(&self, proxy: &Proxy, head: &ResponseHead, sent: Option<&Sent>) -> bool {
+        let Some(space) = space_of(proxy) else { return false };
+        self.proxy_logins.hears_answer(&space, &head.fields);
+        head.status == space.asker.status() && self.proxy_logins.hears_challenge(&space, &head.fields, sent)
+    }
+
+    /// TLS is set up when the first https URL is met: reading the system's certificates takes milliseconds.
+    pub(super) fn clients(&self) -> Result<Clients, GetError> {
+        let mut clients = self.clients.lock();
+        match &*clients {
+            Some(clients) => Ok(clients.clone()),
+            None => Ok(clients.insert(Clients::new(&self.trust)?).clone()),
+        }
+    }
+
+    /// `origin` has asked for a client certificate.
+    pub(super) fn note_certificate_wanted(&self, origin: &Origin) {
+        let mut wanted = self.certificate_wanted.lock();
+        wanted.insert(origin.clone());
+    }
+
+    fn wants_certificate(&self, url: &Url) -> bool {
+        let wanted = self.certificate_wanted.lock();
+        Origin::of(url).is_some_and(|origin| wanted.contains(&origin))
+    }
+
+    fn known(&self, origin: &Origin) -> Arc<Mutex<Known>> {
+        let mut sessions = self.sessions.lock();
+        sessions.entry(origin.clone()).or_default().clone()
+    }
+}
+
+/// A lane's way to the network: the shared part, and the one connection it keeps open.
+pub struct Client<'a> {
+    pub(super) http: &'a Http,
+    pub(super) clock: &'a StageClock,
+    pub(super) dial: Dial<'a>,
+    kept: Option<(Origin, Box<Connection>)>,
+    on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
+    connects: u32,
+    requests: u32,
+    /// The lane has other work while a name is looked up; for how long this job has waited for one already.
+    put_aside: Option<Duration>,
+    /// What the next requests are to bring another of.
+    unless: Option<Unless>,
+    /// A failed attempt is followed by another one.
+    tries_again: bool,
+    /// What was left out of the request that is under way.
+    notes: Vec<String>,
+}
+
+impl<'a> Client<'a> {
+    /// `on_socket` hears of each connection that becomes, or ceases to be, the lane's.
+    pub fn new(
+        http: &'a Http,
+        clock: &'a StageClock,
+        dial: Dial<'a>,
+        on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
+    ) -> Client<'a> {
+        let (kept, put_aside, notes) = (None, None, Vec::new());
+        Client {
+            http,
+            clock,
+            dial,
+            kept,
+            on_socket,
+            connects: 0,
+            requests: 0,
+            put_aside,
+            tries_again: true,
+            notes,
+            unless: None,
+        }
+    }
+
+    /// Whether a failed attempt is followed by another one, or whatever helps has to be tried at once.
+    pub(crate) fn tries_again(mut self, tries_again: bool) -> Client<'a> {
+        self.tries_again = tries_again;
+        self
+    }
+
+    /// From now on a name that is long in coming is an error ([`GetError::NamePending`]), with which the job
+    /// can be put aside; it has been for as long as `so_far`. `None`: names are waited for.
+    pub(crate) fn may_put_aside(&mut self, so_far: Option<Duration>) {
+        self.put_aside = so_far;
+    }
+
+    /// From now on objects are asked for only if they are others than what is known here. `None`: in any
+    /// case.
+    pub(crate) fn only_if_changed(&mut self, unless: Option<Unless>) {
+        self.unless = unless;
+    }
+
+    /// How this lane dials.
+    pub fn dial(&self) -> &Dial<'a> {
+        &self.dial
+    }
+
+    /// Fresh connections and requests since the last call.
+    pub(crate) fn take_counts(&mut self) -> (u32, u32) {
+        (std::mem::take(&mut self.connects), std::mem::take(&mut self.requests))
+    }
+
+    /// Asks for `url`, following redirects. `home` is the URL that the user gave: credentials go to its
+    /// origin alone. `many`: one of many objects, so HTTP/2 pays.
+    pub fn get(
+        &mut self,
+        home: &Url,
+        url: &Url,
+        range: Option<(u64, Option<u64>)>,
+        if_range: Option<&str>,
+        many: bool,
+    ) -> Result<Answer, GetError> {
+        let mut url = url.clone();
+        let mut waited = Duration::ZERO;
+        let mut linked = Linked::default();
+        self.notes.clear();
+        for _ in 0..=self.http.manner.max_redirects {
+            let UserAnswer { told, shown, said, lacks_certificate } =
+                self.ask_as_user(home, &url, (range, if_range), many)?;
+            let Answered { mut head, mut body, ranged, mut judged } = told;
+            let of_whole = !ranged && self.http.manner.window.is_none();
+            let is_part = of_whole && matches!(judged, Some(Err(GetError::WrongPart { .. })));
+            if self.http.manner.any_answer
+                && let Some(note) = take_as_file(&mut head, is_part)
+            {
+                self.notes.push(note);
+                judged = None;
+            }
+            let leads_on = is_choice(head.status) && head.header("location").is_some();
+            if !leads_on && !is_redirect(head.status) {
+                let at_home = Origin::of(&url) == Origin::of(home);
+                let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
+                let of_all = self.http.manner.window.is_none();
+                return Ok(Answer {
+                    head,
+                    url,
+                    body,
+                    authorized,
+                    withheld,
+                    at_home,
+                    lacks_certificate,
+                    ranged,
+                    judged,
+                    said,
+                    linked,
+                    of_all,
+                    notes: std::mem::take(&mut self.notes),
+                });
+            }
+            let found = digest_field::linked(&head.fields);
+            if found.digest.is_some() {
+                linked = found;
+            }
+            let next = redirect(&url, &head)?;
+            self.drain(&mut body);
+            self.keep(&url, body);
+            waited += self.wait_as_asked(&url, head, waited)?;
+            url = next;
+        }
+        let most = self.http.manner.max_redirects;
+        let detail = format!("more than {most} in a row; --max-redirs N allows N");
+        Err(GetError::Redirect { host: object::host_of(home), detail })
+    }
+
+    /// Takes a connection back once its answer has been read; the next request to its origin uses it.
+    pub fn keep(&mut self, url: &Url, body: Exchange) {
+        match (body, Origin::of(url)) {
+            (Exchange::Decoded(decoded), _) if decoded.is_end() => self.keep(url, decoded.into_coded()),
+            (Exchange::Parts(parts), _) => self.keep(url, parts.into_body()),
+            (Exchange::Http1(connection), Some(origin)) if connection.is_reusable() => {
+                self.kept = Some((origin, connection));
+            }
+            _ => (self.on_socket)(None),
+        }
+    }
+
+    /// Closes the kept connection.
+    pub fn close(&mut self) {
+        self.kept = None;
+        (self.on_socket)(None);
+    }
+
+    /// RFC 9110 section 10.2.3: with a redirect, the least time before the next request.
+    fn wait_as_asked(&self, url: &Url, head: ResponseHead, used: Duration) -> Result<Duration, GetError> {
+        let now = SystemTime::now();
+        let retry_after = weir_http::retry_after::retry_after(&head.fields, now);
+        let Some(asked) = retry_after.filter(|asked| !asked.is_zero()) else { return Ok(Duration::ZERO) };
+        let (host, status, reason) = (object::host_of(url), head.status, object::printable(&head.reason));
+        let error = GetError::Status { host: host.clone(), status, reason, retry_after, hint: "" };
+        match error.within(self.dial.max_wait, used, now) {
+            error @ GetError::ComeBack { .. } => return Err(error),
+            error => self.http.waits.say(&object::shown(url), &host, &error, asked),
+        }
+        self.clock.enter(Stage::Backoff);
+        self.dial.sleep(asked);
+        self.clock.enter(Stage::Other);
+        if self.dial.is_stopped() { Err(GetError::Interrupted) } else { Ok(asked) }
+    }
+
+    /// The way of a connection that begins now.
+    pub(super) fn way(&self) -> Way<'_> {
+        let whole = self.dial.connect_timeout;
+        // What a job has waited for its name is gone, but a connect gets a fair chance.
+        let left = whole.saturating_sub(self.put_aside.unwrap_or_default()).max(whole / 4);
+        Way {
+            names: &self.http.names,
+            reach: &self.http.manner.reach,
+            dial: &self.dial,
+            deadline: Instant::now() + left,
+            may_put_aside: self.put_aside.is_some(),
+        }
+    }
+
+    fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), GetError> {
+        let origin = origin_of(url)?;
+        self.requests += 1;
+        let wants_http2 = match self.http.version {
+            Version::Auto => many && origin.tls && self.http.proxies.for_url(url)?.is_none(),
+            Version::Http1 => false,
+            Version::Http2 => true,
+        };
+        let auto = self.http.version == Version::Auto;
+        let over2 = |(head, stream)| (head, Exchange::Http2(Box::new(stream)));
+        let first = if wants_http2 { self.ask_http2(url, &origin, ask, auto) } else { Ok(None) };
+        let answer = match first {
+            Ok(Some(answer)) => return Ok(over2(answer)),
+            Ok(None) => self.ask_http1(url, &origin, ask),
+            // weir chose it, so weir leaves it.
+            Err(error) if auto && error.is_of_http2() => {
+                self.leave_http2(&origin, &error);
+                self.ask_http1(url, &origin, ask)
+            }
+            Err(error) => Err(error),
+        };
+        match answer {
+            // Whether or not HTTP/2 pays, there is nothing else here.
+            Err(only @ GetError::OnlyHttp2 { .. }) if auto => {
+                self.ask_http2(url, &origin, ask, false)?.map(over2).ok_or(only)
+            }
+            other => other,
+        }
+    }
+
+    fn ask_http1(
+        &mut self,
+        url: &Url,
+        origin: &Origin,
+        ask: &Ask<'_>,
+    ) -> Result<(ResponseHead, Exchange), GetError> {
+        let proxy = self.http.proxies.for_url(url)?;
+        // Through a tunnel, requests are no matter of the proxy's.
+        let reader = proxy.filter(|proxy| proxy.takes_requests() && !origin.tls);
+        let target = &url[Position::BeforePath..Position::AfterQuery];
+        let mut answers = 0;
+        loop {
+            let sent = reader.and_then(|proxy| self.http.for_proxy(proxy, "GET", target));
+            let shown = sent.as_ref().map(|sent| sent.value.as_str());
+            let request = ask.head(url, origin, proxy.map(|proxy| (proxy, shown)));
+            let mut connection = match self.kept.take() {
+                Some((kept, connection)) if kept == *origin => connection,
+                _ => Box::new(self.open(origin, proxy)?),
+            };
+            let was_used = !connection.is_fresh();
+            (self.on_socket)(Some(connection.socket()));
+            self.clock.enter(Stage::FirstByte);
+            let head = connection
+                .send(&request, self.clock, &self.dial)
+                .and_then(|()| connection.read_head("GET", self.clock, &self.dial));
+            match head {
+                Ok(head)
+                    if answers < MAX_ANSWERS
+                        && reader.is_some_and(|proxy| self.http.can_answer(proxy, &head, sent.as_ref())) =>
+                {
+                    answers += 1;
+                    let mut body = Exchange::Http1(connection);
+                    self.drain(&mut body);
+                    self.keep(url, body);
+                }
+                Ok(head) => {
+                    let (codings, body) = (head.transfer_codings(), Exchange::Http1(connection));
+                    if codings.is_empty() {
+                        return Ok((head, body));
+                    }
+                    let body = Decoded::new(&origin.host, body, &codings);
+                    return Ok((head, Exchange::Decoded(Box::new(body))));
+                }
+                // A kept connection may have been closed by the server while it was idle: once more, afresh.
+                Err(GetError::Broken { .. }) if was_used => {}
+                Err(error) => {
+                    (self.on_socket)(None);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, origin: &Origin, proxy: Option<&Proxy>) -> Result<Connection, GetError> {
+        self.clock.enter(Stage::Connecting);
+        self.connects += 1;
+        let way = self.way();
+        let line = self.dial_through(origin, proxy, &way)?;
+        self.secure(origin, line, way.deadline)
+    }
+
+    /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a
+    /// new one may take.
+    fn drain(&self, body: &mut Exchange) {
+        const SHORT: u64 = 64 << 10;
+        const TIMEOUT: Duration = Duration::from_millis(250);
+        let Exchange::Http1(connection) = body else { return };
+        let (began, dial) = (Instant::now(), Dial { timeout: TIMEOUT, ..self.dial });
+        while connection.left().is_some_and(|left| left > 0 && left <= SHORT) && began.elapsed() < TIMEOUT {
+            if connection.fill(SHORT as usize, self.clock, &dial).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Who we are to a proxy.
+fn space_of(proxy: &Proxy) -> Option<Space> {
+    let user = proxy.login.as_ref()?.login.clone();
+    Some(Space { asker: Asker::Proxy, at: proxy.address(), user })
+}
+
+fn origin_of(url: &Url) -> Result<Origin, GetError> {
+    Origin::of(url).ok_or_else(|| {
+        GetError::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
+    })
+}

@@ -1,0 +1,101 @@
+//! How a client goes down the steps of [`crate::http::ladder`].
+
+use std::time::SystemTime;
+
+use url::Url;
+use weir_http::head::ResponseHead;
+
+use super::{Answered, Client, Exchange, origin_of};
+use crate::error::GetError;
+use crate::http::ladder::{self, Reply, Step};
+use crate::http::request::{Ask, Origin};
+use crate::object;
+
+impl Client<'_> {
+    /// Asks for `url`, and for less of it where that is refused for its form ([`ladder`]).
+    pub(super) fn ask_down(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<Answered, GetError> {
+        let origin = origin_of(url)?;
+        let mut first: Option<Result<ResponseHead, GetError>> = None;
+        let http = self.http;
+        // Of a window nothing but a range of it helps.
+        let is_part = http.manner.window.is_some();
+        let least = if is_part { Step::Unconditional } else { Step::Bare };
+        let steps = http.ladder.steps(&origin, ask, least);
+        for (index, (step, lesser)) in steps.iter().enumerate() {
+            let ranged = lesser.range.is_some();
+            let next = steps.get(index + 1).map(|(step, _)| *step);
+            let may_help = |status| http.ladder.may_help(&origin, url, next, status);
+            let (head, mut body) = match self.ask_in_window(url, lesser, many) {
+                Ok(answer) => answer,
+                Err(error @ (GetError::Interrupted | GetError::NamePending(_))) => return Err(error),
+                // All of it, since If-Range does not hold: what there is now is asked for.
+                Err(GetError::Refused(_) | GetError::WrongPart { .. }) if is_part && next.is_some() => {
+                    continue;
+                }
+                Err(error) => {
+                    let is_no_answer =
+                        matches!(error, GetError::Broken { .. } | GetError::Malformed { .. }) && ranged;
+                    // A path that breaks does so once; a server that means it, or cannot do it, each time.
+                    if is_no_answer && may_help(None) && self.is_meant(url) {
+                        first.get_or_insert(Err(error));
+                        continue;
+                    }
+                    let refused = self.settle(url, first).unwrap_or(Err(error));
+                    return refused.map(|head| Answered { head, body: Exchange::None, ranged, judged: None });
+                }
+            };
+            let start = lesser.range.map(|range| range.0);
+            let judged = object::judge(&head, url, start, SystemTime::now());
+            match ladder::reply(&judged, lesser) {
+                // What comes without a range counts, whatever it is.
+                Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}
+                Reply::Refused if may_help(Some(head.status)) => {
+                    first.get_or_insert(Ok(head));
+                }
+                Reply::Refused => {
+                    return match self.settle(url, first) {
+                        Some(first) => first.map(|head| Answered { head, body, ranged, judged: None }),
+                        None => Ok(Answered { head, body, ranged, judged: Some(judged) }),
+                    };
+                }
+                Reply::Odd | Reply::Taken => {
+                    if head.status == 206 && ranged {
+                        self.http.ladder.gives_parts(&origin);
+                    }
+                    if let Some(refused) = first.filter(|_| head.status < 400) {
+                        self.say_step(&origin, url, *step, &refused);
+                    }
+                    return Ok(Answered { head, body, ranged, judged: Some(judged) });
+                }
+            }
+            self.drain(&mut body);
+            self.keep(url, body);
+        }
+        // The last step has none after it, so it has been decided on.
+        Err(GetError::Interrupted)
+    }
+
+    /// A connection that was closed without an answer, or with one that is none, means that the request is refused: when
+    /// it happens again, or where there is no second attempt.
+    fn is_meant(&self, url: &Url) -> bool {
+        !self.tries_again || self.http.ladder.closed_again(url)
+    }
+
+    /// All steps were refused: the first one's words count.
+    fn settle(
+        &self,
+        url: &Url,
+        first: Option<Result<ResponseHead, GetError>>,
+    ) -> Option<Result<ResponseHead, GetError>> {
+        first.inspect(|_| self.http.ladder.settled(url))
+    }
+
+    /// A lesser request was answered.
+    fn say_step(&mut self, origin: &Origin, url: &Url, step: Step, first: &Result<ResponseHead, GetError>) {
+        let note = ladder::note(step, &origin.host, first);
+        let lasts = self.http.ladder.helped(origin, step);
+        let all = if lasts { ", and so for its other files" } else { "" };
+        tracing::info!("{}: {note}{all}", object::shown(url));
+        self.notes.push(note);
+    }
+}

@@ -1,0 +1,126 @@
+//! Asking as the user that a host knows: with its cookies and its login, and an answer to its challenge.
+
+use url::{Position, Url};
+use weir_http::encoding::ACCEPTED;
+use weir_http::head::ResponseHead;
+use weir_http::netrc::Login;
+
+use super::redirects::is_downgrade;
+use super::{Answered, Client, Exchange, Http};
+use crate::error::GetError;
+use crate::http::credentials;
+use crate::http::logins::{Asker, MAX_ANSWERS, Space};
+use crate::http::request::{Ask, IDENTITY, Origin, is_harmless, safe_elsewhere};
+use crate::http::said;
+
+/// Whom a request named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    Nobody,
+    User,
+    /// There is one, but the server asked for no scheme that may be used.
+    Withheld,
+}
+
+/// An answer to a request as the user, and whom that named.
+pub(super) struct UserAnswer {
+    pub(super) told: Answered,
+    pub(super) shown: Shown,
+    pub(super) said: Option<String>,
+    /// The server asked for a client certificate, and none was shown.
+    pub(super) lacks_certificate: bool,
+}
+
+impl Client<'_> {
+    /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with
+    /// the answer who was named.
+    pub(super) fn ask_as_user(
+        &mut self,
+        home: &Url,
+        url: &Url,
+        (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
+        many: bool,
+    ) -> Result<UserAnswer, GetError> {
+        let http = self.http;
+        let unless = self.unless.clone();
+        let at_home = is_at_home(http, home, url);
+        let elsewhere = if at_home { Vec::new() } else { safe_elsewhere(&http.headers) };
+        let headers = if at_home { &http.headers } else { &elsewhere };
+        let known = login(http, home, url, headers);
+        let target = &url[Position::BeforePath..Position::AfterQuery];
+        let mut answers = 0;
+        loop {
+            let cookies = http.jar.field(url, at_home);
+            let sent = (known.as_ref())
+                .and_then(|(space, login)| http.logins.authorization(space, login, "GET", target));
+            let authorization = sent.as_ref().map(|sent| sent.value.as_str());
+            let ask = Ask {
+                range,
+                set: None,
+                if_range,
+                headers,
+                authorization,
+                cookies: cookies.as_deref(),
+                removed: &http.manner.removed,
+                unless: unless.as_ref(),
+                codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
+            };
+            let Answered { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
+            http.jar.take(url, &head.fields);
+            let asks_again = known.as_ref().is_some_and(|(space, _)| {
+                http.logins.hears_answer(space, &head.fields);
+                head.status == space.asker.status()
+                    && answers < MAX_ANSWERS
+                    && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
+            });
+            if !asks_again {
+                let shown = match (&sent, &known) {
+                    (Some(_), _) => Shown::User,
+                    (None, Some(_)) => Shown::Withheld,
+                    (None, None) => Shown::Nobody,
+                };
+                let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
+                let said = self.words(url, &ask, &head, &mut body);
+                let told = Answered { head, body, ranged, judged };
+                return Ok(UserAnswer { told, shown, said, lacks_certificate });
+            }
+            answers += 1;
+            self.drain(&mut body);
+            self.keep(url, body);
+        }
+    }
+
+    /// What an error says of itself; nothing of the request that is secret.
+    fn words(&self, url: &Url, ask: &Ask<'_>, head: &ResponseHead, body: &mut Exchange) -> Option<String> {
+        if !said::has_words(head) {
+            return None;
+        }
+        let own = ask.headers.iter().filter(|(name, _)| !is_harmless(name));
+        let fields = own.map(|(_, value)| value.as_str()).chain(ask.authorization);
+        let fields = fields.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
+        let cookies = ask.cookies.into_iter().flat_map(|all| all.split("; "));
+        let values = cookies.filter_map(|cookie| cookie.split_once('=')).map(|(_, value)| value);
+        let words = fields.chain(values);
+        said::words(head, body, self.clock, &self.dial, &said::secrets(url, words))
+    }
+}
+
+fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {
+    http.credentials.everywhere || Origin::of(url) == Origin::of(home)
+}
+
+/// The login for `url`, where the user gave none in `headers`, and to whom it is shown.
+fn login(http: &Http, home: &Url, url: &Url, headers: &[(String, String)]) -> Option<(Space, Login)> {
+    let at_home = is_at_home(http, home, url);
+    let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    // Another port of the host that was named, or it without TLS, is not who the netrc file means.
+    let is_aside = !at_home && (url.host_str() == home.host_str() || is_downgrade(home, url));
+    let login = match (has_own, is_aside) {
+        (true, _) => None,
+        (false, true) => credentials::from_url(url),
+        (false, false) => http.credentials.of(url, at_home.then_some(home)),
+    }?;
+    let origin = Origin::of(url)?;
+    let at = format!("{}://{}:{}", url.scheme(), origin.host, origin.port);
+    Some((Space { asker: Asker::Server, at, user: login.login.clone() }, login))
+}

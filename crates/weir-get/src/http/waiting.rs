@@ -1,0 +1,58 @@
+//! Waits that a person would take for a hang: said once, even with `--quiet`.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::error::GetError;
+use parking_lot::Mutex;
+use weir_units::human_duration;
+
+/// Lines about waits have this target, so that `--quiet` can let them pass.
+pub const TARGET: &str = "weir_get::wait";
+
+/// A wait from which on a person wonders.
+pub const LONG: Duration = Duration::from_secs(5);
+
+/// The hosts of which a wait was said, and when that is over: of a thousand files one says it for all.
+#[derive(Debug, Default)]
+pub struct Waits(Mutex<HashMap<String, Instant>>);
+
+impl Waits {
+    /// A word before a wait for `url`, whose host is `host`: what went wrong, what the server asks for, what
+    /// is done.
+    pub fn say(&self, url: &str, host: &str, error: &GetError, pause: Duration) {
+        let asked = error.retry_after().map_or_else(String::new, |asked| {
+            format!("; the server asks for a wait of {}", human_duration(asked))
+        });
+        let words = format!("{error:#}{asked}; trying again in {}", human_duration(pause));
+        if pause >= LONG && self.is_new(host, pause, Instant::now()) {
+            tracing::warn!(target: TARGET, "{url}: {words}");
+        } else {
+            tracing::info!("{url}: {words}");
+        }
+    }
+
+    fn is_new(&self, host: &str, pause: Duration, now: Instant) -> bool {
+        let mut said = self.0.lock();
+        let is_new = said.get(host).is_none_or(|until| *until <= now);
+        if is_new {
+            said.insert(host.to_owned(), now + pause);
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_s_wait_is_said_once_until_it_is_over() {
+        let (waits, now) = (Waits::default(), Instant::now());
+        let pause = Duration::from_secs(10);
+        assert!(waits.is_new("a", pause, now));
+        assert!(!waits.is_new("a", pause, now + pause / 2));
+        assert!(waits.is_new("b", pause, now));
+        assert!(waits.is_new("a", pause, now + pause));
+    }
+}

@@ -1,0 +1,264 @@
+//! What is to be fetched, how, and what became of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+use weir_codec::digest::Expected;
+use weir_model::evidence::{Evidence, Interval};
+use weir_model::limit::Limit;
+use weir_units::Rate;
+
+use crate::error::GetError;
+use crate::http::connection::MAX_WAIT;
+use crate::http::speed::SpeedLimit;
+use crate::sink::stamp::Stamping;
+use crate::sink::stream;
+use crate::verify::Expectation;
+
+/// Where an object goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// This file.
+    File(PathBuf),
+    /// The pipe or character device at this path, in order. Decided once: what has the name may change while a run goes on.
+    Pipe(PathBuf),
+    /// A file in this folder, named by the server or the URL.
+    Folder(PathBuf),
+    /// Stdout, in order.
+    Stdout,
+    /// Memory, for what weir itself reads (a list of checksums); at most this many bytes.
+    Memory(usize),
+}
+
+impl Output {
+    /// To `path`, by what is there now.
+    pub fn to(path: PathBuf) -> Output {
+        if stream::is_stream(&path) { Output::Pipe(path) } else { Output::File(path) }
+    }
+
+    /// Bytes go out in order and cannot be had back: stdout, a pipe, a device.
+    pub(crate) fn is_stream(&self) -> bool {
+        match self {
+            Output::Stdout | Output::Pipe(_) => true,
+            Output::File(_) | Output::Folder(_) | Output::Memory(_) => false,
+        }
+    }
+}
+
+/// One object to fetch.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// http or https.
+    pub url: Url,
+    /// Whose credentials and fields may be sent: those given for this URL's origin. `None`: `url` itself.
+    pub home: Option<Url>,
+    /// Where to.
+    pub output: Output,
+    /// What it is called in a folder unless the server says; `None`: by the last part of `url`.
+    pub name: Option<String>,
+    /// Digests it must have.
+    pub expectations: Vec<Expectation>,
+}
+
+/// How to fetch.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Lanes for bulk objects: `Some` fixes the count, `None` lets the tuner decide.
+    pub lanes: Option<u32>,
+    /// Files at once: `Some` fixes the count.
+    pub files_at_once: Option<u32>,
+    /// `--limit-rate`.
+    pub rate_cap: Option<Rate>,
+    /// For each stretch without a byte, and for the head of an answer.
+    pub timeout: Duration,
+    /// For a name, its connect and the handshakes.
+    pub connect_timeout: Duration,
+    /// The least rate of a connection that carries a body.
+    pub speed: SpeedLimit,
+    /// The longest wait that a server may ask for.
+    pub max_wait: Duration,
+    /// Attempts after the first that bring nothing new.
+    pub retries: u32,
+    /// SO_RCVBUF, bytes.
+    pub receive_buffer: Option<usize>,
+    /// Save web pages under any name.
+    pub any_type: bool,
+    /// Keep what does not have the digest that the server declares.
+    pub ignore_digest: bool,
+    /// Take a body without a length for whole although its TLS session was not ended in order.
+    pub accept_unclean: bool,
+    /// Leave files that exist alone.
+    pub no_clobber: bool,
+    /// Begin at byte 0 whatever an earlier run left.
+    pub fresh: bool,
+    /// Fetch only what is not the same here already (`-N`).
+    pub newer: bool,
+    /// A file gets the time of its object on the server (`-R`).
+    pub remote_time: bool,
+    /// Go on with the beginning of a file that another program left (`-C -`).
+    pub go_on: bool,
+    /// Wait for the disk before a file gets its name.
+    pub sync: bool,
+    /// Where files grow; `None`: beside their names.
+    pub temp_dir: Option<PathBuf>,
+}
+
+/// A minute without a byte is a broken path: TCP itself has tried again eight times by then.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            lanes: None,
+            files_at_once: None,
+            rate_cap: None,
+            timeout: TIMEOUT,
+            connect_timeout: TIMEOUT,
+            speed: SpeedLimit::usual(TIMEOUT),
+            max_wait: MAX_WAIT,
+            retries: 5,
+            receive_buffer: None,
+            any_type: false,
+            ignore_digest: false,
+            accept_unclean: false,
+            no_clobber: false,
+            fresh: false,
+            newer: false,
+            remote_time: false,
+            go_on: false,
+            sync: false,
+            temp_dir: None,
+        }
+    }
+}
+
+impl Options {
+    /// What a complete file is told of its object.
+    pub(crate) fn stamping(&self) -> Stamping {
+        match (self.newer, self.remote_time) {
+            (true, _) => Stamping::TimeAndVersion,
+            (false, true) => Stamping::Time,
+            (false, false) => Stamping::Nothing,
+        }
+    }
+}
+
+/// The most lanes that weir opens by itself. A lane of 64 KiB a round trip, or one that loses a segment in a thousand, carries
+/// 1.5 MB/s over 40 ms: this many fill most of 1 Gbit/s. Each doubling must have paid before the next is tried.
+pub(crate) const MAX_LANES: u32 = 64;
+
+/// The most connections for small objects.
+pub(crate) const MAX_SMALL_LANES: u32 = 32;
+
+/// What became of a job.
+#[derive(Debug)]
+pub enum JobOutcome {
+    /// Complete and verified.
+    Complete,
+    /// Not fetched because the file exists (`--no-clobber`).
+    Skipped,
+    /// Not fetched because the file that is here is the same (`-N`, `-C -`).
+    Unchanged,
+    /// Incomplete; the same command goes on from what is kept, now or when the server wants to be asked
+    /// again.
+    Partial(GetError),
+    /// Failed, nothing kept.
+    Failed(GetError),
+}
+
+/// A job's end.
+#[derive(Debug)]
+pub struct FileReport {
+    /// The URL as it may be shown.
+    pub url: String,
+    /// The file, if there is one.
+    pub path: Option<PathBuf>,
+    /// Bytes of the object now here.
+    pub bytes: u64,
+    /// Bytes that an earlier run had left.
+    pub resumed_from: u64,
+    /// Connections that brought bytes of it.
+    pub connections: u32,
+    /// The first digest computed.
+    pub digest: Option<Expected>,
+    /// A digest was expected and matched.
+    pub verified: bool,
+    /// How it ended.
+    pub outcome: JobOutcome,
+    /// What was passed over, left out or overridden to get it.
+    pub notes: Vec<String>,
+    /// The body, for [`Output::Memory`].
+    pub body: Option<Vec<u8>>,
+}
+
+/// A run's end.
+#[derive(Debug)]
+pub struct RunReport {
+    /// One per job, in the order given.
+    pub files: Vec<FileReport>,
+    /// Payload bytes received in this run.
+    pub received: u64,
+    /// From the first connect to the last rename.
+    pub elapsed: Duration,
+    /// What was seen, for the judge.
+    pub evidence: Evidence,
+    /// It was stopped from outside.
+    pub interrupted: bool,
+}
+
+/// A look at a running transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Bytes here, those of an earlier run included.
+    pub bytes: u64,
+    /// Of how many, if all sizes are known.
+    pub total: Option<u64>,
+    /// Goodput over the last second.
+    pub rate: Rate,
+    /// Lanes at work.
+    pub lanes: u32,
+    /// What limits it now.
+    pub limit: Option<Limit>,
+    /// Files finished, and of how many.
+    pub files: (usize, usize),
+}
+
+/// Hears of a run while it goes on. Called every 100 ms from the thread that called [`crate::engine::run`].
+pub trait Observer {
+    /// A look.
+    fn progress(&mut self, now: &Progress);
+
+    /// What the interval that has just closed was like, before [`Observer::progress`] is told of it.
+    fn interval(&mut self, _seen: &ClosedInterval<'_>) {}
+}
+
+/// An interval that has just closed.
+pub struct ClosedInterval<'a> {
+    /// What was seen in it.
+    pub interval: &'a Interval,
+    /// What held it.
+    pub limit: Limit,
+    /// All that was seen before, and what holds for the whole run.
+    pub evidence: &'a Evidence,
+    /// The objects at work, counted when asked for.
+    pub under_way: &'a dyn Fn() -> Vec<UnderWay>,
+}
+
+/// An object at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Its URL's last part, or its file's name.
+    pub name: String,
+    /// Bytes that are here.
+    pub done: u64,
+    /// Of how many, if the server said so.
+    pub size: Option<u64>,
+}
+
+/// Nobody looks.
+impl Observer for () {
+    fn progress(&mut self, _: &Progress) {}
+}

@@ -1,0 +1,224 @@
+//! What follows from a failure, or from the end: the lane does what [`crate::download`] decided.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::opening::{blank, target_before};
+use super::{Lane, home_of, refuse_unfit};
+use crate::download::{Action, BulkSeen, Download, Remains, Standing};
+use crate::engine::Run;
+use crate::error::GetError;
+use crate::job::{FileReport, Job, JobOutcome};
+use crate::object::{self, Part};
+use crate::pool::Waiting;
+use crate::transfer::Transfer;
+use weir_model::decision::Restart;
+use weir_observe::stage_clock::Stage;
+
+impl Lane<'_> {
+    /// Opening a job failed.
+    pub(super) fn open_failed(&mut self, mut waiting: Waiting, job: &Job, error: GetError) {
+        let standing = Standing { began: self.began, done: 0, others: 0, is_resumable: false };
+        match waiting.download.on_error(error, &standing, &self.run.moment()) {
+            Action::AskAgain => self.run.pool.requeue(waiting, Duration::ZERO),
+            Action::AwaitName(name) => self.run.pool.put_aside(waiting, name),
+            Action::AskLater { error, pause } => {
+                self.say_pause(&job.url, &error, pause);
+                if error.is_overload() {
+                    self.avoid(waiting.job, pause);
+                }
+                self.run.pool.requeue(waiting, pause);
+            }
+            Action::ComeBack { error, used } => self.fail(waiting, job, self.for_later(error, used)),
+            Action::GiveUp(error) => self.fail(waiting, job, error),
+            // It is in a transfer already, which ends with the run; the others are said of what lanes share.
+            Action::Leave
+            | Action::Rest { .. }
+            | Action::BackOff { .. }
+            | Action::Look(_)
+            | Action::AskPlainly(_)
+            | Action::BeginAnew { .. }
+            | Action::Verify => {}
+        }
+    }
+
+    fn fail(&self, mut waiting: Waiting, job: &Job, error: GetError) {
+        let report = failed_before_opening(self.run, job, &mut waiting.download, error);
+        self.run.pool.report(waiting.job, report);
+    }
+
+    /// The word that it is too long to wait for the end of `error`, when so much is `used` up.
+    fn for_later(&self, error: GetError, used: Duration) -> GetError {
+        error.within(self.run.options.max_wait, used, SystemTime::now())
+    }
+
+    /// Lets go of the claim, and does what the result means for the transfer.
+    pub(super) fn after_part(&mut self, transfer: &Arc<Transfer>, result: Result<(), GetError>) {
+        self.state.bulk.store(false, Relaxed);
+        self.state.started.store(false, Relaxed);
+        transfer.ledger().release(self.state.id);
+        let kicked = self.state.kick.swap(false, Relaxed);
+        if result.is_err() {
+            self.client.close();
+        }
+        let is_complete = transfer.ledger().is_complete();
+        let action = match result {
+            _ if is_complete => transfer.download().on_complete(),
+            Err(error) if !kicked => {
+                let (standing, moment) = (self.standing(transfer), self.run.moment());
+                transfer.download().on_error(error, &standing, &moment)
+            }
+            _ => Action::Leave,
+        };
+        self.act(transfer, action);
+        self.run.pool.end_bulk();
+    }
+
+    /// How the other lanes of `transfer` stand.
+    fn standing(&self, transfer: &Transfer) -> Standing {
+        let is_resumable = transfer.is_resumable();
+        let ledger = transfer.ledger();
+        Standing { began: self.began, done: ledger.done().len(), others: ledger.started(), is_resumable }
+    }
+
+    /// Does what is to be done, and what follows from that.
+    fn act(&mut self, transfer: &Arc<Transfer>, action: Action) {
+        match action {
+            Action::Look(error) => {
+                let seen = self.look(transfer);
+                let (standing, moment) = (self.standing(transfer), self.run.moment());
+                let next = transfer.download().on_look(error, seen, &standing, &moment);
+                self.act(transfer, next);
+            }
+            Action::AskPlainly(error) => {
+                let is_whole = self.sends_whole(transfer);
+                let (standing, moment) = (self.standing(transfer), self.run.moment());
+                let next = transfer.download().on_plain(error, is_whole, &standing, &moment);
+                self.act(transfer, next);
+            }
+            Action::Rest { pause, refused } => {
+                if let Some(error) = refused {
+                    self.state.refused.store(true, Relaxed);
+                    tracing::info!("a further connection was refused: {error:#}");
+                }
+                self.sleep(pause, Stage::Idle);
+            }
+            Action::BackOff { error, pause, stays, others } => {
+                if others {
+                    self.state.refused.store(true, Relaxed);
+                }
+                self.back_off(transfer, &error, pause, stays);
+            }
+            Action::BeginAnew { error, pause, next } => self.begin_anew(transfer, &error, pause, *next),
+            Action::Verify => self.finish(transfer),
+            Action::ComeBack { error, used } => self.end(transfer, self.for_later(error, used)),
+            Action::GiveUp(error) => self.end(transfer, error),
+            // Said of a job that waits for its object, which this does no more.
+            Action::Leave | Action::AskAgain | Action::AwaitName(_) | Action::AskLater { .. } => {}
+        }
+    }
+
+    fn back_off(&mut self, transfer: &Transfer, error: &GetError, pause: Duration, stays: bool) {
+        self.say_pause(&transfer.url, error, pause);
+        let is_overload = error.is_overload();
+        if stays {
+            return self.sleep(pause, if is_overload { Stage::Backoff } else { Stage::Idle });
+        }
+        // Its place among those that carry is free for another file meanwhile.
+        self.run.pool.rest(transfer.job, Instant::now() + pause);
+        if is_overload {
+            self.avoid(transfer.job, pause);
+        }
+    }
+
+    /// Once more from its URL and byte 0.
+    fn begin_anew(&mut self, transfer: &Transfer, error: &GetError, pause: Duration, next: Download) {
+        let name = object::shown(&transfer.url);
+        tracing::warn!("{}", Restart::Object { name, why: format!("{error:#}") });
+        self.run.cut_lanes_of(transfer, self.state.id);
+        self.run.pool.deactivate(transfer.job);
+        if let Some(part) = transfer.sink.part() {
+            part.discard();
+        }
+        self.run.pool.requeue(Waiting::new(transfer.job, next), pause);
+    }
+
+    /// Whether a plain request brings the whole object.
+    fn sends_whole(&mut self, transfer: &Transfer) -> bool {
+        self.client.close();
+        let home = home_of(&self.run.jobs[transfer.job]);
+        let answer = self.client.get(home, &transfer.url, None, None, false);
+        self.client.close();
+        answer.is_ok_and(|mut answer| matches!(answer.judge(None), Ok(Part::Whole(_))))
+    }
+
+    /// What the URL gives on a new connection.
+    fn look(&mut self, transfer: &Transfer) -> BulkSeen {
+        self.client.close();
+        let home = home_of(&self.run.jobs[transfer.job]);
+        let mut answer = match self.client.get(home, &transfer.url, Some((0, None)), None, false) {
+            Ok(answer) => answer,
+            Err(error) => return BulkSeen::Failed(error),
+        };
+        let judged = answer.judge(Some(0));
+        self.client.close();
+        let is_unfit = refuse_unfit(&transfer.file_name(), &answer, self.run.options.any_type).is_err();
+        transfer.download().seen(&judged, is_unfit, &object::host_of(&answer.url))
+    }
+
+    /// The transfer ends with `error`.
+    fn end(&mut self, transfer: &Arc<Transfer>, error: GetError) {
+        self.run.cut_lanes_of(transfer, self.state.id);
+        let stopped = matches!(error, GetError::OutputClosed { .. });
+        let _ = transfer.journal_at_end();
+        let outcome = transfer.give_up(error);
+        self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
+        if stopped {
+            self.run.pool.stop();
+        }
+    }
+
+    /// All bytes are here.
+    fn finish(&mut self, transfer: &Arc<Transfer>) {
+        let options = self.run.options;
+        let finished = transfer.finish(options.sync, options.stamping(), &self.state.clock);
+        let (found, result) = match finished {
+            Ok(found) => (found, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let moment = self.run.moment();
+        let action = transfer.download().on_verified(result, &moment);
+        let outcome = match action {
+            Action::GiveUp(error) => {
+                if !error.is_verification() {
+                    let _ = transfer.journal_at_end();
+                }
+                transfer.give_up(error)
+            }
+            Action::BeginAnew { error, pause, next } => {
+                return self.begin_anew(transfer, &error, pause, *next);
+            }
+            _ => JobOutcome::Complete,
+        };
+        self.state.clock.enter(Stage::Other);
+        self.state.objects.fetch_add(1, Relaxed);
+        self.run.pool.report(transfer.job, transfer.report(outcome, &found));
+    }
+}
+
+/// The report of a job that failed before its object was at work; what an earlier run kept is still there.
+fn failed_before_opening(run: &Run<'_>, job: &Job, download: &mut Download, error: GetError) -> FileReport {
+    let target = target_before(job);
+    let place = target.as_deref().and_then(|target| run.target(target).ok());
+    let bytes = place.and_then(|place| run.home_of(&place).ok()).map_or(0, |home| home.kept());
+    let outcome = download.on_given_up(error, Remains::Earlier(bytes)).outcome;
+    FileReport { path: target, bytes, resumed_from: bytes, outcome, ..blank(job) }
+}
+
+/// The report of a job whose object no lane has brought when the run ends with `error`.
+pub fn never_opened(run: &Run<'_>, job: &Job, error: GetError) -> FileReport {
+    let mut download = Download::default();
+    download.on_stop();
+    failed_before_opening(run, job, &mut download, error)
+}

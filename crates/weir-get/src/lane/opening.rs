@@ -1,0 +1,535 @@
+//! From a job to its object: what an earlier run left, the first answer, and where its bytes go. What is
+//! tried in which order, and what an answer means, is the [`Download`]'s to say.
+//!
+//! Small objects are stored at once (`storing`); others become transfers, which `carrying` goes on with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use url::Url;
+use weir_codec::digest::{Algorithm, Expected};
+
+use super::{Lane, decode, home_of, refuse_unfit};
+use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
+use crate::error::{DECLARED, Fate, GetError};
+use crate::http::exchange::{Answer, Exchange};
+use crate::job::{FileReport, Job, JobOutcome, Output};
+use crate::journal::Journal;
+use crate::object::{self, Object};
+use crate::pool::{BulkPlace, Waiting};
+use crate::ranges::RangeSet;
+use crate::sink::stamp::Stamp;
+use crate::sink::{self, PartFile, Sink, Stream, stream};
+use crate::transfer::{Opening, Transfer};
+use crate::verify::{self, Expectation, Whose};
+use weir_model::decision::Restart;
+use weir_observe::stage_clock::Stage;
+
+/// How long an answer is left unread while other lanes have all places. A server gives up after a minute
+/// (nginx's `send_timeout`, Apache's `Timeout`), some after ten seconds, and of a body without a length what
+/// it then cut off would pass for the whole.
+const HELD: Duration = Duration::from_secs(5);
+
+/// How opening a job went on.
+pub(super) enum Opened {
+    /// It ended with this report.
+    Done(Box<FileReport>),
+    /// It became a transfer, which this lane has carried as far as it could.
+    Bulk(Arc<Transfer>, Result<(), GetError>),
+}
+
+impl Opened {
+    /// The existing file stays, with this report.
+    pub(super) fn kept(download: &mut Download, report: FileReport) -> Opened {
+        download.on_kept();
+        Opened::Done(Box::new(report))
+    }
+}
+
+/// An accepted answer, and what is known of its object.
+pub(super) struct Accepted {
+    pub(super) answer: Answer,
+    pub(super) object: Object,
+    pub(super) expectations: Vec<Expectation>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Lane<'_> {
+    pub(super) fn open(&mut self, mut waiting: Waiting) {
+        let job = &self.run.jobs[waiting.job];
+        self.client.may_put_aside(Some(waiting.aside()));
+        waiting.download.on_begin(self.wishes(job));
+        let opened = self.try_open(&mut waiting, job);
+        self.client.may_put_aside(None);
+        self.count();
+        match opened {
+            Ok(Opened::Done(report)) => {
+                self.state.objects.fetch_add(1, Relaxed);
+                self.run.pool.report(waiting.job, *report);
+                self.run.pool.on_small_object(Instant::now());
+            }
+            Ok(Opened::Bulk(transfer, result)) => self.after_part(&transfer, result),
+            Err(error) => {
+                self.state.kick.store(false, Relaxed);
+                self.open_failed(waiting, job, error);
+            }
+        }
+    }
+
+    fn wishes(&self, job: &Job) -> Wishes {
+        let options = self.run.options;
+        Wishes {
+            fresh: options.fresh,
+            newer: options.newer,
+            go_on: options.go_on,
+            in_parts: self.run.http.asks_for_parts(),
+            decodes: self.run.http.is_compressed(),
+            to_memory: matches!(job.output, Output::Memory(_)),
+        }
+    }
+
+    /// Asks for the object and does with the answer what its size and kind call for.
+    fn try_open(&mut self, waiting: &mut Waiting, job: &Job) -> Result<Opened, GetError> {
+        let mut target = target_before(job);
+        loop {
+            let step = waiting.download.step(target.is_some());
+            let opened = match (step, &target) {
+                (Step::Check, Some(here)) => {
+                    self.check_target(job, here)?.map(|report| Opened::kept(&mut waiting.download, report))
+                }
+                (Step::Resume, Some(here)) => match self.saved(waiting.job, job, here)? {
+                    Some((part, journal)) => self.resume(waiting, job, part, &journal)?,
+                    None => None,
+                },
+                (Step::Adopt, Some(here)) => {
+                    let opened = self.go_on_after_another(waiting, job, here)?;
+                    if opened.is_none() {
+                        waiting.download.on_not_adopted(self.has_journal(here));
+                    }
+                    opened
+                }
+                (Step::Ask { ranged, only_if_changed }, _) => {
+                    self.ask(waiting, job, &mut target, ranged, only_if_changed)?
+                }
+                // Steps at a target are named only where there is one.
+                (Step::Check | Step::Resume | Step::Adopt, None) => None,
+            };
+            if let Some(opened) = opened {
+                return Ok(opened);
+            }
+        }
+    }
+
+    /// Asks for the object and takes it in. `None`: there is something else to do first.
+    fn ask(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        target: &mut Option<PathBuf>,
+        ranged: bool,
+        only_if_changed: bool,
+    ) -> Result<Option<Opened>, GetError> {
+        let here = target.as_deref().filter(|_| only_if_changed).and_then(|target| self.stamp(target));
+        let range = ranged.then_some((0, None));
+        let mut answer = self.ask_unless(job, range, here.as_ref())?;
+        if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
+            let kept = self.not_modified(job, target, here, answer)?;
+            if kept.is_none() {
+                waiting.download.on_not_the_same();
+            }
+            return Ok(kept.map(|report| Opened::kept(&mut waiting.download, *report)));
+        }
+        let (judged, left) = (answer.judge(range.map(|_| 0)), answer.body.left());
+        let object = match waiting.download.on_answer(judged, left, || status_416(&answer)) {
+            Ok(object) => object,
+            Err(error) => {
+                self.client.keep(&answer.url, answer.body);
+                return Err(error);
+            }
+        };
+        let named = match (target_after(job, &answer), &job.output) {
+            (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job)),
+            (named, _) => named,
+        };
+        if waiting.download.compares()
+            && let Some(report) = self.unchanged(job, named.as_deref(), &object)?
+        {
+            self.client.close();
+            return Ok(Some(Opened::kept(&mut waiting.download, *report)));
+        }
+        if named != *target {
+            // Only now is the name known, and with it whether an earlier run left a part.
+            *target = named;
+            if let Some(target) = &target
+                && let Some(report) = self.check_target(job, target)?
+            {
+                return Ok(Some(Opened::kept(&mut waiting.download, report)));
+            }
+            self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
+            let has_part = || target.as_deref().is_some_and(|target| self.has_journal(target));
+            if waiting.download.on_named(has_part) {
+                return Ok(None);
+            }
+        }
+        self.take_in(waiting, job, target.as_deref(), answer, object).map(Some)
+    }
+
+    /// Errors, and the report of a job that is already done, before anything is asked.
+    fn check_target(&self, job: &Job, target: &Path) -> Result<Option<FileReport>, GetError> {
+        if self.run.is_fresh_folder(target) {
+            return Ok(None);
+        }
+        if let Some(unfit) = sink::unfit(&self.run.target(target)?) {
+            return Err(GetError::Refused(format!("cannot write {}: it is {unfit}", target.display())));
+        }
+        match std::fs::metadata(target) {
+            Ok(metadata) if metadata.is_dir() && !target.is_symlink() => {
+                Err(GetError::IsDirectory { path: target.to_owned() })
+            }
+            Ok(metadata) if self.run.options.no_clobber => {
+                let found = self.check_here(job, target)?;
+                Ok(Some(FileReport {
+                    path: Some(target.to_owned()),
+                    bytes: metadata.len(),
+                    digest: found.first().cloned(),
+                    verified: !found.is_empty(),
+                    outcome: JobOutcome::Skipped,
+                    ..blank(job)
+                }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A file that stays as it is has what the user expects of it, or it is said.
+    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, GetError> {
+        let algorithms = verify::algorithms(&job.expectations);
+        if algorithms.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.state.clock.enter(Stage::Other);
+        let digests = sink::open_to_read(target)
+            .and_then(|file| verify::digests_of_file(file, &algorithms, &|| self.run.is_stopped()));
+        let failed = |source| GetError::Local { action: "read", path: target.to_owned(), source, kept: None };
+        let Some(found) = digests.map_err(failed)? else { return Err(GetError::Interrupted) };
+        verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
+        Ok(found)
+    }
+
+    /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a
+    /// server chooses.
+    fn refuse_a_name_taken(&self, job: &Job, target: Option<&Path>, answer: &Answer) -> Result<(), GetError> {
+        let may_be = self.run.options.fresh;
+        let taken = target.filter(|target| !may_be && !self.run.is_fresh_folder(target) && target.exists());
+        let Some(target) = taken else { return Ok(()) };
+        let here = target.strip_prefix(".").unwrap_or(target).display();
+        Err(GetError::Refused(format!(
+            "{} names {} {here}, which already exists; pass -o {here} or --force to overwrite it",
+            object::host_of(&answer.url),
+            name_of(job),
+        )))
+    }
+
+    /// The part file of an earlier run and its journal, locked, if it can be gone on with.
+    fn saved(&self, index: usize, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, GetError> {
+        if self.run.is_fresh_folder(target) {
+            return Ok(None);
+        }
+        let place = self.run.target(target)?;
+        let home = self.run.home_of(&place)?;
+        if !home.has_journal() {
+            return Ok(None);
+        }
+        self.run.take_name(target, index)?;
+        let part = PartFile::open(&place, home)?;
+        match part.saved(&object::identity(&job.url))? {
+            Ok(journal) => Ok(journal.map(|journal| (part, journal))),
+            Err(reason) => {
+                // What is there goes only when an answer that replaces it has been accepted.
+                let name = target.display().to_string();
+                tracing::warn!("{}", Restart::Object { name, why: reason.to_string() });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Asks for the object; only for another one than is `here`, if that is given.
+    fn ask_unless(
+        &mut self,
+        job: &Job,
+        range: Option<(u64, Option<u64>)>,
+        here: Option<&Stamp>,
+    ) -> Result<Answer, GetError> {
+        self.client.only_if_changed(here.map(Stamp::unless));
+        let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many);
+        self.client.only_if_changed(None);
+        answer
+    }
+
+    /// Goes on from `journal`. `None`: the object changed or the server gives no parts; begin again.
+    pub(super) fn resume(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        part: PartFile,
+        journal: &Journal,
+    ) -> Result<Option<Opened>, GetError> {
+        let opening = resuming(waiting.job, job, part, journal);
+        let Some(gap) = opening.done.gap_after(0, journal.size) else {
+            let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
+            if self.run.pool.begin_bulk(transfer.job, None) != BulkPlace::Taken {
+                return Err(GetError::Interrupted);
+            }
+            self.run.pool.activate(&transfer);
+            return Ok(Some(Opened::Bulk(transfer, Ok(()))));
+        };
+        // Bounded by the gap, so that nothing that is here already is sent again.
+        let end = Some(gap.end).filter(|end| *end < journal.size);
+        let range = Some((gap.start, end));
+        let version = opening.version.clone();
+        loop {
+            let mut answer =
+                self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many)?;
+            let host = object::host_of(&answer.url);
+            let judged = answer.judge(Some(gap.start));
+            match waiting.download.on_rest(judged, journal.size, &version, &host)? {
+                Rest::Sent(object) => {
+                    let mut opening = Opening { location: answer.url.clone(), ..opening };
+                    let holds_to = object.holds_to;
+                    self.add_declared(&mut opening.expectations, object);
+                    opening.notes.clone_from(&answer.notes);
+                    let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
+                    return Ok(Some(self.begin(transfer, answer, holds_to)));
+                }
+                Rest::AskAgain => self.client.close(),
+                Rest::Lost(why) => {
+                    self.client.close();
+                    let name = opening.sink.target().unwrap_or(Path::new("")).display().to_string();
+                    tracing::warn!("{}", Restart::Object { name, why });
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The first answer of a fresh object is here: small ones are stored at once, others become transfers.
+    fn take_in(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        target: Option<&Path>,
+        mut answer: Answer,
+        mut object: Object,
+    ) -> Result<Opened, GetError> {
+        let name = target.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_else(|| name_of(job));
+        let to = match (&job.output, target) {
+            (Output::Memory(_), _) => Destination::Memory,
+            (_, Some(_)) => Destination::File,
+            (_, None) => Destination::Stream,
+        };
+        let is_shared = matches!(answer.body, Exchange::Http2(_)) && self.run.many;
+        if is_shared && waiting.download.wants_own_connection(&object, to) {
+            (answer, object) = self.over_http1(waiting, home_of(job), answer)?;
+        }
+        refuse_unfit(&name, &answer, self.run.options.any_type)?;
+        let mut notes = std::mem::take(&mut answer.notes);
+        let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
+        notes.extend(of_coding);
+        let mut expectations = job.expectations.clone();
+        self.add_declared(&mut expectations, object.clone());
+        if let Some(target) = target {
+            self.run.take_name(target, waiting.job)?;
+        }
+        let taken = waiting.download.on_accepted(&object, to);
+        let accepted = Accepted { answer, object, expectations, notes };
+        match (taken, &job.output, target) {
+            (Taken::Whole, Output::Memory(limit), _) => self.store_in_memory(waiting, job, accepted, *limit),
+            (Taken::Whole, _, Some(target)) => self.store_small(waiting, job, target, accepted),
+            (_, _, target) => self.begin_fresh(waiting, job, target, accepted),
+        }
+    }
+
+    /// An object that lanes carry from byte 0 on.
+    fn begin_fresh(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        target: Option<&Path>,
+        accepted: Accepted,
+    ) -> Result<Opened, GetError> {
+        let Accepted { answer, object, expectations, notes } = accepted;
+        let sink = match target {
+            Some(target) => {
+                let place = self.run.target(target)?;
+                let part = PartFile::open(&place, self.run.home_of(&place)?)?;
+                part.restart()?;
+                if let Some(size) = object.size {
+                    part.reserve(size).inspect_err(|_| part.discard())?;
+                }
+                Sink::Part(part)
+            }
+            None => Sink::Stream(self.stream(job, verify::algorithms(&expectations))?),
+        };
+        let opening = Opening {
+            job: waiting.job,
+            url: job.url.clone(),
+            location: answer.url.clone(),
+            size: object.size,
+            version: object.version,
+            ranged: object.ranged && object.size.is_some(),
+            done: RangeSet::default(),
+            durable: RangeSet::default(),
+            sink,
+            expectations,
+            notes,
+        };
+        let transfer = Transfer::new(opening, &mut waiting.download)?;
+        Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
+    }
+
+    /// The way out for bytes that go on in order.
+    fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, GetError> {
+        match &job.output {
+            Output::Pipe(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
+                self.sleep(Duration::from_millis(20), Stage::Output);
+                !self.run.is_stopped()
+            }),
+            _ => Stream::stdout(algorithms, Arc::clone(self.run.stop)),
+        }
+    }
+
+    /// The object on a connection of its own. Nothing of the first answer is kept, so this one may be of
+    /// another version.
+    fn over_http1(
+        &mut self,
+        waiting: &mut Waiting,
+        home: &Url,
+        first: Answer,
+    ) -> Result<(Answer, Object), GetError> {
+        let url = first.url.clone();
+        drop(first);
+        let mut answer = self.client.get(home, &url, Some((0, None)), None, false)?;
+        let own = waiting.download.on_own_connection(answer.judge(Some(0)), &object::host_of(&url))?;
+        Ok((answer, own))
+    }
+
+    /// The user's word counts; the strongest of the server's is checked beside it.
+    pub(super) fn add_declared(&self, expectations: &mut Vec<Expectation>, object: Object) {
+        if let Some(one) = object.declared {
+            let whose = if self.run.options.ignore_digest { Whose::Ignored } else { Whose::Server };
+            let origin = format!("{DECLARED}{}", one.field);
+            expectations.push(Expectation { expected: one.expected, origin, whose });
+        }
+    }
+
+    /// An earlier run may have left a part of `target`.
+    pub(super) fn has_journal(&self, target: &Path) -> bool {
+        let home = self.run.target(target).and_then(|place| self.run.home_of(&place));
+        home.is_ok_and(|home| home.has_journal())
+    }
+
+    /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was
+    /// long in coming.
+    fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
+        // From here on the job is no longer one that could wait in the queue.
+        self.client.may_put_aside(None);
+        self.state.clock.enter(Stage::Idle);
+        self.began = Instant::now();
+        let (place, answer) = match self.run.pool.begin_bulk(transfer.job, Some(HELD)) {
+            BulkPlace::NotYet => {
+                drop(answer);
+                self.client.close();
+                (self.run.pool.begin_bulk(transfer.job, None), None)
+            }
+            place => (place, Some(answer)),
+        };
+        {
+            let mut ledger = transfer.ledger();
+            match transfer.sink {
+                Sink::Part(_) => ledger.claim_gap(self.state.id, u64::MAX, u64::MAX),
+                Sink::Stream(_) => {
+                    ledger.claim_gap(self.state.id, stream::block(self.run.pool.wanted()), u64::MAX)
+                }
+            };
+        }
+        self.run.pool.activate(&transfer);
+        let result = match (place, answer) {
+            (BulkPlace::Taken, Some(answer)) => self.follow(&transfer, answer, holds_to),
+            (BulkPlace::Taken, None) => self.try_part(&transfer),
+            _ => Err(GetError::Interrupted),
+        };
+        Opened::Bulk(transfer, result)
+    }
+}
+
+/// What opens a transfer that goes on from `journal`.
+fn resuming(index: usize, job: &Job, part: PartFile, journal: &Journal) -> Opening {
+    let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
+    Opening {
+        job: index,
+        url: job.url.clone(),
+        location: job.url.clone(),
+        size: Some(journal.size),
+        version: journal.version(),
+        ranged: true,
+        done: journal.stored().without_islands(LEAST_PART, journal.size),
+        durable: durable.without_islands(LEAST_PART, journal.size),
+        sink: Sink::Part(part),
+        expectations: job.expectations.clone(),
+        notes: Vec::new(),
+    }
+}
+
+/// The file of a job where it is known before the server is asked.
+pub(super) fn target_before(job: &Job) -> Option<PathBuf> {
+    match &job.output {
+        Output::File(path) => Some(path.clone()),
+        Output::Folder(folder) => Some(folder.join(name_of(job))),
+        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
+    }
+}
+
+fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
+    match &job.output {
+        Output::Folder(folder) => {
+            let named = weir_http::filename::from_header(&answer.head.fields);
+            Some(folder.join(named.unwrap_or_else(|| name_of(job))))
+        }
+        _ => target_before(job),
+    }
+}
+
+/// What a job's file is called unless the server says otherwise.
+fn name_of(job: &Job) -> String {
+    job.name.clone().unwrap_or_else(|| object::name_from_url(&job.url))
+}
+
+/// A report with nothing in it yet.
+pub(super) fn blank(job: &Job) -> FileReport {
+    FileReport {
+        url: object::shown(&job.url),
+        path: None,
+        bytes: 0,
+        resumed_from: 0,
+        connections: 0,
+        digest: None,
+        verified: false,
+        outcome: JobOutcome::Complete,
+        notes: Vec::new(),
+        body: None,
+    }
+}
+
+fn status_416(answer: &Answer) -> GetError {
+    let error = GetError::Status {
+        host: object::host_of(&answer.url),
+        status: 416,
+        reason: "Range Not Satisfiable".to_owned(),
+        retry_after: None,
+        hint: "",
+    };
+    error.with_words(answer.said.as_deref())
+}

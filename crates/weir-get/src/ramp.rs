@@ -1,0 +1,109 @@
+//! How many connections for many small objects? As TCP's slow start: double each round while that brings more.
+//!
+//! The first round has six, what browsers open to a host without a thought. Small objects cost round trips, not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
+
+use std::time::{Duration, Instant};
+
+/// As many connections as browsers open to a host without a thought.
+const FIRST: u32 = 6;
+
+/// A round must finish this many objects per lane before it is judged.
+const ROUND: u32 = 6;
+
+/// And take this long: shorter rounds are noise.
+const SHORTEST: Duration = Duration::from_millis(8);
+
+/// A lane that finishes this many a second (one in two thirds of a millisecond) does not wait for a path; more lanes would
+/// only cost their handshakes and share the same processors.
+const NEAR: f64 = 1500.0;
+
+/// What doubling the lanes must bring.
+const WORTH: f64 = 1.15;
+
+/// The ramp's state.
+#[derive(Debug)]
+pub struct Ramp {
+    max: u32,
+    lanes: u32,
+    round: Option<(Instant, u32)>,
+    last_rate: f64,
+    settled: bool,
+}
+
+impl Ramp {
+    /// The lanes wanted now.
+    pub fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// A ramp up to `max`.
+    pub fn new(max: u32) -> Ramp {
+        Ramp { max, lanes: FIRST.min(max), round: None, last_rate: 0.0, settled: max <= 1 }
+    }
+
+    /// A small object is finished, `waiting` more are queued. Returns the lanes wanted, if that changed.
+    pub(crate) fn on_object(&mut self, now: Instant, waiting: usize) -> Option<u32> {
+        if self.settled || waiting as u64 <= u64::from(self.lanes) {
+            return None;
+        }
+        let Some((start, count)) = &mut self.round else {
+            self.round = Some((now, 0));
+            return None;
+        };
+        *count += 1;
+        let span = now - *start;
+        if *count < ROUND * self.lanes || span < SHORTEST {
+            // A slow path's round would take long: one object a lane is proof enough that lanes wait.
+            let is_slow = span > Duration::from_millis(20) && *count >= self.lanes;
+            if !is_slow {
+                return None;
+            }
+        }
+        let rate = f64::from(*count) / span.as_secs_f64().max(1e-6);
+        self.round = None;
+        let before = self.lanes;
+        if rate / f64::from(before) > NEAR {
+            self.settled = true;
+        } else if self.last_rate > 0.0 && rate < self.last_rate * WORTH {
+            self.settled = true;
+            self.lanes = (self.lanes / 2).max(1);
+        } else {
+            self.lanes = (self.lanes * 2).min(self.max);
+            self.settled = self.lanes == before;
+        }
+        tracing::debug!("small objects: {before} lanes finish {rate:.0} a second, now {} lanes", self.lanes);
+        self.last_rate = rate;
+        (self.lanes != before).then_some(self.lanes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finishes `objects` at `rate(lanes)` a second; returns the lanes it ends with.
+    fn run(rate: fn(u32) -> f64, objects: usize) -> u32 {
+        let (mut ramp, mut now, mut lanes) = (Ramp::new(64), Instant::now(), FIRST);
+        for left in (0..objects).rev() {
+            now += Duration::from_secs_f64(1.0 / rate(lanes));
+            lanes = ramp.on_object(now, left).unwrap_or(lanes);
+        }
+        lanes
+    }
+
+    #[test]
+    fn waiting_lanes_are_doubled_to_the_top() {
+        assert_eq!(run(|lanes| 25.0 * f64::from(lanes), 2000), 64);
+    }
+
+    #[test]
+    fn a_busy_server_ends_the_ramp() {
+        let lanes = run(|lanes| 500.0 * f64::from(lanes.min(12)), 2000);
+        assert_eq!(lanes, 12);
+    }
+
+    #[test]
+    fn a_near_server_needs_no_more_than_the_first() {
+        assert_eq!(run(|lanes| 5000.0 * f64::from(lanes), 2000), FIRST);
+    }
+}

@@ -1,0 +1,142 @@
+//! Gives a complete, verified file its name: by rename, or by writing in place where a rename is not
+//! possible.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+
+use rustix::fs::{FileType, Stat, renameat};
+use rustix::io::Errno;
+use weir_units::atomic_file;
+
+use super::folder::{Folder, Target, kind};
+use super::{attributes, beside, in_place};
+
+/// Why a file did not get its name.
+#[derive(Debug)]
+pub enum Failure {
+    /// The name is as it was.
+    Rename(io::Error),
+    /// The error says what the file holds now.
+    InPlace(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Rename(error)
+    }
+}
+
+/// The last check before a file gets its name: only a file or a link may be replaced. The first check may be
+/// hours old. Returns what is there.
+pub fn may_replace(target: &Target) -> io::Result<Option<Stat>> {
+    let there = target.look()?;
+    match there.as_ref().map(kind) {
+        None | Some(FileType::RegularFile | FileType::Symlink) => Ok(there),
+        Some(_) => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "the target is not a regular file and stays"))
+        }
+    }
+}
+
+/// Calls the complete file `target`. It is called `part` in `home` until then, and no longer after.
+pub(crate) fn give_name(
+    file: &File,
+    home: &Folder,
+    part: &OsStr,
+    target: &Target,
+    sync: bool,
+) -> Result<(), Failure> {
+    let old = may_replace(target)?;
+    if !home.has(part, file)? {
+        let text = format!("another file was put in the place of {}", home.shown(part).display());
+        return Err(io::Error::other(text).into());
+    }
+    let regular = old.as_ref().filter(|old| kind(old) == FileType::RegularFile);
+    let fixed = regular.filter(|old| in_place::is_safe(old, target.folder()));
+    let kept = home.shown(part);
+    let write_in_place = |to: io::Result<File>, why: &str| {
+        let to = to.map_err(|error| Failure::InPlace(in_place::unchanged(&error, &kept)))?;
+        in_place::write(file, &kept, &to, sync).map_err(Failure::InPlace)?;
+        tracing::warn!("{}: {why}; written in place", target.path().display());
+        beside::remove(home, part, file);
+        Ok(())
+    };
+    if regular.is_some_and(|old| old.st_nlink > 1) {
+        let why = match fixed.map(|old| in_place::open(target, old)) {
+            None => "others may write this folder".to_owned(),
+            // Read-only, or a program that runs. It can still be replaced, as a file with one name is.
+            Some(Err(error))
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::ACCESS | Errno::PERM | Errno::TXTBSY)
+                ) =>
+            {
+                weir_units::plain(&error)
+            }
+            Some(to) => return write_in_place(to, "it has other names too (hard links)"),
+        };
+        let shown = target.path().display();
+        tracing::warn!("{shown}: its other names (hard links) keep the old content: {why}");
+    }
+    if let Some(old) = fixed.filter(|_| !target.folder().is_writable()) {
+        return write_in_place(in_place::open(target, old), "its folder cannot be written");
+    }
+    attributes::give(file, target, old.as_ref())?;
+    let renamed = match renameat(home, part, target.folder(), target.name()) {
+        Ok(()) => return is_named(file, target).map_err(Failure::Rename),
+        Err(Errno::XDEV) => copy_over(file, target, old.as_ref(), sync),
+        Err(errno) => Err(errno.into()),
+    };
+    let error = match renamed {
+        Ok(()) => {
+            beside::remove(home, part, file);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    attributes::take_back(file);
+    match (fixed, Errno::from_io_error(&error)) {
+        (Some(old), Some(Errno::BUSY)) => write_in_place(in_place::open(target, old), "it is a mount point"),
+        (Some(old), Some(Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
+            write_in_place(in_place::open(target, old), "its folder cannot be written")
+        }
+        _ => Err(Failure::Rename(of_a_stranger(error, regular, target.folder()))),
+    }
+}
+
+/// The part grew on another file system: a copy of it beside the target gets the name.
+fn copy_over(file: &File, target: &Target, old: Option<&Stat>, sync: bool) -> io::Result<()> {
+    let (passing, copy) = beside::create_passing(target.folder(), target.name())?;
+    let size = file.metadata()?.len();
+    let copied = in_place::copy(file, &copy, size).map_err(|(_, error)| error);
+    let synced = copied.and_then(|()| if sync { copy.sync_all() } else { Ok(()) });
+    synced.and_then(|()| attributes::give(&copy, target, old)).and_then(|()| swap_in(&copy, target, &passing))
+}
+
+/// Puts `file`, called `passing` beside it, in the place of `target`; `passing` is gone after.
+pub fn swap_in(file: &File, target: &Target, passing: &OsStr) -> io::Result<()> {
+    let folder = target.folder();
+    atomic_file::replace(folder, passing, target.name())?;
+    is_named(file, target)
+}
+
+/// rename(2) works on names. In a shared folder someone may have swapped the part just before the call, so
+/// check that the target now is the file that was verified; a foreign file does not keep the name.
+fn is_named(file: &File, target: &Target) -> io::Result<()> {
+    if !target.folder().is_shared() || target.folder().has(target.name(), file)? {
+        return Ok(());
+    }
+    let _ = beside::put_aside(target.folder(), target.name());
+    Err(io::Error::other("another file was put in its place at the last moment"))
+}
+
+/// A sticky folder lets nobody but its owner replace a file.
+fn of_a_stranger(error: io::Error, old: Option<&Stat>, folder: &Folder) -> io::Error {
+    let foreign = old.is_some_and(|old| !folder.is_ours(old.st_uid));
+    if foreign && error.kind() == io::ErrorKind::PermissionDenied {
+        let text = format!("{}; it belongs to another user, choose another name", weir_units::plain(&error));
+        return io::Error::new(error.kind(), text);
+    }
+    error
+}

@@ -1,0 +1,562 @@
+//! `NAME.part`, the file while it grows, and `NAME.weir`, its journal. `NAME` itself appears only by rename.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
+};
+use rustix::io::{pwrite, pwritev};
+use weir_http::filename::KEPT;
+use weir_tree::pages::{self, Pages};
+use weir_units::Bytes;
+
+use super::beside::{self, For, Found};
+use super::folder::{Folder, Target, kind};
+use super::in_place;
+use super::naming::{self, Failure};
+use crate::error::GetError;
+use crate::journal::{self, Journal};
+use crate::object;
+use crate::ranges::RangeSet;
+use crate::version::Version;
+
+/// Linux's UIO_MAXIOV.
+const MAX_PIECES: usize = 1024;
+
+/// Others may take the part's name and release it in turns. Someone who does so this often will not stop.
+const TRIES: usize = 64;
+
+/// A part file that this process has locked.
+#[derive(Debug)]
+pub struct PartFile {
+    file: File,
+    target: Target,
+    home: Home,
+    /// A journal can be kept: nobody else's file is in its place.
+    journalled: AtomicBool,
+    /// It is complete and verified, and is being written into its target: it stays until that is done.
+    precious: AtomicBool,
+    /// The kernel tells of a write-back error once; it is remembered here.
+    sync_error: AtomicI32,
+    /// Of a reserved file, where memory can be had ahead of the writer.
+    pages: OnceLock<Pages>,
+}
+
+/// Where a file grows, and under which names.
+#[derive(Debug, Clone)]
+pub struct Home {
+    folder: Arc<Folder>,
+    part: OsString,
+    journal: OsString,
+}
+
+impl Home {
+    /// In `temp` if given, else beside `target`. If the target exists and its folder cannot be written, in
+    /// $TMPDIR or /tmp: the file can then be written in place. The same for each run, so that a later one
+    /// finds the part.
+    pub fn of(target: &Target, temp: Option<&Arc<Folder>>) -> io::Result<Home> {
+        if let Some(temp) = temp {
+            return Ok(Home::elsewhere(target, temp));
+        }
+        let there = if target.folder().is_writable() { None } else { target.look()? };
+        if there.is_some_and(|there| kind(&there) == FileType::RegularFile) {
+            return Ok(Home::elsewhere(target, &Arc::new(temporary_folder()?)));
+        }
+        let folder = Arc::clone(target.folder());
+        let [part, journal, _] = KEPT.map(|ending| with_ending(target.name(), ending));
+        Ok(Home { folder, part, journal })
+    }
+
+    fn elsewhere(target: &Target, folder: &Arc<Folder>) -> Home {
+        let [part, journal, _] = KEPT.map(|ending| with_ending(&target.name_elsewhere(), ending));
+        Home { folder: Arc::clone(folder), part, journal }
+    }
+
+    /// A journal's name is taken: perhaps an earlier run was cut off.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.folder.look(&self.journal).is_ok_and(|there| there.is_some())
+    }
+
+    /// How many bytes an earlier run left, as far as its journal is to be believed. Nothing is changed.
+    pub fn kept(&self) -> u64 {
+        let journal = beside::peek(&self.folder, &self.journal, For::Reading).ok().flatten();
+        journal.and_then(|file| Journal::read_open(&file).ok()).map_or(0, |journal| journal.stored().len())
+    }
+}
+
+/// $TMPDIR, or /tmp where that is none.
+fn temporary_folder() -> io::Result<Folder> {
+    Folder::open(&std::env::temp_dir()).or_else(|_| Folder::open(Path::new("/tmp")))
+}
+
+fn with_ending(name: &OsStr, ending: &str) -> OsString {
+    let mut name = name.to_owned();
+    name.push(ending);
+    name
+}
+
+/// The names beside `target`: of its part and of its journal.
+pub fn names(target: &Path) -> (PathBuf, PathBuf) {
+    let [part, journal, _] = all_names(target);
+    (part, journal)
+}
+
+/// All that there may be beside `target` while it grows.
+pub(crate) fn all_names(target: &Path) -> [PathBuf; 3] {
+    KEPT.map(|suffix| PathBuf::from(with_ending(target.as_os_str(), suffix)))
+}
+
+/// The file beside which something called `name` would be kept.
+pub(crate) fn whole_of(name: &Path) -> Option<&Path> {
+    let bytes = name.as_os_str().as_bytes();
+    KEPT.iter().find_map(|suffix| Some(Path::new(OsStr::from_bytes(bytes.strip_suffix(suffix.as_bytes())?))))
+}
+
+impl PartFile {
+    /// Opens or creates the part file of `target` and locks it against other weirs.
+    pub fn open(target: &Target, home: Home) -> Result<PartFile, GetError> {
+        let (folder, part) = (&home.folder, &home.part);
+        let failed =
+            |source| GetError::Local { action: "open", path: folder.shown(part), source, kept: None };
+        for _ in 0..TRIES {
+            let file = match beside::open(folder, part, For::Writing).map_err(failed)? {
+                Found::Ours(file) => file,
+                Found::Nothing => match beside::create(folder, part) {
+                    // Somebody else was quicker.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    other => other.map_err(failed)?,
+                },
+                Found::Blocked(why) => return PartFile::for_this_run(target, home, &why),
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(GetError::Locked { path: target.path().to_owned() });
+                }
+                // No locks on this file system (some network ones): go on without.
+                Err(_) => return PartFile::own(file, target, home),
+            }
+            // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part
+            // file.
+            if folder.has(part, &file).map_err(failed)? {
+                return PartFile::own(file, target, home);
+            }
+        }
+        let why = format!("{} is being changed by another program", folder.shown(part).display());
+        PartFile::for_this_run(target, home, &why)
+    }
+
+    /// Somebody blocks the part's name, so the file grows under a name that only this run knows.
+    fn for_this_run(target: &Target, mut home: Home, why: &str) -> Result<PartFile, GetError> {
+        tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
+        let made = beside::create_passing(&home.folder, target.name());
+        let (part, file) = made.map_err(|source| GetError::Local {
+            action: "create a part of",
+            path: target.path().to_owned(),
+            source,
+            kept: None,
+        })?;
+        home.part = part;
+        let part = PartFile::new(file, target, home);
+        part.journalled.store(false, Relaxed);
+        Ok(part)
+    }
+
+    /// Makes sure that nobody but this user has, or had, any right to the part.
+    fn own(file: File, target: &Target, home: Home) -> Result<PartFile, GetError> {
+        let failed = |source| GetError::Local {
+            action: "open",
+            path: home.folder.shown(&home.part),
+            source,
+            kept: None,
+        };
+        let stat = file.metadata().map_err(failed)?;
+        if home.folder.is_ours(stat.uid()) {
+            if stat.mode() & 0o777 != 0o600 {
+                // Refused where all files have one mode (FAT).
+                let _ = fchmod(&file, Mode::from_raw_mode(0o600));
+            }
+            return Ok(PartFile::new(file, target, home));
+        }
+        // Root resumes what the folder's owner began, but in its own file: they may still have theirs open.
+        let taken_over = || {
+            let (passing, own) = beside::create_passing(&home.folder, target.name())?;
+            let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
+            in_place::copy(&file, &own, stat.len())
+                .map_err(|(_, error)| error)
+                .and_then(|()| Ok(renameat(&home.folder, &passing, &home.folder, &home.part)?))
+                .inspect_err(|_| beside::remove(&home.folder, &passing, &own))?;
+            Ok(own)
+        };
+        let own = taken_over().map_err(failed)?;
+        Ok(PartFile::new(own, target, home))
+    }
+
+    fn new(file: File, target: &Target, home: Home) -> PartFile {
+        PartFile {
+            file,
+            target: target.clone(),
+            home,
+            journalled: AtomicBool::new(true),
+            precious: AtomicBool::new(false),
+            sync_error: AtomicI32::new(0),
+            pages: OnceLock::new(),
+        }
+    }
+
+    /// A later run can find it and what is known of it.
+    pub(crate) fn keeps_journal(&self) -> bool {
+        self.journalled.load(Relaxed)
+    }
+
+    /// What an earlier run left, if its journal can be trusted and is of `url` ([`object::identity`]); the
+    /// inner `Err` says why not.
+    pub fn saved(&self, url: &str) -> Result<Result<Option<Journal>, String>, GetError> {
+        let read = match self.open_journal() {
+            Ok(Some(file)) => Journal::read_open(&file),
+            Ok(None) => return Ok(Ok(None)),
+            Err(error) => Err(journal::JournalError::Read(error)),
+        };
+        let journal = match read {
+            Ok(journal) => journal,
+            // Another reason than that it is not ours to read may pass; what is kept must not go for it.
+            Err(journal::JournalError::Read(source)) if source.kind() != io::ErrorKind::PermissionDenied => {
+                let path = self.home.folder.shown(&self.home.journal);
+                return Err(GetError::Local { action: "read", path, source, kept: None });
+            }
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let why = if object::identity_of_text(&journal.url) != url {
+            "the partial file here is of another url"
+        } else if journal.version().if_range().is_none() {
+            "the server gave no version (ETag or Last-Modified), so changes cannot be detected"
+        } else if !self.file.metadata().is_ok_and(|metadata| metadata.len() == journal.size) {
+            "the partial file does not have the size that its journal says"
+        } else {
+            return Ok(Ok(Some(journal)));
+        };
+        Ok(Err(why.to_owned()))
+    }
+
+    /// The journal, if one is there; what is not ours is put aside.
+    fn open_journal(&self) -> io::Result<Option<File>> {
+        if !self.keeps_journal() {
+            return Ok(None);
+        }
+        match beside::open(&self.home.folder, &self.home.journal, For::Reading)? {
+            Found::Ours(file) => Ok(Some(file)),
+            Found::Nothing => Ok(None),
+            Found::Blocked(why) => {
+                tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
+                self.journalled.store(false, Relaxed);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Forgets what was there.
+    pub fn restart(&self) -> Result<(), GetError> {
+        // For what it puts aside.
+        let _ = self.open_journal();
+        self.remove_journal();
+        self.file.set_len(0).map_err(|source| self.failed("truncate", source, None))
+    }
+
+    fn remove_journal(&self) {
+        if self.keeps_journal() {
+            Journal::remove_in(&self.home.folder, &self.home.journal);
+        }
+    }
+
+    /// Reserves `size` bytes, so that a full disk is noticed before the first byte is fetched.
+    pub fn reserve(&self, size: u64) -> Result<(), GetError> {
+        let full = |source: io::Error| self.failed("reserve space for", source, None);
+        match fallocate(&self.file, FallocateFlags::empty(), 0, size) {
+            Ok(()) => {
+                let _ = self.pages.set(Pages::of(&self.file, size));
+                Ok(())
+            }
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                self.file.set_len(size).map_err(full)
+            }
+            Err(error) => {
+                // A failed reservation may leave some: give it back.
+                let _ = self.file.set_len(0);
+                Err(full(self.with_room(error.into(), size)))
+            }
+        }
+    }
+
+    /// A full disk's error, with how much is needed and how much is there.
+    fn with_room(&self, error: io::Error, needed: u64) -> io::Error {
+        let room = fstatvfs(&self.file).ok().filter(|_| error.kind() == io::ErrorKind::StorageFull);
+        let Some(room) = room else { return error };
+        // What an ordinary user may take; the rest is root's reserve.
+        let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
+        let text = format!("{}: {} needed, {free} free", weir_units::plain(&error), Bytes(needed));
+        io::Error::new(error.kind(), text)
+    }
+
+    /// Writes all of `pieces` at `offset`, as much with a call as [`Pages::write`] says.
+    pub fn write_at(&self, offset: u64, pieces: &mut [IoSlice<'_>]) -> Result<(), GetError> {
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let pages = self.pages.get_or_init(Pages::default);
+        pages.write(offset, bytes, |piece| self.write_in_pieces(offset, pieces, piece))
+    }
+
+    fn write_in_pieces(
+        &self,
+        mut offset: u64,
+        pieces: &mut [IoSlice<'_>],
+        piece: u64,
+    ) -> Result<(), GetError> {
+        let mut pieces = &mut pieces[..];
+        while !pieces.is_empty() {
+            let room = pages::room(offset, piece);
+            let written = match fitting(pieces, room) {
+                0 => pwrite(&self.file, &pieces[0][..room], offset),
+                whole => pwritev(&self.file, &pieces[..whole], offset),
+            };
+            match written {
+                Ok(0) => return Err(self.failed("write", io::ErrorKind::WriteZero.into(), None)),
+                Ok(written) => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut pieces, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(self.failed("write", error.into(), None)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the journal; with `durable`, everything written before this call is on the disk first.
+    pub fn store(&self, journal: &Journal, durable: bool) -> Result<(), GetError> {
+        let Home { folder, journal: name, .. } = &self.home;
+        journal.store_in(folder, name, durable).map_err(|source| GetError::Local {
+            action: "write",
+            path: folder.shown(name),
+            source,
+            kept: None,
+        })
+    }
+
+    /// Waits until the file's bytes are on the disk.
+    pub fn sync(&self) -> Result<(), GetError> {
+        self.sync_error()?;
+        self.file.sync_data().map_err(|source| {
+            self.sync_error.store(source.raw_os_error().unwrap_or(libc::EIO), Relaxed);
+            self.failed("sync", source, None)
+        })
+    }
+
+    /// The error of an earlier sync, which holds for all that was written before it.
+    pub(crate) fn sync_error(&self) -> Result<(), GetError> {
+        match self.sync_error.load(Relaxed) {
+            0 => Ok(()),
+            code => Err(self.failed("sync", io::Error::from_raw_os_error(code), None)),
+        }
+    }
+
+    /// Cuts or grows the file to its size, once that is known.
+    pub(crate) fn set_size(&self, size: u64) -> Result<(), GetError> {
+        self.file.set_len(size).map_err(|source| self.failed("resize", source, None))
+    }
+
+    /// The complete, verified file gets its name; the journal goes. With `sync`, bytes copied on the way are
+    /// synced too.
+    pub fn publish(&self, sync: bool) -> Result<(), GetError> {
+        let Home { folder, part, .. } = &self.home;
+        match naming::give_name(&self.file, folder, part, &self.target, sync) {
+            Ok(()) => {}
+            Err(Failure::Rename(source)) => return Err(self.failed("rename to", source, None)),
+            Err(Failure::InPlace(source)) => {
+                self.precious.store(true, Relaxed);
+                return Err(self.failed("write in place", source, None));
+            }
+        }
+        self.remove_journal();
+        Ok(())
+    }
+
+    /// Nothing of it is worth keeping.
+    pub fn discard(&self) {
+        if !self.is_precious() {
+            beside::remove(&self.home.folder, &self.home.part, &self.file);
+            self.remove_journal();
+        }
+    }
+
+    /// It is complete and verified, and its target may hold the half of it.
+    pub(crate) fn is_precious(&self) -> bool {
+        self.precious.load(Relaxed)
+    }
+
+    /// A later run will find it: nobody has replaced it, and its journal vouches for some bytes.
+    pub(crate) fn will_be_found(&self) -> bool {
+        self.is_there() && self.home.kept() > 0
+    }
+
+    /// It has its name, under which its user finds it.
+    pub fn is_there(&self) -> bool {
+        self.keeps_journal() && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
+    }
+
+    /// For reading back what was written.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The file's name when it is complete.
+    pub fn target(&self) -> &Path {
+        self.target.path()
+    }
+
+    /// The same, in its open folder.
+    pub fn place(&self) -> &Target {
+        &self.target
+    }
+
+    /// Says in a disk's error how much is kept.
+    pub fn failed(&self, action: &'static str, source: io::Error, kept: Option<Bytes>) -> GetError {
+        GetError::Local { action, path: self.target().to_owned(), source, kept }
+    }
+}
+
+/// How many of `pieces` go into one call of at most `room` bytes whole.
+fn fitting(pieces: &[IoSlice<'_>], room: usize) -> usize {
+    let mut sum = 0_usize;
+    let within = pieces.iter().take(MAX_PIECES).take_while(|piece| {
+        sum = sum.saturating_add(piece.len());
+        sum <= room
+    });
+    within.count()
+}
+
+/// A journal of what the kernel took (`written`) and what is on the disk (`durable`).
+pub(crate) fn journal_of(
+    url: &str,
+    version: &Version,
+    size: u64,
+    written: &RangeSet,
+    durable: &RangeSet,
+) -> Journal {
+    Journal {
+        url: url.to_owned(),
+        etag: version.validators().etag().map(str::to_owned),
+        last_modified: version.validators().last_modified().map(str::to_owned),
+        place: version.place().to_owned(),
+        coding: version.coding().map(str::to_owned),
+        size,
+        boot: weir_units::boot::id(),
+        written: journal::pairs(written),
+        durable: journal::pairs(durable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn open(target: &Path) -> PartFile {
+        let target = Target::open(target).unwrap();
+        let home = Home::of(&target, None).unwrap();
+        PartFile::open(&target, home).unwrap()
+    }
+
+    #[test]
+    fn a_failed_sync_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        // A device takes bytes but has no disk to wait for: fdatasync(2) fails with EINVAL.
+        let device = File::options().write(true).open("/dev/null").unwrap();
+        let part = PartFile { file: device, ..open(&target) };
+        part.sync_error().unwrap();
+        let error = part.sync().unwrap_err().to_string();
+        assert_eq!(error, format!("cannot sync {}: invalid argument", target.display()));
+        assert_eq!(part.sync_error().unwrap_err().to_string(), error, "also when nobody syncs again");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_part_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, precious) = (dir.path().join("x"), dir.path().join("precious"));
+        fs::write(&precious, "text").unwrap();
+        std::os::unix::fs::symlink(&precious, names(&target).0).unwrap();
+        open(&target).publish(false).unwrap();
+        assert!(target.is_file() && !target.is_symlink());
+        assert!(dir.path().join("x.part.aside-1").is_symlink());
+        assert_eq!(fs::read(&precious).unwrap(), b"text");
+    }
+
+    #[test]
+    fn what_is_no_journal_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        fs::create_dir(names(&target).1).unwrap();
+        assert!(matches!(open(&target).saved("http://h/x"), Ok(Ok(None))));
+        assert!(dir.path().join("x.weir.aside-1").is_dir());
+    }
+
+    #[test]
+    fn another_file_does_not_get_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let part = open(&target);
+        let beside = names(&target).0;
+        fs::remove_file(&beside).unwrap();
+        fs::write(&beside, "another's").unwrap();
+        let error = part.publish(false).unwrap_err().to_string();
+        let place = target.display();
+        let expected = format!("cannot rename to {place}: another file was put in the place of {place}.part");
+        assert_eq!(error, expected);
+        assert!(!target.exists());
+        part.discard();
+        assert_eq!(fs::read(&beside).unwrap(), b"another's");
+    }
+
+    #[test]
+    fn nothing_but_a_file_or_a_link_gives_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let _listener = std::os::unix::net::UnixListener::bind(&target).unwrap();
+        let part = open(&target);
+        let error = part.publish(false).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("cannot rename to {}: the target is not a regular file and stays", target.display())
+        );
+        fs::remove_file(&target).unwrap();
+        std::os::unix::fs::symlink("nowhere", &target).unwrap();
+        part.publish(false).unwrap();
+        assert!(target.is_file() && !target.is_symlink());
+    }
+
+    #[test]
+    fn a_part_elsewhere_is_found_again_and_is_of_one_target() {
+        let (dir, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let temp_folder = Arc::new(Folder::open(temp.path()).unwrap());
+        let home = |name: &str| {
+            let target = Target::open(&dir.path().join(name)).unwrap();
+            (Home::of(&target, Some(&temp_folder)).unwrap(), target)
+        };
+        let (first, target) = home("x");
+        assert_eq!(first.part, home("x").0.part);
+        assert_ne!(first.part, home("y").0.part);
+        let long = home(&"n".repeat(255)).0;
+        assert!(long.journal.len() < 200, "room for the marks of its drafts");
+        let part = PartFile::open(&target, first).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+        part.publish(false).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+        assert!(dir.path().join("x").is_file());
+    }
+}

@@ -1,0 +1,244 @@
+//! Digests while the bytes pass: a follower hashes the done prefix of a part file on a thread of its own.
+//!
+//! It reads back what was just written, from the page cache, not from the disk, and so follows any number of lanes
+//! without slowing them and costs nothing where nobody named a digest.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+use weir_codec::digest::{Algorithm, Digest, Expected};
+
+use crate::error::{Fate, GetError};
+
+/// Enough to hash at full speed, small enough to stay in the L2 cache between the copy and the hash.
+const BLOCK: usize = 256 << 10;
+
+/// A digest that an object must have, and who said so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expectation {
+    /// Algorithm and value.
+    pub expected: Expected,
+    /// `--checksum`, `Repr-Digest`.
+    pub origin: String,
+    /// Who means it to hold.
+    pub whose: Whose,
+}
+
+/// Whose word an expected digest is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The user's: it must hold.
+    User,
+    /// The server's: it must hold.
+    Server,
+    /// The server's, and the user said not to mind it.
+    Ignored,
+}
+
+/// Checks `found` against every expectation; all must hold but for those that are ignored. `fate` is what becomes of
+/// the bytes otherwise. Returns what was ignored, in words.
+pub fn check(
+    name: &str,
+    expectations: &[Expectation],
+    found: &[Expected],
+    fate: Fate,
+) -> Result<Vec<String>, GetError> {
+    let mut ignored = Vec::new();
+    for one in expectations {
+        let algorithm = one.expected.algorithm();
+        let same = found.iter().find(|digest| digest.algorithm() == algorithm);
+        let Some(digest) = same.filter(|digest| **digest != one.expected) else { continue };
+        let (expected, found) = (one.expected.hex(), digest.hex());
+        if one.whose == Whose::Ignored {
+            let algorithm = algorithm.name();
+            let note = format!(
+                "{algorithm} does not match: expected {expected}, got {found} ({}); --ignore-digest kept it",
+                one.origin
+            );
+            ignored.push(note);
+            continue;
+        }
+        return Err(GetError::Digest {
+            name: name.to_owned(),
+            algorithm: algorithm.name(),
+            expected,
+            found,
+            origin: one.origin.clone(),
+            fate,
+        });
+    }
+    Ok(ignored)
+}
+
+/// The digests of a file that is here; `None` once it `is_stopped`.
+pub(crate) fn digests_of_file(
+    mut file: File,
+    algorithms: &[Algorithm],
+    is_stopped: &dyn Fn() -> bool,
+) -> io::Result<Option<Vec<Expected>>> {
+    let mut digests: Vec<Box<dyn Digest>> = algorithms.iter().map(|algorithm| algorithm.start()).collect();
+    let mut piece = vec![0; BLOCK];
+    while !is_stopped() {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok(Some(finished(algorithms, digests)));
+        }
+        digests.iter_mut().for_each(|digest| digest.update(&piece[..length]));
+    }
+    Ok(None)
+}
+
+/// The algorithms that `expectations` need, each once.
+pub fn algorithms(expectations: &[Expectation]) -> Vec<Algorithm> {
+    let mut algorithms: Vec<Algorithm> = Vec::new();
+    for one in expectations {
+        if !algorithms.contains(&one.expected.algorithm()) {
+            algorithms.push(one.expected.algorithm());
+        }
+    }
+    algorithms
+}
+
+/// What running digests of these algorithms have come to.
+pub fn finished(algorithms: &[Algorithm], digests: Vec<Box<dyn Digest>>) -> Vec<Expected> {
+    let pairs = algorithms.iter().zip(digests);
+    pairs.filter_map(|(algorithm, digest)| Expected::new(*algorithm, digest.finish()).ok()).collect()
+}
+
+/// All digests of `bytes`.
+pub(crate) fn digests_of(algorithms: &[Algorithm], bytes: &[u8]) -> Vec<Expected> {
+    algorithms.iter().filter_map(|algorithm| Expected::new(*algorithm, algorithm.of(bytes)).ok()).collect()
+}
+
+/// A thread that hashes a growing prefix.
+#[derive(Debug)]
+pub struct Follower {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<io::Result<Vec<Expected>>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Bytes from 0 that may be read; and whether that is all.
+    goal: Mutex<(u64, bool)>,
+    moved: Condvar,
+    hashed: AtomicU64,
+    busy: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Follower {
+    /// Starts hashing `file` with `algorithms`.
+    pub fn start(file: File, algorithms: Vec<Algorithm>) -> io::Result<Follower> {
+        let shared = Arc::<Shared>::default();
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("verify".to_owned())
+            .stack_size(256 << 10)
+            .spawn(move || follow(&file, &algorithms, &theirs))?;
+        Ok(Follower { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Bytes `[0, prefix)` are written.
+    pub fn advance(&self, prefix: u64) {
+        let mut goal = self.shared.goal.lock();
+        // A system call to wake it per block is enough; less would only be noise.
+        if prefix >= goal.0 + BLOCK as u64 {
+            goal.0 = prefix;
+            self.shared.moved.notify_one();
+        }
+    }
+
+    /// The object has `size` bytes, all of them written: waits for the digests.
+    pub fn finish(&self, size: u64) -> io::Result<Vec<Expected>> {
+        *self.shared.goal.lock() = (size, true);
+        self.shared.moved.notify_one();
+        let thread = self.thread.lock().take();
+        match thread.map(JoinHandle::join) {
+            Some(Ok(found)) => found,
+            _ => Err(io::Error::other("the digest thread ended early")),
+        }
+    }
+
+    /// Time spent hashing so far, nanoseconds, and bytes written but not yet hashed.
+    pub fn progress(&self) -> (u64, u64) {
+        let goal = self.shared.goal.lock().0;
+        (self.shared.busy.load(Relaxed), goal.saturating_sub(self.shared.hashed.load(Relaxed)))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Relaxed);
+        self.shared.goal.lock().1 = true;
+        self.shared.moved.notify_one();
+    }
+}
+
+fn follow(file: &File, algorithms: &[Algorithm], shared: &Shared) -> io::Result<Vec<Expected>> {
+    let mut digests: Vec<_> = algorithms.iter().map(|algorithm| algorithm.start()).collect();
+    let mut block = vec![0; BLOCK];
+    let mut at = 0;
+    loop {
+        let (goal, last) = wait(shared, at);
+        if shared.stopped.load(Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        while at < goal {
+            let began = Instant::now();
+            let length = BLOCK.min(usize::try_from(goal - at).unwrap_or(BLOCK));
+            file.read_exact_at(&mut block[..length], at)?;
+            digests.iter_mut().for_each(|digest| digest.update(&block[..length]));
+            at += length as u64;
+            shared.hashed.store(at, Relaxed);
+            // Block by block: whoever falls behind is never through with what there is to do.
+            let busy = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            shared.busy.fetch_add(busy, Relaxed);
+            if shared.stopped.load(Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+        }
+        if last {
+            let finished = algorithms.iter().zip(digests).map(|(algorithm, digest)| {
+                Expected::new(*algorithm, digest.finish()).map_err(io::Error::other)
+            });
+            return finished.collect();
+        }
+    }
+}
+
+fn wait(shared: &Shared, at: u64) -> (u64, bool) {
+    let mut goal = shared.goal.lock();
+    while goal.0 <= at && !goal.1 {
+        shared.moved.wait(&mut goal);
+    }
+    *goal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_that_falls_behind_is_busy_all_the_while() {
+        let file = tempfile::tempfile().unwrap();
+        // A hole that takes a second or so: somebody looks meanwhile, however busy the machine is.
+        let size = 512 << 20;
+        file.set_len(size).unwrap();
+        let follower = Follower::start(file, vec![Algorithm::SHA512]).unwrap();
+        follower.advance(size);
+        loop {
+            match follower.progress() {
+                (_, 0) => panic!("it was through before it was seen busy"),
+                (busy, _) if busy > 0 => break,
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which version of which object a transfer is of, and whether a further answer is a part of it.
+//!
+//! An entity tag is unique among the versions of one resource only (RFC 9110 section 8.8.3): `"1"` of another
+//! host, or of another path, says nothing. So a version is its validators and the place from which it came
+//! after all redirects. Its coding belongs to it too: a tag ought to differ between codings (section
+//! 8.8.3.3), and often does not.
+
+use url::{Position, Url};
+use weir_http::Fields;
+use weir_http::validator::{Agreement, Validators};
+
+use crate::error::GetError;
+use crate::http::credentials;
+use crate::object;
+
+/// One version of one object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Version {
+    validators: Validators,
+    place: String,
+    coding: Option<String>,
+}
+
+impl Version {
+    /// The version that an answer from `url`, after redirects, is of.
+    pub fn of(fields: &Fields, url: &Url) -> Version {
+        let coding = object::foreign_coding(fields, &object::name_from_url(url));
+        Version { validators: Validators::from_fields(fields), place: place(url), coding }
+    }
+
+    /// A version out of a journal.
+    pub fn from_journal(
+        etag: Option<&str>,
+        last_modified: Option<&str>,
+        place: &str,
+        coding: Option<&str>,
+    ) -> Version {
+        let validators = Validators::from_journal(etag, last_modified);
+        Version { validators, place: place.to_owned(), coding: coding.map(str::to_owned) }
+    }
+
+    /// What `If-Range` takes; `None` where parts of this version cannot be told from those of another.
+    pub fn if_range(&self) -> Option<&str> {
+        self.validators.strong()
+    }
+
+    /// Whether `other` is certainly this version: the only ground on which parts are put together.
+    pub fn agree(&self, other: &Version) -> Agreement {
+        match self.validators.agree(&other.validators) {
+            Agreement::Same if self.coding != other.coding => Agreement::Changed,
+            Agreement::Same if self.place != other.place => Agreement::Unproven,
+            agreement => agreement,
+        }
+    }
+
+    /// Why parts of the version `found`, of `host`, may not be put beside those of this one: they may where
+    /// both say that they are of one version (RFC 9110 section 15.3.7.3).
+    pub(crate) fn refuse_another(&self, found: &Version, host: &str) -> Result<(), GetError> {
+        let host = host.to_owned();
+        match self.agree(found) {
+            Agreement::Same => Ok(()),
+            Agreement::Changed if self.coding != found.coding => {
+                Err(GetError::Changed { host, detail: "its Content-Encoding is another".to_owned() })
+            }
+            Agreement::Changed => {
+                Err(GetError::Changed { host, detail: "its ETag or Last-Modified is another".to_owned() })
+            }
+            Agreement::Unproven => Err(GetError::Unproven { host, detail: self.doubt(found) }),
+        }
+    }
+
+    /// Why [`Version::agree`] could not prove that `other` is this version, in words.
+    pub fn doubt(&self, other: &Version) -> &'static str {
+        if self.place != other.place {
+            "the URL now redirects to another place, where the same ETag may name another object"
+        } else if other.validators == Validators::default() {
+            "its answer carries no ETag or Last-Modified, or more than one"
+        } else {
+            "its answer does not carry the ETag or Last-Modified of the first one"
+        }
+    }
+
+    /// How it is coded, where that is not the file itself.
+    pub fn coding(&self) -> Option<&str> {
+        self.coding.as_deref()
+    }
+
+    /// The validators, for the journal.
+    pub fn validators(&self) -> &Validators {
+        &self.validators
+    }
+
+    /// Scheme, host, port and path, for the journal.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+}
+
+/// Scheme, host, port and path. The query is left out: signatures of links to one object change there.
+fn place(url: &Url) -> String {
+    credentials::without(url)[..Position::AfterPath].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(url: &str) -> Version {
+        let mut fields = Fields::new();
+        fields.push("ETag", "\"1\"").unwrap();
+        Version::of(&fields, &Url::parse(url).unwrap())
+    }
+
+    #[test]
+    fn a_tag_is_of_one_place() {
+        let kept = version("http://u:p@a/x?signature=1");
+        assert_eq!(kept.agree(&version("http://a:80/x?signature=2")), Agreement::Same);
+        for other in ["http://b/x", "https://a/x", "http://a:81/x", "http://a/y"] {
+            assert_eq!(kept.agree(&version(other)), Agreement::Unproven, "{other}");
+        }
+        assert_eq!(kept.place(), "http://a/x");
+        let coded = |url: &str| {
+            let mut fields = Fields::new();
+            fields.push("ETag", "\"1\"").unwrap();
+            fields.push("Content-Encoding", "gzip").unwrap();
+            Version::of(&fields, &Url::parse(url).unwrap())
+        };
+        assert_eq!(kept.agree(&coded("http://a/x")), Agreement::Changed);
+        assert_eq!(version("http://a/x.gz").agree(&coded("http://a/x.gz")), Agreement::Same);
+    }
+}

@@ -1,0 +1,148 @@
+//! Owner, extended attributes, mode and times, in the order in which they do not undo each other.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmod, chownat, fchmod, fchown,
+    futimens, openat, utimensat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::{Keep, LostAttribute, Shared};
+use crate::compare::kept_mode;
+use crate::entry::{self, Entry, Kind, Special, Time};
+use crate::error::TreeError;
+use crate::source;
+use crate::xattr;
+
+/// What was known of a file or directory before it gets its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Was {
+    /// It was made by weir.
+    Made,
+    /// It was there.
+    There,
+    /// It was there with this mode, which weir changed for a while; or it takes the place of a file with this mode.
+    Borrowed(u32),
+}
+
+/// This process's umask. umask(2) can only be read by setting it, for all threads; /proc tells without.
+pub fn umask() -> u32 {
+    const USUAL: u32 = 0o022;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(USUAL)
+}
+
+/// Sets the attributes of what is open, as far as they differ: each call is a transaction of the file system's journal,
+/// and looking costs a tenth of one. What cannot be kept is a word.
+pub(super) fn of_file(
+    shared: &Shared,
+    file: BorrowedFd<'_>,
+    entry: &Entry,
+    was: Was,
+) -> Result<(), TreeError> {
+    let (keep, name) = (shared.keep, &entry.name);
+    let note = |attribute, outcome| shared.words.note(attribute, name, outcome);
+    let has = source::stat(file, b"").map_err(|errno| TreeError::of("look at", name, errno))?;
+    // 1. The owner: chown(2) clears set-user-id bits and capabilities.
+    let (user, group) = owners(entry, keep);
+    let is_owned = user.is_none_or(|user| has.stx_uid == user.as_raw())
+        && group.is_none_or(|group| has.stx_gid == group.as_raw());
+    let chowned = !is_owned;
+    if chowned {
+        note(LostAttribute::Owner, fchown(file, user, group));
+    }
+    // 2. Extended attributes. `user.*` need the permission to write, which the file's mode may take from its owner too: it is lent.
+    let mut lent = false;
+    if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
+        let fresh = was == Was::Made;
+        let write =
+            || xattr::write(xattr::At::Open(file), &entry.xattrs, fresh, |name| shared.spares_xattr(name));
+        let mut outcome = write();
+        let own = u32::from(has.stx_mode) & 0o7777;
+        if outcome == Err(Errno::ACCESS) && own & 0o200 == 0 {
+            lent = fchmod(file, Mode::from_raw_mode(own | 0o200)).is_ok();
+            if lent {
+                outcome = write();
+            }
+        }
+        note(LostAttribute::Xattrs, outcome);
+    }
+    // 3. The mode.
+    let mode = match was {
+        _ if keep.modes => Some(kept_mode(entry, keep)),
+        Was::Made => Some(entry.mode & 0o777 & !shared.umask),
+        Was::Borrowed(mode) => Some(mode),
+        Was::There => lent.then(|| u32::from(has.stx_mode) & 0o7777),
+    };
+    if let Some(mode) = mode
+        && (chowned || lent || u32::from(has.stx_mode) & 0o7777 != mode)
+    {
+        note(LostAttribute::Mode, fchmod(file, Mode::from_raw_mode(mode)));
+    }
+    // 4. The times: of what was written they always differ.
+    if keep.times {
+        note(LostAttribute::Times, futimens(file, &timestamps(entry.mtime)));
+    }
+    Ok(())
+}
+
+/// Sets the attributes of the symbolic link, device or pipe `last`, if it still is what the entry says. Links have no mode.
+pub(super) fn of_node(
+    shared: &Shared,
+    directory: &OwnedFd,
+    last: &[u8],
+    entry: &Entry,
+) -> Result<(), TreeError> {
+    let (keep, name) = (shared.keep, &entry.name);
+    let note = |attribute, outcome| shared.words.note(attribute, name, outcome);
+    // By a descriptor: between two calls by name someone else could swap in a link to a file that is worth owning.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let node = openat(directory, last, flags, Mode::empty())
+        .map_err(|errno| TreeError::of("look at", name, errno))?;
+    let stat = source::stat(&node, b"").map_err(|errno| TreeError::of("look at", name, errno))?;
+    let is_same = match entry.kind {
+        Kind::Special(special) => Special::of(&stat) == Some(special),
+        _ => entry::file_type(&stat).is_symlink(),
+    };
+    if !is_same {
+        return Err(TreeError::Replaced { name: name.clone() });
+    }
+    let (user, group) = owners(entry, keep);
+    if user.is_some() || group.is_some() {
+        note(LostAttribute::Owner, chownat(&node, "", user, group, AtFlags::EMPTY_PATH));
+    }
+    if let Kind::Special(_) = entry.kind {
+        let mode = if keep.modes { kept_mode(entry, keep) } else { entry.mode & 0o777 & !shared.umask };
+        // fchmod(2) does not take a descriptor of O_PATH, its name under /proc leads to the node itself.
+        let held = format!("/proc/self/fd/{}", node.as_raw_fd());
+        note(LostAttribute::Mode, chmod(held, Mode::from_raw_mode(mode)));
+    }
+    if keep.xattrs && !entry.xattrs.is_empty() {
+        let at = xattr::At::name(directory.as_fd(), last);
+        note(LostAttribute::Xattrs, xattr::write(at, &entry.xattrs, false, |name| shared.spares_xattr(name)));
+    }
+    if keep.times {
+        let times = timestamps(entry.mtime);
+        let outcome = match utimensat(&node, "", &times, AtFlags::EMPTY_PATH) {
+            // AT_EMPTY_PATH is from Linux 5.8 (commit 33ed0d3).
+            Err(Errno::INVAL) => utimensat(directory, last, &times, AtFlags::SYMLINK_NOFOLLOW),
+            other => other,
+        };
+        note(LostAttribute::Times, outcome);
+    }
+    Ok(())
+}
+
+/// Whom an entry is given to. Only root gives files away; others keep what they write and set the group.
+fn owners(entry: &Entry, keep: Keep) -> (Option<Uid>, Option<Gid>) {
+    let user = (keep.users && geteuid().is_root()).then(|| Uid::from_raw(entry.uid));
+    (user, keep.groups.then(|| Gid::from_raw(entry.gid)))
+}
+
+fn timestamps(mtime: Time) -> Timestamps {
+    let modified = Timespec { tv_sec: mtime.secs(), tv_nsec: mtime.nanos().into() };
+    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: modified }
+}

@@ -1,0 +1,269 @@
+//! Directories of a target: opened beneath its root, kept open while they are used, made where they are missing.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat};
+use rustix::io::Errno;
+
+use super::attributes::{self, Was};
+use super::{Shared, Target};
+use crate::entry::{self, Entry, Name};
+use crate::error::{CREATE_WAY, TreeError};
+use crate::source;
+
+/// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024 descriptors.
+const OPEN: usize = 128;
+
+/// Mode of a directory that is being filled: nobody else looks in before it has its own mode.
+const FILLING: u32 = 0o700;
+
+/// A directory of the target, open; and what was found out about it, so that not every file in it asks again.
+#[derive(Debug)]
+pub(super) struct Directory {
+    open: OwnedFd,
+    /// It has the flag by which a directory compares names without case. Only an empty one can get or lose that (ext4's manual).
+    pub flagged: OnceLock<bool>,
+    /// Names are folded in it, by that flag or by its file system.
+    pub folds_case: OnceLock<bool>,
+}
+
+impl From<OwnedFd> for Directory {
+    fn from(open: OwnedFd) -> Directory {
+        Directory { open, flagged: OnceLock::new(), folds_case: OnceLock::new() }
+    }
+}
+
+impl Deref for Directory {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.open
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.open.as_fd()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Directories {
+    root: Arc<Directory>,
+    /// A symbolic link to a directory is one (`-K`).
+    follow: bool,
+    open: HashMap<Box<[u8]>, Slot>,
+    /// Counts uses; says which slot was not used for longest.
+    clock: u64,
+    /// Those that were made and are not finished.
+    made: HashSet<Name>,
+    /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one that was made.
+    borrowed: HashMap<Name, Option<u32>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    directory: Arc<Directory>,
+    used: u64,
+}
+
+/// Without openat2 nothing can be opened safely: to be found out before anything is written.
+pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), TreeError> {
+    let directories = directories.lock();
+    match open_beneath(&directories.root, b".") {
+        // Seccomp filters of older container engines answer EPERM to calls that they do not know.
+        Err(Errno::NOSYS | Errno::PERM) => Err(TreeError::NoOpenat2),
+        Err(errno) => Err(TreeError::on_the_way(&Name::root(), errno)),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    match source::open_beneath(root, path, OFlags::RDONLY) {
+        // Writable but not readable: enough to put something into it.
+        Err(Errno::ACCESS) => source::open_beneath(root, path, OFlags::PATH),
+        other => other,
+    }
+}
+
+/// The user said that links to directories at the target are as good (`-K`), wherever they lead.
+fn open_over_links(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    openat(root, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+impl Directories {
+    pub fn new(root: OwnedFd, follow: bool) -> Directories {
+        let root = Arc::new(root.into());
+        let (open, made, borrowed) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Directories { root, follow, open, clock: 0, made, borrowed }
+    }
+
+    /// The directory at `path`, open.
+    pub fn get(&mut self, path: &[u8]) -> Result<Arc<Directory>, Errno> {
+        if path.is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        self.clock += 1;
+        if let Some(slot) = self.open.get_mut(path) {
+            slot.used = self.clock;
+            return Ok(Arc::clone(&slot.directory));
+        }
+        let opened = match open_beneath(&self.root, path) {
+            // openat2(2): the last component is no directory, where it is a link that is not followed.
+            Err(Errno::LOOP | Errno::NOTDIR) if self.follow => open_over_links(&self.root, path),
+            other => other,
+        };
+        let directory = Arc::new(Directory::from(opened?));
+        if self.open.len() >= OPEN {
+            let oldest = self.open.iter().min_by_key(|(_, slot)| slot.used).map(|(path, _)| path.clone());
+            oldest.map(|path| self.open.remove(&path));
+        }
+        self.open.insert(path.into(), Slot { directory: Arc::clone(&directory), used: self.clock });
+        Ok(directory)
+    }
+
+    /// Whether the symbolic link `name` is as good as the directory that it leads to.
+    pub(crate) fn leads_to_directory(&mut self, name: &Name) -> bool {
+        self.follow && self.get(name.as_bytes()).is_ok()
+    }
+
+    /// The directory at `path`, made with those on the way to it where they are missing. `name` is for errors.
+    pub fn make(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<Arc<Directory>, TreeError> {
+        // Up to what is there, ...
+        let mut there = path.len();
+        let mut directory = loop {
+            match self.get(&path[..there]) {
+                Ok(directory) => break directory,
+                Err(Errno::NOENT) if there > 0 => {
+                    there = path[..there].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                }
+                Err(errno) => return Err(TreeError::on_the_way(name, errno)),
+            }
+        };
+        // ... and down again.
+        while there < path.len() {
+            let start = if there == 0 { 0 } else { there + 1 };
+            let end =
+                path[start..].iter().position(|byte| *byte == b'/').map_or(path.len(), |slash| start + slash);
+            match mkdirat(&directory, &path[start..end], Mode::from_raw_mode(FILLING)) {
+                Ok(()) => {
+                    let made = Name::new(&path[..end])?;
+                    if !shared.keep.modes {
+                        self.borrowed.insert(made.clone(), None);
+                    }
+                    self.made.insert(made);
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(TreeError::of(CREATE_WAY, name, errno)),
+            }
+            let inside = self.get(&path[..end]).map_err(|errno| TreeError::on_the_way(name, errno))?;
+            shared.case_folding.claim(&directory, &inside, &Name::new(&path[..end])?)?;
+            directory = inside;
+            there = end;
+        }
+        if shared.case_folding.any() {
+            self.check_way(path, name, shared)?;
+        }
+        Ok(directory)
+    }
+
+    /// No directory on the way to `path` is another one's under a name that the file system holds for the same.
+    fn check_way(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<(), TreeError> {
+        let failed = |errno| TreeError::on_the_way(name, errno);
+        let mut around = self.get(b"").map_err(failed)?;
+        let slashes = (0..path.len()).filter(|at| path[*at] == b'/');
+        for end in slashes.chain((!path.is_empty()).then_some(path.len())) {
+            let inside = self.get(&path[..end]).map_err(failed)?;
+            shared.case_folding.claim(&around, &inside, &Name::new(&path[..end])?)?;
+            around = inside;
+        }
+        Ok(())
+    }
+
+    /// Closes what is at or beneath `name`.
+    pub fn forget(&mut self, name: &Name) {
+        let beneath = |path: &[u8]| {
+            let rest = path.strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.open.retain(|path, _| !beneath(path));
+    }
+}
+
+impl Target {
+    /// Makes the directory and those on the way to it, where they are missing: mode 0700 until
+    /// [`Target::finish_directory`], which each of them has to get. One that is there is made writable for its owner
+    /// until then.
+    pub fn directory(&self, name: &Name) -> Result<(), TreeError> {
+        let mut directories = self.lock();
+        let directory = directories.make(name.as_bytes(), name, &self.shared);
+        let directory = match directory {
+            Ok(directory) => directory,
+            Err(error) => {
+                drop(directories);
+                return Err(self.clash_with_directory(name).unwrap_or(error));
+            }
+        };
+        let stat = source::stat(&directory, b"").map_err(|errno| TreeError::of("look at", name, errno))?;
+        if let Some((around, _)) = name.split_bytes()
+            && let Ok(around) = directories.get(around)
+        {
+            self.shared.case_folding.claim_seen(&around, &stat, name)?;
+        }
+        let mode = u32::from(stat.stx_mode) & 0o7777;
+        if mode & FILLING != FILLING {
+            // Of another owner: it stays as it is, and what cannot be put into it says so itself.
+            if fchmod(&directory, Mode::from_raw_mode(mode | FILLING)).is_ok() {
+                directories.borrowed.entry(name.clone()).or_insert(Some(mode));
+                // Perhaps it was opened only to pass through.
+                directories.forget(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// The way to a directory is barred by something that is none.
+    fn clash_with_directory(&self, name: &Name) -> Option<TreeError> {
+        let there = self.existing(name).ok()??;
+        (!there.is_directory()).then(|| TreeError::Clash {
+            name: name.clone(),
+            new: "a directory",
+            old: there.kind.words(),
+        })
+    }
+
+    /// Gives a directory its attributes: after everything in it is finished, for its times come last.
+    pub fn finish_directory(&self, entry: &Entry) -> Result<(), TreeError> {
+        let name = &entry.name;
+        let (directory, borrowed) = {
+            let mut directories = self.lock();
+            let directory =
+                directories.get(name.as_bytes()).map_err(|errno| TreeError::on_the_way(name, errno))?;
+            directories.open.remove(name.as_bytes());
+            directories.made.remove(name);
+            (directory, directories.borrowed.remove(name))
+        };
+        let was = match borrowed {
+            Some(None) => Was::Made,
+            Some(Some(mode)) => Was::Borrowed(mode),
+            None => Was::There,
+        };
+        self.shared.case_folding.finished(name);
+        attributes::of_file(&self.shared, directory.as_fd(), entry, was)
+    }
+
+    /// Whether the directory `name` was made here and is not finished yet.
+    pub fn was_made(&self, name: &Name) -> bool {
+        self.lock().made.contains(name)
+    }
+
+    /// Is there a directory at `name`, and may this process read it?
+    pub fn has_directory(&self, name: &Name) -> bool {
+        let stat = self.lock().get(name.as_bytes()).and_then(|directory| source::stat(&directory, b""));
+        stat.is_ok_and(|stat| entry::file_type(&stat).is_dir())
+    }
+}

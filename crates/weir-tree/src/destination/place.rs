@@ -1,0 +1,117 @@
+//! How something gets its name: whole, over what was there, and only over what may be replaced.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, FileType, linkat, readlinkat, symlinkat};
+use rustix::io::Errno;
+use weir_units::atomic_file;
+
+use crate::entry::{self, LinkTarget, Name};
+use crate::error::TreeError;
+use crate::source::{self, Identity};
+
+/// What is at `last`: nothing, or something that may be replaced. A directory stays, and so does what is no data: a
+/// device or pipe that someone put there is not to be lost to a file of the same name.
+pub(super) fn check(
+    directory: &OwnedFd,
+    last: &[u8],
+    new: &'static str,
+    name: &Name,
+) -> Result<Option<u32>, TreeError> {
+    let stat = match source::stat(directory, last) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(TreeError::of("look at", name, errno)),
+    };
+    let old = match entry::file_type(&stat) {
+        FileType::RegularFile => return Ok(Some(u32::from(stat.stx_mode) & 0o7777)),
+        FileType::Symlink => return Ok(None),
+        FileType::Directory => "a directory",
+        _ => "a device, pipe or socket",
+    };
+    Err(TreeError::Clash { name: name.clone(), new, old })
+}
+
+/// A name for a moment: that of a part, so that one left by a kill is known for what it is.
+pub(super) fn passing_name() -> Vec<u8> {
+    format!(".{:016x}.weir-part", fastrand::u64(..)).into_bytes()
+}
+
+/// Gives an unnamed file its name.
+pub(super) fn link(
+    file: BorrowedFd<'_>,
+    directory: &OwnedFd,
+    last: &[u8],
+    name: &Name,
+) -> Result<(), TreeError> {
+    let failed = |errno| TreeError::of("create", name, errno);
+    match link_open(file, directory, last) {
+        Err(Errno::EXIST) => {}
+        other => return other.map_err(failed),
+    }
+    check(directory, last, "a file", name)?;
+    let passing = passing_name();
+    link_open(file, directory, &passing).map_err(failed)?;
+    rename(directory, &passing, last, name)
+}
+
+/// linkat(2): AT_EMPTY_PATH wants a capability (before Linux 6.10), /proc/self/fd does not.
+fn link_open(file: BorrowedFd<'_>, directory: &OwnedFd, last: &[u8]) -> Result<(), Errno> {
+    match linkat(file, "", directory, last, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, path, directory, last, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+/// Puts `passing` in the place of `last`; on failure `passing` goes.
+pub(super) fn rename(directory: &OwnedFd, passing: &[u8], last: &[u8], name: &Name) -> Result<(), TreeError> {
+    atomic_file::replace(directory, passing, last).map_err(|errno| TreeError::of("replace", name, errno))
+}
+
+/// Makes a symbolic link.
+pub(super) fn symlink(
+    directory: &OwnedFd,
+    last: &[u8],
+    target: &LinkTarget,
+    name: &Name,
+) -> Result<(), TreeError> {
+    let failed = |errno| TreeError::of("create", name, errno);
+    match symlinkat(target.as_bytes(), directory, last) {
+        Err(Errno::EXIST) => {}
+        other => return other.map_err(failed),
+    }
+    check(directory, last, "a symbolic link", name)?;
+    if readlinkat(directory, last, Vec::new()).is_ok_and(|there| there.as_bytes() == target.as_bytes()) {
+        return Ok(());
+    }
+    let passing = passing_name();
+    symlinkat(target.as_bytes(), directory, &passing).map_err(failed)?;
+    rename(directory, &passing, last, name)
+}
+
+/// Makes a second name of a file.
+pub(super) fn hard_link(
+    from: (&OwnedFd, &[u8]),
+    to: (&OwnedFd, &[u8]),
+    name: &Name,
+) -> Result<(), TreeError> {
+    let failed = |errno| TreeError::of("link", name, errno);
+    match linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+        Err(Errno::EXIST) => {}
+        other => return other.map_err(failed),
+    }
+    check(to.0, to.1, "a file", name)?;
+    // rename(2) does nothing where both names are of one file, and would leave the passing one.
+    let identity = |(directory, last): (&OwnedFd, &[u8])| {
+        source::stat(directory, last).map(|stat| Identity::from_statx(&stat))
+    };
+    if identity(from).map_err(failed)? == identity(to).map_err(failed)? {
+        return Ok(());
+    }
+    let passing = passing_name();
+    linkat(from.0, from.1, to.0, &passing, AtFlags::empty()).map_err(failed)?;
+    rename(to.0, &passing, to.1, name)
+}
