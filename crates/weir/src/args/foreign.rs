@@ -560,7 +560,7 @@ mod tests {
             ("--jbos", Some("--jobs")),
             ("--limit-rat", Some("--limit-rate")),
             ("--timeo", Some("--timeout")),
-            ("--connect-t", None),
+            ("--connect-t", Some("--connect-to")),
             ("--list-only", None),
             ("--", None),
             ("-Q", None),
