@@ -39,7 +39,7 @@
 //! let (own_thread, tcp) = lane.interval();
 //! assert!(own_thread.value().is_some());
 //! assert_eq!(tcp.missing(), Some("no connection at the interval's end"));
-//! println!("{:?}", host.host_window().dirty);
+//! println!("{:?}", host.host_interval().dirty);
 //! ```
 
 pub mod arguments;
