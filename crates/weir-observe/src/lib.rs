@@ -38,7 +38,7 @@
 //! lane.look();
 //! let (own_thread, tcp) = lane.interval();
 //! assert!(own_thread.value().is_some());
-//! assert_eq!(tcp.missing(), Some("no connection at the interval's end"));
+//! assert_eq!(tcp.missing(), Some("no connection at the window's end"));
 //! println!("{:?}", host.host_interval().dirty);
 //! ```
 
