@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-/// The widest line. Two intervals of it stand side by side on a screen of 1920 pixels.
+/// The widest line. Two terminals of it stand side by side on a screen of 1920 pixels.
 pub(crate) const COLUMNS: usize = 100;
 
 /// The narrowest: on fewer columns the terminal's own folding reads no worse.

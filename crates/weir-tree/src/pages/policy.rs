@@ -1,9 +1,8 @@
 //! How much a write call is handed, and whether a second processor finds the pages. Pure: it is told what was spent.
 //!
-//! **What a byte costs** is taken of a processor's time and of the wall clock, whichever is less. Writes to one file exclude
-//! one another (i_rwsem): lanes that wait for it spin, so that four of them seem to pay four times what one write takes. The
-//! time in which at least one of them is writing does not count twice. It would count a disk that holds the writer back,
-//! during which the processor is free.
+//! **The cost of a byte** is the lesser of two: the writers' processor time, and the wall time while at least one of them
+//! writes. Processor time alone overstates it with several lanes: writes to one file exclude one another (i_rwsem), and those
+//! that wait spin, so four lanes seem to pay four times what a write takes. Wall time alone would include waits for the disk.
 //!
 //! **The piece.** Which size costs less depends on the memory: pieces of 2 MiB take huge pages, which are cheap where the
 //! machine has its memory (0.15 ns a byte for 0.23), and the first that a host took away (2.3 ns). So the other size is
@@ -82,17 +81,11 @@ impl Policy {
             return false;
         }
         let Some(cost) = self.writers.cost(self.choice.hopeless(), bytes, cpu, wall) else { return false };
-        match self.choice.measured(cost) {
-            Next::Same => false,
-            Next::Other => {
-                self.writers.forget();
-                false
-            }
-            Next::Thread => {
-                self.switch(true);
-                true
-            }
+        let both_are_slow = self.choice.measured(cost);
+        if both_are_slow {
+            self.switch(true);
         }
+        both_are_slow
     }
 
     /// What the thread's step cost.
@@ -158,15 +151,6 @@ impl Writers {
     }
 }
 
-/// What follows from a cost.
-enum Next {
-    Same,
-    /// The other size.
-    Other,
-    /// Both sizes are slow: a second processor is to find the pages.
-    Thread,
-}
-
 /// Which of the two sizes is used, and when the other is tried.
 #[derive(Debug, Default)]
 struct Choice {
@@ -202,23 +186,25 @@ impl Choice {
         self.known.filter(|_| self.trial).map(|known| HOPELESS * known)
     }
 
-    /// What the size in use cost over the last span, and what follows.
-    fn measured(&mut self, cost: f64) -> Next {
+    /// What the size in use cost over the last span; `true` where both sizes are slow.
+    fn measured(&mut self, cost: f64) -> bool {
         if self.trial {
-            return self.tried_other(cost);
+            self.end_trial(cost);
+            return false;
         }
         self.known = Some(cost);
         self.left = self.left.saturating_sub(WRITER_SPAN);
         self.since = self.since.saturating_add(WRITER_SPAN);
         if self.left == 0 || cost >= SLOW && self.since >= AGAIN {
             self.trial = true;
-            return self.turn();
+            self.turn();
+            return false;
         }
-        if cost >= SLOW { Next::Thread } else { Next::Same }
+        cost >= SLOW
     }
 
     /// A trial is over: the other size is kept where it costs clearly less.
-    fn tried_other(&mut self, cost: f64) -> Next {
+    fn end_trial(&mut self, cost: f64) {
         self.trial = false;
         self.since = 0;
         let succeeded = self.known.is_none_or(|known| cost < GAIN * known);
@@ -226,16 +212,16 @@ impl Choice {
         self.left = self.distance;
         if succeeded {
             self.known = Some(cost);
-            return Next::Same;
+        } else {
+            self.turn();
         }
-        self.turn()
     }
 
-    fn turn(&mut self) -> Next {
+    /// From here on the other size.
+    fn turn(&mut self) {
         self.large = !self.large;
         self.tried = false;
         self.generation += 1;
-        Next::Other
     }
 
     fn restart(&mut self) {
