@@ -1,5 +1,5 @@
-//! Puts the commit and the target into the binary, for `--version`, and Lua's interface into its table of dynamic symbols,
-//! for C modules.
+//! Puts the commit and the target into the binary, for `--version`, and Lua's interface into its table of
+//! dynamic symbols, for C modules.
 
 use std::process::Command;
 

@@ -6,7 +6,7 @@ pub const MAX_HEAD: usize = 64 << 10;
 /// The most fields of a head.
 pub(crate) const MAX_FIELDS: usize = 128;
 
-/// An answer that is none.
+/// An answer that is not valid HTTP, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// No HTTP/1 head.

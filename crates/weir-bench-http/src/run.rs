@@ -456,7 +456,8 @@ fn outcome(
     }
 }
 
-/// What the judge is shown: of the client its loops and their paths, of the machines the server and the cores.
+/// What the judge is shown: of the client its loops and their paths, of the machines the server and the
+/// cores.
 fn evidence(
     settings: &Settings,
     tally: &Tally,

@@ -41,7 +41,8 @@ impl Kind {
 }
 
 impl Asked {
-    /// Reads the member of a client's parameters. One of an unknown kind is as if it were not there, so that the client learns it.
+    /// Reads the member of a client's parameters. One of an unknown kind is as if it were not there, so that
+    /// the client learns it.
     pub fn parse(value: &Value) -> Result<Option<Asked>, Refused> {
         let kind = match value.get("kind").and_then(Value::as_str) {
             Some("rr") => Kind::Exchange,
@@ -80,7 +81,7 @@ impl Part {
     /// Reads a peer's; `None` for what cannot be one.
     pub fn parse(value: &Value) -> Option<Part> {
         let cpu = value.get("cpu_seconds").and_then(Value::as_f64)?;
-        // A liar's infinity or negative time is none.
+        // A peer may claim an infinite or a negative time.
         let cpu = Duration::try_from_secs_f64(cpu).ok()?;
         Some(Part { transactions: value.get("transactions").and_then(count)?, cpu })
     }

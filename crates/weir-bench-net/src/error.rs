@@ -247,7 +247,8 @@ pub(crate) fn stream_failed(id: u32, source: io::Error) -> NetError {
 }
 
 impl NetError {
-    /// iperf3's number for an error and the system's beside it, 0 for none; `None` where there is nobody left to tell.
+    /// iperf3's number for an error and the system's beside it, 0 for none; `None` where there is nobody left
+    /// to tell.
     pub(crate) fn number(&self) -> Option<(i32, i32)> {
         let alone = |code| Some((code, 0));
         match self {
@@ -255,7 +256,8 @@ impl NetError {
             NetError::Bound { limit, .. } => match limit {
                 Limit::Time => alone(code::DURATION),
                 Limit::Rate => alone(code::TOTAL_RATE),
-                // iperf3 bounds no bytes and has no number for it: "test initialization failed: File too large" says it best.
+                // iperf3 bounds no bytes and has no number for it: "test initialization failed: File too
+                // large" says it best.
                 Limit::Bytes => Some((code::BEGIN, libc::EFBIG)),
             },
             NetError::Refused { cause, .. } => alone(code::of_refused(cause)),

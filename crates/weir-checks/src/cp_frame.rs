@@ -5,7 +5,8 @@ use weir_cp::wire::frame::{self, HEAD};
 use weir_cp::wire::to_receiver::ToReceiver;
 use weir_cp::wire::to_sender::ToSender;
 
-/// Whether one of the directions understood the input. What was understood is written as something that is understood.
+/// Whether one of the directions understood the input. What was understood is written as something that is
+/// understood.
 macro_rules! read_as {
     ($bytes:expr, $($direction:ty),+) => {{
         let mut understood = false;

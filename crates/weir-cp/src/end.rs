@@ -187,8 +187,8 @@ impl End {
 /// For messages that belong before the lanes.
 const AT_THE_START: &str = "what is said at the start";
 
-/// Reads the control connection to its end and hands on what comes. Never waits for a write to it, or two ends could
-/// wait for each other.
+/// Reads the control connection to its end and hands on what comes. Never waits for a write to it, or two
+/// ends could wait for each other.
 pub fn listen_to(mut control: impl Read, end: &End, post: Post, events: &Events) {
     let mut body = Vec::new();
     let failed = loop {

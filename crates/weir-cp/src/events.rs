@@ -163,7 +163,8 @@ impl Events {
         }
     }
 
-    /// So many threads that do the same, or fewer where the system refuses some; one at least, or the session cannot go on.
+    /// So many threads that do the same, or fewer where the system refuses some; one at least, or the session
+    /// cannot go on.
     pub(crate) fn spawn_several<W: FnOnce() + Send + 'static>(
         &self,
         name: &str,

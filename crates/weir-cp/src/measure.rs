@@ -1,4 +1,5 @@
-//! A session that measures instead of copying: both ends look at themselves and send a short burst over real lanes.
+//! A session that measures instead of copying: both ends look at themselves and send a short burst over real
+//! lanes.
 //!
 //! The driver starts the far end as for a copy. It asks one thing after another, of itself and of the
 //! peer, so that two measurements on one machine never disturb each other, and makes a survey of the

@@ -13,8 +13,8 @@ pub struct Secret(pub(crate) [u8; 32]);
 #[error("cannot draw a secret: the system gives no random numbers")]
 pub struct NoRandom;
 
-/// From the kernel. The library's own generator first gathers jitter of its own, which takes a tenth of a second of processor
-/// time; for 32 bytes a run the kernel's is as good.
+/// From the kernel. The library's own generator first gathers jitter of its own, which takes a tenth of a
+/// second of processor time; for 32 bytes a run the kernel's is as good.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {

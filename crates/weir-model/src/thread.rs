@@ -29,11 +29,13 @@ pub struct ThreadInterval {
     pub looks: u32,
     /// How often it was found asleep in `balance_dirty_pages`.
     pub in_dirty_throttle: u32,
-    /// Where else it was found; all zero where only the dirty throttle is looked for (lanes have clocks of their own).
+    /// Where else it was found; all zero where only the dirty throttle is looked for (lanes have clocks of
+    /// their own).
     pub found: Found,
 }
 
-/// Where the looks at a thread found it, by its state and wait channel. A look that could not be read counts nowhere.
+/// Where the looks at a thread found it, by its state and wait channel. A look that could not be read counts
+/// nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {

@@ -1,5 +1,5 @@
-//! How wide is what people read? As wide as their terminal, and never wider than [`COLUMNS`]: longer lines are folded
-//! between words, and what follows stands four columns deeper than the line's own beginning.
+//! How wide is what people read? As wide as their terminal, and never wider than [`COLUMNS`]: longer lines
+//! are folded between words, and what follows stands four columns deeper than the line's own beginning.
 //!
 //! ```
 //! use weir_report::fold::fold;
@@ -92,7 +92,8 @@ pub fn fold(line: &str, columns: usize) -> String {
     folded
 }
 
-/// Words; numbers with their units; what stands between quotation marks, as commands have it: where they have `room`.
+/// Words; numbers with their units; what stands between quotation marks, as commands have it: where they have
+/// `room`.
 fn pieces(words: &str, room: usize) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     let mut quoted = None;

@@ -19,8 +19,8 @@ use crate::escape::escape;
 use crate::fold::{Sheet, fold};
 use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord};
 
-/// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no room there
-/// is in the record.
+/// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no
+/// room there is in the record.
 const ROWS: usize = 16;
 
 /// Failed files that are named.

@@ -204,8 +204,8 @@ fn evidence_of(scenario: Scenario) -> Evidence {
     Evidence { intervals, trials: scenario.trials, facts: scenario.facts }
 }
 
-/// Whatever is said of a run, it fits the screen: of each scenario of the model the summary, its verdict alone, and the
-/// verdict on a load.
+/// Whatever is said of a run, it fits the screen: of each scenario of the model the summary, its verdict
+/// alone, and the verdict on a load.
 #[test]
 fn no_line_of_a_verdict_is_wider_than_the_sheet() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-model/tests/scenarios");

@@ -7,7 +7,8 @@ use crate::entry::Entry;
 /// Which attributes of the source an entry gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
-    /// Mode, with set-user-id and the like; without it: the source's permissions less the umask, an existing file's own.
+    /// Mode, with set-user-id and the like; without it: the source's permissions less the umask, an existing
+    /// file's own.
     pub modes: bool,
     /// Modification times.
     pub times: bool,

@@ -4,12 +4,14 @@
 //! the copy; where a host took it back while it was free (balloons and free page reporting, overcommitted hosts, a virtual
 //! machine just started) the first touch costs 9 us more. Two things help, and both are here:
 //!
-//! * **The right pieces.** A write of 2 MiB takes one huge page, and those are the blocks that hosts take back
-//!   (pageblock_order in mm/page_reporting.c). Writes of 128 KiB take what is left in smaller blocks, which still is there.
-//!   Where the machine has all of its memory, 2 MiB cost a third less. [`Policy`] finds which it is.
-//! * **A second processor.** Writes to one file exclude one another (i_rwsem), so further writers do not help. Reading
-//!   does not: ahead of the writer a thread reads the reserved, never written part of the file. No disk is read for it
-//!   (the extents are unwritten); pages are found, cleared, and there when the writer comes.
+//! * **The right pieces.** A write of 2 MiB takes one huge page, and those are the blocks that hosts take
+//!   back (pageblock_order in mm/page_reporting.c). Writes of 128 KiB take what is left in smaller blocks,
+//!   which still is there. Where the machine has all of its memory, 2 MiB cost a third less. [`Policy`] finds
+//!   which it is.
+//! * **A second processor.** Writes to one file exclude one another (i_rwsem), so further writers do not
+//!   help. Reading does not: ahead of the writer a thread reads the reserved, never written part of the file.
+//!   No disk is read for it (the extents are unwritten); pages are found, cleared, and there when the writer
+//!   comes.
 //!
 //! The thread runs only while [`Policy`] finds that memory is slow to come: where it is not, clearing pages that will be
 //! written over is a waste.
@@ -81,8 +83,9 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// For a file whose `size` bytes are reserved (fallocate). They are read ahead where that is free: not on network file
-    /// systems, which would ask their server, not without a second processor, and not in small files.
+    /// For a file whose `size` bytes are reserved (fallocate). They are read ahead where that is free: not on
+    /// network file systems, which would ask their server, not without a second processor, and not in small
+    /// files.
     pub fn of(file: &File, size: u64) -> Pages {
         Pages::with(Ahead::of(file, size))
     }
@@ -93,8 +96,8 @@ impl Pages {
         Pages { begin: Instant::now(), shared, thread: Mutex::new(None) }
     }
 
-    /// Has `write` write `bytes` at `offset` in calls that end at multiples of the piece it is told, bytes, and learns from
-    /// what that cost. Several threads may be in it at a time.
+    /// Has `write` write `bytes` at `offset` in calls that end at multiples of the piece it is told, bytes,
+    /// and learns from what that cost. Several threads may be in it at a time.
     ///
     /// # Errors
     /// Those of `write`.
@@ -292,8 +295,9 @@ mod tests {
         assert!(prepared < 1400, "it ran on through good memory: {prepared}");
     }
 
-    /// Writes of 2 MiB by `writers` at a time, of which the file takes one after another, with costs a byte in ns by piece and
-    /// number: seconds of the wall clock, and bytes written in pieces of 2 MiB. Whoever waits for the file spins.
+    /// Writes of 2 MiB by `writers` at a time, of which the file takes one after another, with costs a byte
+    /// in ns by piece and number: seconds of the wall clock, and bytes written in pieces of 2 MiB. Whoever
+    /// waits for the file spins.
     fn played(writers: u32, writes: u32, cost: impl Fn(u64, u32) -> f64) -> (f64, u64, bool) {
         let mut policy = Policy::default();
         let (mut now, mut large, mut on) = (0.0, 0, false);

@@ -21,9 +21,10 @@ use crate::wire::record::HEADER;
 use crate::wire::to_receiver::ToReceiver;
 use crate::wire::to_sender::Wait;
 
-/// Bytes that the socket of a lane over a long path may hold unsent before its worker waits (TCP_NOTSENT_LOWAT): the kernel's own
-/// 4 MiB take a slow lane a second when the others have nothing left to send. The worker is woken at half of it, 2 ms at 1 Gbit/s, and
-/// needs a third of one to seal its next block.
+/// Bytes that the socket of a lane over a long path may hold unsent before its worker waits
+/// (TCP_NOTSENT_LOWAT): the kernel's own 4 MiB take a slow lane a second when the others have nothing left to
+/// send. The worker is woken at half of it, 2 ms at 1 Gbit/s, and needs a third of one to seal its next
+/// block.
 const UNSENT: u32 = 512 << 10;
 
 /// Between two looks. A lane has to be found dead twice: meanwhile what it landed last is told.

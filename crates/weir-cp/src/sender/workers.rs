@@ -33,8 +33,8 @@ use crate::wire::record::{FOOTER, Footer, Kind, TAG};
 /// Room for a record of one block; a codec's worst case and a batch of small files take a little more.
 const SINGLE: usize = BLOCK as usize + FOOTER + TAG;
 
-/// Blocks in all workers' records together, and one that tries, where they carry several: each takes up to 2 MiB of buffers, and a
-/// worker then 6 for its codec.
+/// Blocks in all workers' records together, and one that tries, where they carry several: each takes up to 2
+/// MiB of buffers, and a worker then 6 for its codec.
 const MOST_MADE: u32 = 16;
 
 /// The same of one record of each lane: the other end has two threads for each, with 5 MiB for four blocks.
@@ -75,7 +75,8 @@ impl Workers {
         }
     }
 
-    /// So many workers at least. Those that the system refuses are done without: the others take their lanes in turn.
+    /// So many workers at least. Those that the system refuses are done without: the others take their lanes
+    /// in turn.
     pub(super) fn spawn_workers(self: &Arc<Self>, count: u32) {
         for _ in self.hired.fetch_max(count, Relaxed)..count {
             let end = Arc::clone(self);
@@ -98,8 +99,8 @@ impl Workers {
         }
     }
 
-    /// As many records under way as the chooser looks ahead, and one for each lane besides the one that is made meanwhile. Where
-    /// lanes wait for blocks, whatever makes them is not to be held up.
+    /// As many records under way as the chooser looks ahead, and one for each lane besides the one that is
+    /// made meanwhile. Where lanes wait for blocks, whatever makes them is not to be held up.
     pub(super) fn open_gate(&self, lanes: u32, backlog: bool) {
         let hired = self.hired.load(Relaxed);
         let admitted = |longest: u32| {
@@ -108,7 +109,8 @@ impl Workers {
             (ahead, ahead.map_or(hired, |ahead| ahead.min(hired)))
         };
         let in_use = self.shared.packer.longest_in_use();
-        // Longer records want fewer workers. One of all may be as long as is allowed, though those in use are shorter, to try a codec.
+        // Longer records want fewer workers. One of all may be as long as is allowed, though those in use are
+        // shorter, to try a codec.
         let fits = |longest: &u32| {
             let usual = in_use.min(*longest);
             usual * admitted(*longest).1 + longest <= MOST_MADE && usual * lanes + longest <= MOST_TAKEN

@@ -56,7 +56,8 @@ pub enum Answer {
     Differing,
     /// Nothing: it cannot be written.
     Refused(Failure),
-    /// Nothing, and it is not there: it is not to be copied over what is there, or is told with the folder that it would be in.
+    /// Nothing, and it is not there: it is not to be copied over what is there, or is told with the folder
+    /// that it would be in.
     LeftOut,
 }
 

@@ -62,8 +62,8 @@ impl Run<'_> {
         alone::line(alone, facts.disk.as_deref().unwrap_or("the device"), &merged(held))
     }
 
-    /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those of its
-    /// strongest interval, with the interval's place in time.
+    /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those
+    /// of its strongest interval, with the interval's place in time.
     fn words_for(&self, limit: Limit) -> Option<String> {
         let (together, context) = (self.together(limit), Context::alone(self.evidence));
         let view = View::of(&together, &context);
@@ -97,7 +97,8 @@ impl Run<'_> {
         ))
     }
 
-    /// Limits that never convicted and that nearly all of the time acquitted, with the numbers of the whole run.
+    /// Limits that never convicted and that nearly all of the time acquitted, with the numbers of the whole
+    /// run.
     pub(super) fn innocent(&self) -> Vec<String> {
         let whole = self.whole();
         let context = Context::alone(self.evidence);
@@ -107,7 +108,8 @@ impl Run<'_> {
         let mut innocent: Vec<(Limit, String)> = Vec::new();
         for (rule, [_, acquitted, _]) in RULES.iter().zip(&self.tallies) {
             let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
-            // Writes that are paced are paced to the disk: it is not the first in the way, but not innocent either.
+            // Writes that are paced are paced to the disk: it is not the first in the way, but not innocent
+            // either.
             let paced = rule.limit == Limit::Disk && self.held.contains_key(&Limit::DirtyThrottle);
             let unseen = self.evidence.facts.unseen.is_some() && !rule.limit.is_of_an_end();
             if known
@@ -140,8 +142,8 @@ impl Run<'_> {
         RULES.iter().zip(&self.tallies).any(|(rule, tally)| rule.limit == limit && tally[0] > 0.0)
     }
 
-    /// A program that somebody else wrote and that rests of its own accord may keep to a rate (`curl --limit-rate`, `scp -l`): from
-    /// outside that cannot be told from one that is slow.
+    /// A program that somebody else wrote and that rests of its own accord may keep to a rate (`curl
+    /// --limit-rate`, `scp -l`): from outside that cannot be told from one that is slow.
     pub(super) fn programs_limit(&self) -> Option<String> {
         let rests =
             [Limit::Application, Limit::Reader].into_iter().find(|limit| self.held.contains_key(limit))?;

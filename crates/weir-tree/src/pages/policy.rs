@@ -1,48 +1,54 @@
-//! How much a write call is handed, and whether a second processor finds the pages. Pure: it is told what was spent.
+//! How much a write call is handed, and whether a second processor finds the pages. Pure: it is told what was
+//! spent.
 //!
-//! **The cost of a byte** is the lesser of two: the writers' processor time, and the wall time while at least one of them
-//! writes. Processor time alone overstates it with several lanes: writes to one file exclude one another (i_rwsem), and those
-//! that wait spin, so four lanes seem to pay four times what a write takes. Wall time alone would include waits for the disk.
+//! **The cost of a byte** is the lesser of two: the writers' processor time, and the wall time while at least
+//! one of them writes. Processor time alone overstates it with several lanes: writes to one file exclude one
+//! another (i_rwsem), and those that wait spin, so four lanes seem to pay four times what a write takes. Wall
+//! time alone would include waits for the disk.
 //!
-//! **The piece.** Which size costs less depends on the memory: pieces of 2 MiB take huge pages, which are cheap where the
-//! machine has its memory (0.15 ns a byte for 0.23), and the first that a host took away (2.3 ns). So the other size is
-//! tried, over 4 MiB at first and ever less often where it costs more, and the cheaper one is kept.
+//! **The piece.** Which size costs less depends on the memory: pieces of 2 MiB take huge pages, which are
+//! cheap where the machine has its memory (0.15 ns a byte for 0.23), and the first that a host took away (2.3
+//! ns). So the other size is tried, over 4 MiB at first and ever less often where it costs more, and the
+//! cheaper one is kept.
 //!
-//! **The thread.** Where both sizes are slow, it begins. From then on it is the thread that pays, so the thread's end it.
+//! **The thread.** Where both sizes are slow, it begins. From then on it is the thread that pays, so the
+//! thread's end it.
 
 use std::time::Duration;
 
-/// What one write call hands to the page cache at first, at a multiple of it. Of 4 KiB to 2 MiB, 64 and 128 KiB took least
-/// time on memory as found (docs/decisions/0005-writes-of-128-kib.md).
+/// What one write call hands to the page cache at first, at a multiple of it. Of 4 KiB to 2 MiB, 64 and 128
+/// KiB took least time on memory as found (docs/decisions/0005-writes-of-128-kib.md).
 pub const SMALL: u64 = 128 << 10;
 
 /// The other size: a huge page of x86-64, and the block that `get` receives.
 pub const LARGE: u64 = 2 << 20;
 
-/// A writer is slow from here on, ns a byte. Measured, with its copy: 0.15 to 0.25 where the page is there, 2.2 where a host
-/// has to lend it (Linux 6.18, Xeon of 2.1 GHz).
+/// A writer is slow from here on, ns a byte. Measured, with its copy: 0.15 to 0.25 where the page is there,
+/// 2.2 where a host has to lend it (Linux 6.18, Xeon of 2.1 GHz).
 const SLOW: f64 = 0.7;
 
-/// A thread that pays less finds pages that were there, and wins nothing. Measured: 0.36 with clearing them, 2.3 where a
-/// host has to lend them.
+/// A thread that pays less finds pages that were there, and wins nothing. Measured: 0.36 with clearing them,
+/// 2.3 where a host has to lend them.
 const QUICK: f64 = 0.5;
 
-/// Bytes over which a writer's cost is taken: 9 ms of slow memory, long against the clock, short against the file.
+/// Bytes over which a writer's cost is taken: 9 ms of slow memory, long against the clock, short against the
+/// file.
 const WRITER_SPAN: u64 = 4 << 20;
 
-/// Bytes over which the thread's is: 23 ms of memory that was there, so little is lost by it, and a stretch of good memory
-/// among slow does not end it.
+/// Bytes over which the thread's is: 23 ms of memory that was there, so little is lost by it, and a stretch
+/// of good memory among slow does not end it.
 const THREAD_SPAN: u64 = 64 << 20;
 
-/// The other size has to cost less than this share of the present one: two spans of the same size differ by a tenth.
+/// The other size has to cost less than this share of the present one: two spans of the same size differ by a
+/// tenth.
 const GAIN: f64 = 0.87;
 
-/// A trial is given up where its first write costs so many times what the present size does: it is lent memory then, and
-/// the rest of the trial would cost 5 ms more.
+/// A trial is given up where its first write costs so many times what the present size does: it is lent
+/// memory then, and the rest of the trial would cost 5 ms more.
 const HOPELESS: f64 = 2.0;
 
-/// Bytes from a trial to the next: so that trials on lent memory, 5 ms each, take less than a fiftieth of the time. Each
-/// trial that fails doubles it, up to [`FARTHEST`].
+/// Bytes from a trial to the next: so that trials on lent memory, 5 ms each, take less than a fiftieth of the
+/// time. Each trial that fails doubles it, up to [`FARTHEST`].
 const DISTANCE: u64 = 128 << 20;
 const FARTHEST: u64 = 2 << 30;
 
@@ -74,7 +80,8 @@ impl Policy {
         self.choice.hand_out()
     }
 
-    /// That write of `bytes` is over at `now` and took `cpu` of a processor; `true` when the thread is wanted from now on.
+    /// That write of `bytes` is over at `now` and took `cpu` of a processor; `true` when the thread is wanted
+    /// from now on.
     pub fn wrote(&mut self, begun: Begun, now: Duration, bytes: u64, cpu: Duration) -> bool {
         let wall = self.writers.leave(now);
         if self.on || !self.choice.takes_back(begun) {

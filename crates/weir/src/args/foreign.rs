@@ -439,8 +439,8 @@ pub fn instead(command: &str, flag: &str) -> Option<&'static str> {
     Some(way)
 }
 
-/// Mends what clap says of words that the command at `path` refuses: its whole usage, where clap shows that of some
-/// options alone, and the option that was meant, where it shows another or none.
+/// Mends what clap says of words that the command at `path` refuses: its whole usage, where clap shows that
+/// of some options alone, and the option that was meant, where it shows another or none.
 pub fn mend(path: &[String], error: &mut clap::Error) {
     let mut whole = Cli::command();
     whole.build();
@@ -464,8 +464,8 @@ pub fn mend(path: &[String], error: &mut clap::Error) {
     }
 }
 
-/// The option that `given` is a slip of the finger of (a letter too many, one that is missing, two that changed places),
-/// or the only one that it begins. `--list-only` is not `--inet6-only`.
+/// The option that `given` is a slip of the finger of (a letter too many, one that is missing, two that
+/// changed places), or the only one that it begins. `--list-only` is not `--inet6-only`.
 pub fn meant(command: &clap::Command, given: &str) -> Option<String> {
     // Of a word of three letters any other is two slips away.
     let slips = |name: &str| (name.len().saturating_sub("--".len() + 2) / 2).min(2);

@@ -1,4 +1,5 @@
-//! `weir version`: what this program is, and with `--json` what it can do and which formats it reads and writes.
+//! `weir version`: what this program is, and with `--json` what it can do and which formats it reads and
+//! writes.
 
 use std::io::Write;
 

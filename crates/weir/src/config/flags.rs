@@ -1,5 +1,5 @@
-//! What the file's entries mean: names are commands' and flags', values become the words that a user would have typed.
-//! Pure.
+//! What the file's entries mean: names are commands' and flags', values become the words that a user would
+//! have typed. Pure.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -14,8 +14,8 @@ use crate::args;
 /// Flags whose values are secrets.
 const SECRETS: [&str; 3] = ["header", "user", "cookie"];
 
-/// Flags whose values on the command line come after those of the file, as curl's and rsync's do. The values of
-/// others that may be repeated, such as `--output`, take the place of the file's.
+/// Flags whose values on the command line come after those of the file, as curl's and rsync's do. The values
+/// of others that may be repeated, such as `--output`, take the place of the file's.
 const ADD_UP: &str = "header cookie load-cookies resolve connect-to exclude exclude-from include include-from \
                       filter identity o";
 
@@ -133,7 +133,8 @@ fn letter(name: &str) -> Option<char> {
     chars.next().filter(|_| chars.next().is_none())
 }
 
-/// A flag's long name, or the letter of those that have no other. What holds for weir as a whole has none here.
+/// A flag's long name, or the letter of those that have no other. What holds for weir as a whole has none
+/// here.
 fn name_of(arg: &Arg) -> Option<String> {
     use ArgAction::{Help, HelpLong, HelpShort, Version};
     let asks = matches!(arg.get_action(), Help | HelpShort | HelpLong | Version);

@@ -1,4 +1,5 @@
-//! The form of earlier versions: TOML, commands as tables, `NAME = VALUE`. Its entries become those of the new one.
+//! The form of earlier versions: TOML, commands as tables, `NAME = VALUE`. Its entries become those of the
+//! new one.
 
 use toml::de::{DeTable, DeValue};
 use weir_report::escape::escape;

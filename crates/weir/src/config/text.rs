@@ -27,8 +27,8 @@ pub struct Entry {
     pub line: usize,
 }
 
-/// Reads lines: `[COMMAND]`, `--NAME=VALUE`, `--NAME VALUE`, `-L VALUE`, and as curl has them `NAME = VALUE` and
-/// `NAME: "VALUE"`.
+/// Reads lines: `[COMMAND]`, `--NAME=VALUE`, `--NAME VALUE`, `-L VALUE`, and as curl has them `NAME = VALUE`
+/// and `NAME: "VALUE"`.
 pub fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
     let mut section = Vec::new();
     let mut entries = Vec::new();
@@ -72,7 +72,8 @@ fn flag(line: &str) -> Result<(String, Option<String>), &'static str> {
     Ok((name.to_owned(), value))
 }
 
-/// A value without its quotes; within double ones `\"` and `\\` stand for the mark and the backslash, as to curl.
+/// A value without its quotes; within double ones `\"` and `\\` stand for the mark and the backslash, as to
+/// curl.
 fn unquoted(value: &str) -> Result<String, &'static str> {
     let within = |mark: char| value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
     match within('"') {

@@ -31,8 +31,8 @@ impl Line {
         Some(Line { command, head, tail })
     }
 
-    /// The whole line with as many of `settings`, nearest first, as can stand in it. `None` where the user's own words
-    /// are the trouble.
+    /// The whole line with as many of `settings`, nearest first, as can stand in it. `None` where the user's
+    /// own words are the trouble.
     pub fn merge(&mut self, settings: Vec<Setting>) -> Result<Option<ArgMatches>, Problem> {
         let (mut standing, mut waiting) = (Vec::new(), Vec::new());
         for setting in settings {
@@ -63,8 +63,8 @@ impl Line {
         parsed.is_err_and(|error| error.kind() == ErrorKind::ArgumentConflict)
     }
 
-    /// The command line wins, then the nearer section. Two in one section contradict each other whatever the command
-    /// line says.
+    /// The command line wins, then the nearer section. Two in one section contradict each other whatever the
+    /// command line says.
     fn give_way(&mut self, setting: &Setting, standing: &[Setting]) -> Result<(), Problem> {
         let beside = standing.iter().filter(|other| other.depth == setting.depth);
         let mut beside =
@@ -76,8 +76,8 @@ impl Line {
         })
     }
 
-    /// Those of `waiting` that lack nothing, beside each other or what stands: places in it, ascending. A flag that
-    /// needs another is left out where that is not given; two may need each other.
+    /// Those of `waiting` that lack nothing, beside each other or what stands: places in it, ascending. A
+    /// flag that needs another is left out where that is not given; two may need each other.
     fn completed(&mut self, standing: &[Setting], waiting: &[Setting]) -> Option<Vec<usize>> {
         let count = waiting.len();
         let single = (0..count).map(|at| vec![at]);

@@ -1,4 +1,5 @@
-//! Records and a calibration of version 0.1 still load: `../kept/0.1` has them as it wrote them, one of each command.
+//! Records and a calibration of version 0.1 still load: `../kept/0.1` has them as it wrote them, one of each
+//! command.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
