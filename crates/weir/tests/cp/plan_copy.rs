@@ -156,11 +156,12 @@ fn a_small_copy_is_foretold_by_its_login_and_its_round_trips() {
     let prediction = &record["prediction"];
     let number = |name: &str| prediction[name].as_f64().unwrap();
     assert_eq!(prediction["total"], copy["predicted"]["total"]);
-    // An sshd here takes a tenth of a second; the figures of a machine that does more beside are not nearer
-    // than that.
+    // What the machine does beside makes either login a few times as long; a login that was left out would be
+    // a hundred times less.
     let off = number("took") / number("total");
-    assert!((0.4..2.5).contains(&off), "{prediction}");
-    assert!(number("achieved") / number("rate") > 0.2, "not a tenth of what was foretold: {prediction}");
+    assert!((0.1..10.0).contains(&off), "{prediction}");
+    let without_login = copy["bytes"].as_f64().unwrap() / number("achieved");
+    assert!(without_login < number("took") / 2.0, "its rate counts the login: {prediction}");
     let run = sshd.copies(&sandbox, &["small", &to]);
     assert!(run.succeeds().stderr.contains("with the login (by the plan"), "{}", run.stderr);
 }
