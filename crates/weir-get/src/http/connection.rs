@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_http::body::Framing;
 use weir_http::chunked::ChunkedDecoder;
 use weir_http::head::{MAX_RESPONSE_HEAD, ResponseHead, parse_response_to};
@@ -117,6 +118,7 @@ pub struct Connection {
     reusable: bool,
     fresh: bool,
     handed_over: bool,
+    left: bool,
     unclean: Option<&'static str>,
 }
 
@@ -157,6 +159,7 @@ impl Connection {
             reusable: true,
             fresh: true,
             handed_over: false,
+            left: false,
             unclean: None,
         })
     }
@@ -184,22 +187,97 @@ impl Connection {
     /// Sends a request's head.
     pub fn send(&mut self, head: &[u8], clock: &StageClock, dial: &Dial<'_>) -> Result<(), GetError> {
         (self.decoded, self.filled) = (0, 0);
+        self.send_on(head, clock, dial)
+    }
+
+    /// Sends a piece of a request's body, which the server takes within the timeout.
+    pub(crate) fn send_on(
+        &mut self,
+        bytes: &[u8],
+        clock: &StageClock,
+        dial: &Dial<'_>,
+    ) -> Result<(), GetError> {
         let deadline = Instant::now() + dial.timeout;
         let go_on = || !dial.is_stopped() && Instant::now() < deadline;
         let socket = &*self.socket;
         let sent = match (&mut self.session, &mut self.outer) {
-            (Some(session), None) => session.send(&mut Under::Socket(socket), head, &go_on),
+            (Some(session), None) => session.send(&mut Under::Socket(socket), bytes, &go_on),
             (Some(session), Some(outer)) => {
-                session.send(&mut Under::Session(outer, socket, clock), head, &go_on)
+                session.send(&mut Under::Session(outer, socket, clock), bytes, &go_on)
             }
-            (None, Some(outer)) => outer.send(&mut Under::Socket(socket), head, &go_on),
-            (None, None) => send_all(socket, head, &go_on),
+            (None, Some(outer)) => outer.send(&mut Under::Socket(socket), bytes, &go_on),
+            (None, None) => send_all(socket, bytes, &go_on),
         };
         sent.map_err(|error| match is_timeout(&error) {
             true if dial.is_stopped() => GetError::Interrupted,
             true => self.stalled("nothing", dial.timeout),
             false => self.broken(error),
         })
+    }
+
+    /// Waits for `100 Continue`, no longer than `limit`; the head of an answer that came in its place.
+    pub(crate) fn await_continue(
+        &mut self,
+        method: &str,
+        limit: Duration,
+        clock: &StageClock,
+        dial: &Dial<'_>,
+    ) -> Result<Option<ResponseHead>, GetError> {
+        let deadline = Instant::now() + limit;
+        while !dial.is_stopped() {
+            let parsed = parse_response_to(method, &self.buffer[self.decoded..self.filled]);
+            match parsed.map_err(|error| self.malformed(error.to_string()))? {
+                Some((head, length)) => {
+                    self.decoded += length;
+                    match head.status {
+                        100 => return Ok(None),
+                        _ if head.is_interim() => {}
+                        _ => {
+                            // Whether the server still waits for the body, nobody can tell.
+                            self.left = true;
+                            self.begin_body(method, &head, dial)?;
+                            return Ok(Some(head));
+                        }
+                    }
+                }
+                None if Instant::now() >= deadline => return Ok(None),
+                None => self.receive_head(clock, dial)?,
+            }
+        }
+        Err(GetError::Interrupted)
+    }
+
+    /// The head of an answer that has come while the request's body is still under way. Of a TLS session that
+    /// is not known before it is read: what has come may be a ticket.
+    pub(crate) fn early_answer(
+        &mut self,
+        method: &str,
+        clock: &StageClock,
+        dial: &Dial<'_>,
+    ) -> Result<Option<ResponseHead>, GetError> {
+        let is_plain = self.session.is_none() && self.outer.is_none();
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        if !is_plain || !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(ready) if ready > 0) {
+            return Ok(None);
+        }
+        self.receive_head(clock, dial)?;
+        loop {
+            let parsed = parse_response_to(method, &self.buffer[self.decoded..self.filled]);
+            let Some((head, length)) = parsed.map_err(|error| self.malformed(error.to_string()))? else {
+                return Ok(None);
+            };
+            self.decoded += length;
+            if !head.is_interim() {
+                self.left = true;
+                self.begin_body(method, &head, dial)?;
+                return Ok(Some(head));
+            }
+        }
+    }
+
+    /// A request was left in its middle: the connection carries no other.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
     }
 
     /// Reads the answer's head; interim answers (1xx) are passed over. The deadline is of all of it, whatever
@@ -289,7 +367,7 @@ impl Connection {
     fn begin_body(&mut self, method: &str, head: &ResponseHead, dial: &Dial<'_>) -> Result<(), GetError> {
         let framing = head.framing(method).map_err(|error| self.malformed(error.to_string()))?;
         self.fresh = false;
-        self.reusable = head.keeps_connection() && self.unclean.is_none();
+        self.reusable = head.keeps_connection() && self.unclean.is_none() && !self.left;
         self.watch = SpeedWatch::new(dial.speed);
         self.body = match framing {
             Framing::None => Body::None,

@@ -22,10 +22,12 @@ use weir_observe::names::Names;
 pub use answer::{Answer, Exchange};
 use redirects::{is_choice, is_redirect, redirect, take_as_file};
 use session::Known;
+pub(super) use user::may_be_refused;
 use user::{Shown, UserAnswer};
 
 use crate::error::GetError;
 use crate::http::address::Way;
+use crate::http::authority::Authorizer;
 use crate::http::connection::{Connection, Dial};
 use crate::http::credentials::Credentials;
 use crate::http::decoded::Decoded;
@@ -78,6 +80,7 @@ pub struct Http {
     tails: Tails,
     compressed: bool,
     manner: Manner,
+    authorizers: Vec<Arc<dyn Authorizer>>,
 }
 
 /// What else the user says of how to ask.
@@ -154,6 +157,7 @@ impl Http {
             ladder: Ladder::default(),
             tails: Tails::default(),
             compressed: false,
+            authorizers: Vec::new(),
         }
     }
 
@@ -166,6 +170,21 @@ impl Http {
     pub fn in_zones(mut self, zones: HashMap<String, String>) -> Http {
         self.manner.reach.zones = zones;
         self
+    }
+
+    /// The same, with these to speak for requests; the first that is for a URL does.
+    pub fn authorized_by(self, authorizers: Vec<Arc<dyn Authorizer>>) -> Http {
+        Http { authorizers, ..self }
+    }
+
+    /// The proxy that requests for `url` go through.
+    pub(super) fn proxy_for(&self, url: &Url) -> Result<Option<&Proxy>, GetError> {
+        self.proxies.for_url(url)
+    }
+
+    /// Who speaks for requests for `url`.
+    pub(super) fn authorizer(&self, url: &Url) -> Option<&Arc<dyn Authorizer>> {
+        self.authorizers.iter().find(|authorizer| authorizer.is_for(url))
     }
 
     /// Parts are asked for, unless the user has taken the field for it away.
@@ -459,12 +478,8 @@ impl<'a> Client<'a> {
             let sent = reader.and_then(|proxy| self.http.for_proxy(proxy, "GET", target));
             let shown = sent.as_ref().map(|sent| sent.value.as_str());
             let request = ask.head(url, origin, proxy.map(|proxy| (proxy, shown)));
-            let mut connection = match self.kept.take() {
-                Some((kept, connection)) if kept == *origin => connection,
-                _ => Box::new(self.open(origin, proxy)?),
-            };
+            let mut connection = self.connection(origin, proxy)?;
             let was_used = !connection.is_fresh();
-            (self.on_socket)(Some(connection.socket()));
             self.clock.enter(Stage::FirstByte);
             let head = connection
                 .send(&request, self.clock, &self.dial)
@@ -497,6 +512,25 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// One more request is on its way.
+    pub(super) fn count_request(&mut self) {
+        self.requests += 1;
+    }
+
+    /// The connection to `origin` that was kept, or a new one.
+    pub(super) fn connection(
+        &mut self,
+        origin: &Origin,
+        proxy: Option<&Proxy>,
+    ) -> Result<Box<Connection>, GetError> {
+        let connection = match self.kept.take() {
+            Some((kept, connection)) if kept == *origin => connection,
+            _ => Box::new(self.open(origin, proxy)?),
+        };
+        (self.on_socket)(Some(connection.socket()));
+        Ok(connection)
+    }
+
     fn open(&mut self, origin: &Origin, proxy: Option<&Proxy>) -> Result<Connection, GetError> {
         self.clock.enter(Stage::Connecting);
         self.connects += 1;
@@ -526,7 +560,7 @@ fn space_of(proxy: &Proxy) -> Option<Space> {
     Some(Space { asker: Asker::Proxy, at: proxy.address(), user })
 }
 
-fn origin_of(url: &Url) -> Result<Origin, GetError> {
+pub(super) fn origin_of(url: &Url) -> Result<Origin, GetError> {
     Origin::of(url).ok_or_else(|| {
         GetError::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
     })

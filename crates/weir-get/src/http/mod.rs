@@ -3,6 +3,8 @@
 //! HTTP/1.1 is ours, because its bytes are the byte path; HTTP/2 is the `h2` crate behind the same [`Exchange`].
 
 pub mod address;
+pub mod authority;
+pub mod call;
 mod carried;
 pub mod connection;
 pub mod credentials;

@@ -110,39 +110,48 @@ impl Ask<'_> {
         fields
     }
 
-    /// The HTTP/1.1 head; in absolute form for a proxy that takes requests whole, with what it wants to know of us.
+    /// See [`head_of`].
     pub fn head(&self, url: &Url, origin: &Origin, proxy: Option<(&Proxy, Option<&str>)>) -> Vec<u8> {
-        let proxy = proxy.filter(|(proxy, _)| proxy.takes_requests());
-        let target = match proxy {
-            Some(_) if !origin.tls => &url[Position::BeforeScheme..Position::AfterQuery],
-            _ => &url[Position::BeforePath..Position::AfterQuery],
-        };
-        let target = match url.username().is_empty() && url.password().is_none() {
-            true => target.to_owned(),
-            false => {
-                let bare = super::credentials::without(url);
-                match proxy {
-                    Some(_) if !origin.tls => bare[..Position::AfterQuery].to_owned(),
-                    _ => bare[Position::BeforePath..Position::AfterQuery].to_owned(),
-                }
-            }
-        };
-        let fields = self.fields();
-        let mut head = format!("GET {target} HTTP/1.1\r\n");
-        if !fields.iter().any(|(name, _)| name == "host") {
-            head.push_str(&format!("Host: {}\r\n", origin.authority()));
-        }
-        for (name, value) in &fields {
-            head.push_str(&format!("{}: {value}\r\n", capitalised(name)));
-        }
-        if let Some(authorization) =
-            proxy.filter(|_| !origin.tls).and_then(|(_, authorization)| authorization)
-        {
-            head.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
-        }
-        head.push_str("\r\n");
-        head.into_bytes()
+        head_of("GET", url, origin, proxy, &self.fields())
     }
+}
+
+/// The HTTP/1.1 head of a request with these fields; in absolute form for a proxy that takes requests whole,
+/// with what it wants to know of us.
+pub(crate) fn head_of(
+    method: &str,
+    url: &Url,
+    origin: &Origin,
+    proxy: Option<(&Proxy, Option<&str>)>,
+    fields: &[(String, String)],
+) -> Vec<u8> {
+    let proxy = proxy.filter(|(proxy, _)| proxy.takes_requests());
+    let target = match proxy {
+        Some(_) if !origin.tls => &url[Position::BeforeScheme..Position::AfterQuery],
+        _ => &url[Position::BeforePath..Position::AfterQuery],
+    };
+    let target = match url.username().is_empty() && url.password().is_none() {
+        true => target.to_owned(),
+        false => {
+            let bare = super::credentials::without(url);
+            match proxy {
+                Some(_) if !origin.tls => bare[..Position::AfterQuery].to_owned(),
+                _ => bare[Position::BeforePath..Position::AfterQuery].to_owned(),
+            }
+        }
+    };
+    let mut head = format!("{method} {target} HTTP/1.1\r\n");
+    if !fields.iter().any(|(name, _)| name == "host") {
+        head.push_str(&format!("Host: {}\r\n", origin.authority()));
+    }
+    for (name, value) in fields {
+        head.push_str(&format!("{}: {value}\r\n", capitalised(name)));
+    }
+    if let Some(authorization) = proxy.filter(|_| !origin.tls).and_then(|(_, authorization)| authorization) {
+        head.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
+    }
+    head.push_str("\r\n");
+    head.into_bytes()
 }
 
 /// One field has them all (RFC 6265 section 5.4); what the user wrote stands first, but for names that the jar has anew.

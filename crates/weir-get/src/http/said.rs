@@ -35,7 +35,14 @@ pub fn words(
 ) -> Option<String> {
     let is_coded = weir_http::encoding::content_coding(&head.fields).is_some();
     let text = if is_coded { Vec::new() } else { beginning(body, clock, dial) };
-    let said = problem::words(&head.fields, &object::printable(&head.reason), &text)?;
+    of_body(head, &text, secrets)
+}
+
+/// The words of the answer with this head and this body.
+pub fn of_body(head: &ResponseHead, body: &[u8], secrets: &[String]) -> Option<String> {
+    let is_coded = weir_http::encoding::content_coding(&head.fields).is_some();
+    let body = if is_coded { &[] } else { body };
+    let said = problem::words(&head.fields, &object::printable(&head.reason), body)?;
     Some(without(said, secrets))
 }
 

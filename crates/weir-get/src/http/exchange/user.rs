@@ -1,13 +1,16 @@
 //! Asking as the user that a host knows: with its cookies and its login, and an answer to its challenge.
 
+use std::sync::Arc;
+
 use url::{Position, Url};
 use weir_http::encoding::ACCEPTED;
 use weir_http::head::ResponseHead;
 use weir_http::netrc::Login;
 
-use super::redirects::is_downgrade;
+use super::redirects::{is_downgrade, is_redirect};
 use super::{Answered, Client, Exchange, Http};
 use crate::error::GetError;
+use crate::http::authority::{Authorizer, MAX_MENDED};
 use crate::http::credentials;
 use crate::http::logins::{Asker, MAX_ANSWERS, Space};
 use crate::http::request::{Ask, IDENTITY, Origin, is_harmless, safe_elsewhere};
@@ -46,10 +49,13 @@ impl Client<'_> {
         let at_home = is_at_home(http, home, url);
         let elsewhere = if at_home { Vec::new() } else { safe_elsewhere(&http.headers) };
         let headers = if at_home { &http.headers } else { &elsewhere };
-        let known = login(http, home, url, headers);
+        let authorizer = http.authorizer(url);
+        let known = login(http, home, url, headers).filter(|_| authorizer.is_none());
         let target = &url[Position::BeforePath..Position::AfterQuery];
-        let mut answers = 0;
+        let (mut answers, mut mended) = (0, 0);
         loop {
+            let signed = authorizer.map(|one| signed(one, url, headers)).transpose()?;
+            let headers = signed.as_ref().unwrap_or(headers);
             let cookies = http.jar.field(url, at_home);
             let sent = (known.as_ref())
                 .and_then(|(space, login)| http.logins.authorization(space, login, "GET", target));
@@ -73,18 +79,30 @@ impl Client<'_> {
                     && answers < MAX_ANSWERS
                     && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
             });
-            if !asks_again {
+            let said = match asks_again {
+                true => None,
+                false => self.words(url, &ask, &head, &mut body),
+            };
+            if let Some(authorizer) = authorizer.filter(|_| mended < MAX_MENDED && may_be_refused(&head))
+                && authorizer.mends(url, &head, said.as_deref())?
+            {
+                mended += 1;
+            } else if !asks_again {
                 let shown = match (&sent, &known) {
                     (Some(_), _) => Shown::User,
                     (None, Some(_)) => Shown::Withheld,
                     (None, None) => Shown::Nobody,
                 };
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let said = self.words(url, &ask, &head, &mut body);
+                let said = match authorizer.filter(|_| may_be_refused(&head)) {
+                    Some(one) => one.explains(url, &head, said.as_deref()).or(said),
+                    None => said,
+                };
                 let told = Answered { head, body, ranged, judged };
                 return Ok(UserAnswer { told, shown, said, lacks_certificate });
+            } else {
+                answers += 1;
             }
-            answers += 1;
             self.drain(&mut body);
             self.keep(url, body);
         }
@@ -103,6 +121,21 @@ impl Client<'_> {
         let words = fields.chain(values);
         said::words(head, body, self.clock, &self.dial, &said::secrets(url, words))
     }
+}
+
+/// `headers` and what `authorizer` adds to a GET for `url`.
+fn signed(
+    authorizer: &Arc<dyn Authorizer>,
+    url: &Url,
+    headers: &[(String, String)],
+) -> Result<Vec<(String, String)>, GetError> {
+    let added = authorizer.fields("GET", url, headers)?;
+    Ok(headers.iter().cloned().chain(added).collect())
+}
+
+/// An error, or a redirect that leads nowhere: of a store, one to another region.
+pub(in crate::http) fn may_be_refused(head: &ResponseHead) -> bool {
+    head.status >= 400 || is_redirect(head.status) && head.header("location").is_none()
 }
 
 fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {

@@ -1,0 +1,37 @@
+//! Who a request speaks for where a server wants more than a login: signatures of object stores, tokens of
+//! hubs. What signs is the caller's; here is when it is asked.
+//!
+//! A request is signed when it is sent, so that a long transfer outlives each signature, and sent anew where
+//! the refusal can be mended: by renewed credentials, another region, another token.
+
+use url::Url;
+use weir_http::head::ResponseHead;
+
+use crate::error::GetError;
+
+/// Speaks for requests to some origins.
+pub trait Authorizer: Send + Sync {
+    /// Requests for `url` are its to authorize.
+    fn is_for(&self, url: &Url) -> bool;
+
+    /// The fields that a request of `method` for `url` gets in addition, names in lower case; `given` are
+    /// those that it has already, without `Host`, `Range` and what else a lane adds.
+    fn fields(
+        &self,
+        method: &str,
+        url: &Url,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, GetError>;
+
+    /// The request was refused with `head` and these words (`CODE: MESSAGE` of a store): whether one signed
+    /// now would differ. Called for every answer of 400 and above, and for redirects without a location.
+    fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<bool, GetError>;
+
+    /// What there is to say of a refusal in place of `words`: who was refused, by whose credentials, what to
+    /// do. Never a secret.
+    fn explains(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String>;
+}
+
+/// How often a refusal is mended for one request: a region that is named, credentials that are renewed, and
+/// both once more by a store that has moved meanwhile.
+pub(crate) const MAX_MENDED: u32 = 4;
