@@ -292,7 +292,7 @@ pub enum GetError {
 
 impl GetError {
     /// Trying again cannot help.
-    pub(crate) fn is_permanent(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         match self {
             // A resolver repeats its questions by itself; what it does not know, or is silent about, stays
             // so.

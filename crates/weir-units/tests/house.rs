@@ -26,13 +26,14 @@ const ARROWS: &[(&str, &str)] = &[
     ("weir-bench", "codec model observe units"),
     ("weir-bench-net", "model observe units"),
     ("weir-bench-http", "http model observe units"),
-    ("weir-checks", "bench bench-http bench-net capture codec cp get http model observe report tree"),
+    ("weir-checks", "bench bench-http bench-net capture codec cp get http model observe report store tree"),
     ("weir-get", "codec http model observe tree units"),
+    ("weir-store", "codec get http model observe tree units"),
     ("weir-lab", "bench model observe serve units"),
     ("weir-cp", "bench codec model observe tree units"),
     (
         "weir",
-        "bench bench-http bench-net capture codec cp get http lab model observe report serve tree units",
+        "bench bench-http bench-net capture codec cp get http lab model observe report serve store tree units",
     ),
 ];
 

@@ -24,12 +24,23 @@ pub trait Authorizer: Send + Sync {
     ) -> Result<Vec<(String, String)>, GetError>;
 
     /// The request was refused with `head` and these words (`CODE: MESSAGE` of a store): whether one signed
-    /// now would differ. Called for every answer of 400 and above, and for redirects without a location.
-    fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<bool, GetError>;
+    /// now may be answered otherwise. Called for every answer of 400 and above, and for redirects without a location.
+    fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<Mend, GetError>;
 
     /// What there is to say of a refusal in place of `words`: who was refused, by whose credentials, what to
     /// do. Never a secret.
     fn explains(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String>;
+}
+
+/// What can be done about a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mend {
+    /// Nothing: it counts.
+    No,
+    /// The same request, signed anew.
+    Again,
+    /// The request at another place.
+    At(Box<Url>),
 }
 
 /// How often a refusal is mended for one request: a region that is named, credentials that are renewed, and

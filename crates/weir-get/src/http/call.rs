@@ -10,7 +10,7 @@ use weir_observe::stage_clock::Stage;
 
 use crate::error::GetError;
 use crate::http::Exchange;
-use crate::http::authority::MAX_MENDED;
+use crate::http::authority::{MAX_MENDED, Mend};
 use crate::http::connection::Connection;
 use crate::http::exchange::{Client, may_be_refused, origin_of};
 use crate::http::logins::MAX_ANSWERS;
@@ -24,7 +24,7 @@ pub struct Call<'a> {
     /// In capitals.
     pub method: &'a str,
     /// Where to.
-    pub url: &'a Url,
+    pub url: Url,
     /// Its fields, names in lower case, without `Host`, `Content-Length` and what an authorizer adds.
     pub fields: Vec<(String, String)>,
     /// The most bytes of its answer's body; a longer one is an error.
@@ -116,15 +116,16 @@ impl Client<'_> {
     /// Sends `call` with `content` and reads its answer. Redirects are not followed; a refusal that an
     /// authorizer can mend is asked again.
     pub fn call(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, GetError> {
-        let origin = origin_of(call.url)?;
+        let mut call = call.clone();
         let mut mended = 0;
         loop {
+            let origin = origin_of(&call.url)?;
             let mut fields = vec![("user-agent".to_owned(), USER_AGENT.to_owned())];
             fields.retain(|(own, _)| !call.fields.iter().any(|(name, _)| name == own));
             fields.extend(call.fields.iter().cloned());
-            let authorizer = self.http.authorizer(call.url).cloned();
+            let authorizer = self.http.authorizer(&call.url).cloned();
             if let Some(authorizer) = &authorizer {
-                let added = authorizer.fields(call.method, call.url, &fields)?;
+                let added = authorizer.fields(call.method, &call.url, &fields)?;
                 fields.extend(added);
             }
             let secrets: Vec<String> = fields.iter().map(|(_, value)| value.clone()).collect();
@@ -134,18 +135,26 @@ impl Client<'_> {
             if call.asks_first {
                 fields.push(("expect".to_owned(), "100-continue".to_owned()));
             }
-            let (head, connection) = self.exchange(call, &origin, &fields, content)?;
-            let mut reply = self.read_reply(call, head, connection)?;
+            let (head, connection) = self.exchange(&call, &origin, &fields, content)?;
+            let mut reply = self.read_reply(&call, head, connection)?;
             let refused = may_be_refused(&reply.head);
             if refused {
-                let secret = said::secrets(call.url, secrets.iter().map(String::as_str));
+                let secret = said::secrets(&call.url, secrets.iter().map(String::as_str));
                 reply.said = said::of_body(&reply.head, &reply.body, &secret);
             }
             let Some(authorizer) = authorizer.filter(|_| refused) else { return Ok(reply) };
-            if mended == MAX_MENDED || !authorizer.mends(call.url, &reply.head, reply.said.as_deref())? {
-                let explained = authorizer.explains(call.url, &reply.head, reply.said.as_deref());
-                reply.said = explained.or(reply.said);
-                return Ok(reply);
+            let mend = match mended < MAX_MENDED {
+                true => authorizer.mends(&call.url, &reply.head, reply.said.as_deref())?,
+                false => Mend::No,
+            };
+            match mend {
+                Mend::Again => {}
+                Mend::At(next) => call.url = *next,
+                Mend::No => {
+                    let explained = authorizer.explains(&call.url, &reply.head, reply.said.as_deref());
+                    reply.said = explained.or(reply.said);
+                    return Ok(reply);
+                }
             }
             mended += 1;
             content.rewind()?;
@@ -160,14 +169,14 @@ impl Client<'_> {
         fields: &[(String, String)],
         content: &mut dyn Content,
     ) -> Result<(ResponseHead, Box<Connection>), GetError> {
-        let proxy = self.http.proxy_for(call.url)?;
+        let proxy = self.http.proxy_for(&call.url)?;
         let reader = proxy.filter(|proxy| proxy.takes_requests() && !origin.tls);
         let target = &call.url[Position::BeforePath..Position::AfterQuery];
         let mut answers = 0;
         loop {
             let sent = reader.and_then(|proxy| self.http.for_proxy(proxy, call.method, target));
             let shown = sent.as_ref().map(|sent| sent.value.as_str());
-            let request = head_of(call.method, call.url, origin, proxy.map(|proxy| (proxy, shown)), fields);
+            let request = head_of(call.method, &call.url, origin, proxy.map(|proxy| (proxy, shown)), fields);
             let mut connection = self.connection(origin, proxy)?;
             let was_used = !connection.is_fresh();
             self.count_request();
@@ -215,7 +224,7 @@ impl Client<'_> {
                 return Err(GetError::Refused(format!(
                     "the source of {} ended {left} bytes before its size; it changed meanwhile, run the same \
                      command again",
-                    object::shown(call.url)
+                    object::shown(&call.url)
                 )));
             }
             left -= length as u64;
@@ -262,18 +271,18 @@ impl Client<'_> {
             if bytes.len() > call.most {
                 self.close();
                 return Err(GetError::Malformed {
-                    host: object::host_of(call.url),
+                    host: object::host_of(&call.url),
                     detail: format!("an answer of more than {} bytes to {}", call.most, call.method),
                 });
             }
             if got == 0 && !body.is_end() {
                 return Err(GetError::Broken {
-                    host: object::host_of(call.url),
+                    host: object::host_of(&call.url),
                     source: io::ErrorKind::UnexpectedEof.into(),
                 });
             }
         }
-        self.keep(call.url, body);
+        self.keep(&call.url, body);
         self.clock.enter(Stage::Other);
         Ok(Reply { head, body: bytes, said: None })
     }

@@ -337,8 +337,12 @@ impl<'a> Client<'a> {
         let mut linked = Linked::default();
         self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let UserAnswer { told, shown, said, lacks_certificate } =
+            let UserAnswer { told, shown, said, moved, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
+            if let Some(next) = moved {
+                url = next;
+                continue;
+            }
             let Answered { mut head, mut body, ranged, mut judged } = told;
             let of_whole = !ranged && self.http.manner.window.is_none();
             let is_part = of_whole && matches!(judged, Some(Err(GetError::WrongPart { .. })));

@@ -10,7 +10,7 @@ use weir_http::netrc::Login;
 use super::redirects::{is_downgrade, is_redirect};
 use super::{Answered, Client, Exchange, Http};
 use crate::error::GetError;
-use crate::http::authority::{Authorizer, MAX_MENDED};
+use crate::http::authority::{Authorizer, MAX_MENDED, Mend};
 use crate::http::credentials;
 use crate::http::logins::{Asker, MAX_ANSWERS, Space};
 use crate::http::request::{Ask, IDENTITY, Origin, is_harmless, safe_elsewhere};
@@ -30,6 +30,8 @@ pub(super) struct UserAnswer {
     pub(super) told: Answered,
     pub(super) shown: Shown,
     pub(super) said: Option<String>,
+    /// Where the authorizer has it asked for instead.
+    pub(super) moved: Option<Url>,
     /// The server asked for a client certificate, and none was shown.
     pub(super) lacks_certificate: bool,
 }
@@ -83,11 +85,14 @@ impl Client<'_> {
                 true => None,
                 false => self.words(url, &ask, &head, &mut body),
             };
-            if let Some(authorizer) = authorizer.filter(|_| mended < MAX_MENDED && may_be_refused(&head))
-                && authorizer.mends(url, &head, said.as_deref())?
-            {
+            let mend = match authorizer.filter(|_| mended < MAX_MENDED && may_be_refused(&head)) {
+                Some(authorizer) => authorizer.mends(url, &head, said.as_deref())?,
+                None => Mend::No,
+            };
+            if mend == Mend::Again {
                 mended += 1;
             } else if !asks_again {
+                let moved = if let Mend::At(next) = mend { Some(*next) } else { None };
                 let shown = match (&sent, &known) {
                     (Some(_), _) => Shown::User,
                     (None, Some(_)) => Shown::Withheld,
@@ -99,7 +104,7 @@ impl Client<'_> {
                     None => said,
                 };
                 let told = Answered { head, body, ranged, judged };
-                return Ok(UserAnswer { told, shown, said, lacks_certificate });
+                return Ok(UserAnswer { told, shown, said, moved, lacks_certificate });
             } else {
                 answers += 1;
             }

@@ -1,0 +1,160 @@
+//! One line of requests to a store, one after another, over a connection that is kept: with second attempts
+//! where they help, by what the store asks.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use weir_get::GetError;
+use weir_get::http::call::{Call, Content, Reply};
+use weir_get::http::connection::Dial;
+use weir_get::http::exchange::{Client, Http};
+use weir_observe::stage_clock::{Stage, StageClock};
+use weir_units::backoff::doubled;
+
+use crate::error::StoreError;
+use crate::words::StoreWords;
+
+/// The first pause of several; S3's own clients begin with as much or less.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause that nobody asked for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// A line of requests.
+pub struct Caller<'a> {
+    client: Client<'a>,
+    clock: &'a StageClock,
+    retries: u32,
+    throttled: u64,
+}
+
+/// What a caller needs of its surroundings.
+#[derive(Clone, Copy)]
+pub struct CallerSetup<'a> {
+    /// The way to the network, and who speaks for requests.
+    pub http: &'a Http,
+    /// Where this caller's time goes.
+    pub clock: &'a StageClock,
+    /// Hears of each connection that becomes, or ceases to be, this caller's.
+    pub on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
+    /// Set: give up at once.
+    pub stop: &'a AtomicBool,
+    /// For each stretch without a byte.
+    pub timeout: Duration,
+    /// For a name, its connect and the handshakes.
+    pub connect_timeout: Duration,
+    /// Attempts after the first.
+    pub retries: u32,
+}
+
+impl<'a> Caller<'a> {
+    /// Without a connection yet.
+    pub fn new(setup: CallerSetup<'a>) -> Caller<'a> {
+        let dial = Dial {
+            connect_timeout: setup.connect_timeout,
+            ..Dial::new(setup.timeout, [setup.stop, setup.stop])
+        };
+        let client = Client::new(setup.http, setup.clock, dial, setup.on_socket);
+        Caller { client, clock: setup.clock, retries: setup.retries, throttled: 0 }
+    }
+
+    /// How often a store has asked for fewer requests.
+    pub fn throttled(&self) -> u64 {
+        self.throttled
+    }
+
+    /// Sends `call` until it is answered by something that another attempt would not change: a success, or
+    /// the last refusal, as it stands. Only for requests that may be sent twice.
+    pub fn ask(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, StoreError> {
+        let mut failed = 0;
+        loop {
+            let outcome = self.client.call(call, content);
+            let (asked, is_throttle) = match &outcome {
+                Ok(reply) if is_for_later(reply) => {
+                    let now = std::time::SystemTime::now();
+                    let asked = weir_http::retry_after::wait(&reply.head.fields, now);
+                    (asked, matches!(reply.head.status, 429 | 503))
+                }
+                Err(error) if !error.is_permanent() => (None, false),
+                _ => return Ok(outcome?),
+            };
+            self.throttled += u64::from(is_throttle);
+            let most = self.client.dial().max_wait;
+            if failed >= self.retries || asked.is_some_and(|asked| asked > most) {
+                return Ok(outcome?);
+            }
+            // Anywhere within it, so that clients that were refused together do not come back together.
+            let pause = doubled(FIRST_PAUSE, failed, LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0);
+            self.pause(asked.unwrap_or(pause).max(pause))?;
+            failed += 1;
+            content.rewind()?;
+        }
+    }
+
+    /// As [`Caller::ask`], and what is no success is the error that `what` could not be done.
+    pub fn done(
+        &mut self,
+        what: &str,
+        call: &Call<'_>,
+        content: &mut dyn Content,
+    ) -> Result<Reply, StoreError> {
+        let reply = self.ask(call, content)?;
+        match reply.head.status {
+            200..300 => Ok(reply),
+            _ => Err(refusal(what, call, &reply)),
+        }
+    }
+
+    fn pause(&mut self, span: Duration) -> Result<(), GetError> {
+        self.clock.enter(Stage::Backoff);
+        let began = Instant::now();
+        self.client.dial().sleep(span);
+        self.clock.enter(Stage::Other);
+        tracing::debug!("paused for {:?} before another attempt", began.elapsed());
+        if self.client.dial().is_stopped() { Err(GetError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// The error that `reply` is for whoever wanted `what`.
+pub fn refusal(what: &str, call: &Call<'_>, reply: &Reply) -> StoreError {
+    match StoreWords::of(&reply.body) {
+        Some(words) => StoreError::Refused {
+            what: what.to_owned(),
+            code: words.code.clone(),
+            // What speaks for the request says more than the store does.
+            message: match &reply.said {
+                Some(said) => said.strip_prefix(&format!("{}: ", words.code)).unwrap_or(said).to_owned(),
+                None => words.message,
+            },
+            hint: String::new(),
+        },
+        None => StoreError::Http(reply.error(&call.url)),
+    }
+}
+
+/// Another attempt may be answered otherwise: an overload, a fault of the server's, a request that it lost.
+fn is_for_later(reply: &Reply) -> bool {
+    let by_status = matches!(reply.head.status, 408 | 429 | 500 | 502..=504);
+    // An error may come with 200, when the answer had begun before it was known (CompleteMultipartUpload).
+    let by_code = || StoreWords::of(&reply.body).is_some_and(|words| is_transient(&words.code));
+    by_status || matches!(reply.head.status, 200 | 400 | 409) && by_code()
+}
+
+/// Codes of stores that ask for another attempt.
+pub fn is_transient(code: &str) -> bool {
+    matches!(
+        code,
+        "InternalError"
+            | "SlowDown"
+            | "ServiceUnavailable"
+            | "RequestTimeout"
+            | "Throttling"
+            | "ThrottlingException"
+            | "RequestLimitExceeded"
+            | "ServerBusy"
+            | "OperationAborted"
+            | "OperationTimedOut"
+    )
+}

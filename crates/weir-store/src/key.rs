@@ -1,0 +1,36 @@
+//! Keys in URLs: percent-encoded as signatures want them, and refused where no URL can hold them.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::error::StoreError;
+
+/// All but the unreserved letters of RFC 3986 section 2.3, which is what version 4 of Amazon's signatures
+/// encodes; a slash stays in a path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// As [`PATH`], for a value of a query.
+const QUERY: &AsciiSet = &PATH.add(b'/');
+
+/// The longest key, bytes (S3, GCS; Azure: as many characters).
+pub const MOST: usize = 1024;
+
+/// `key` as a path of a URL has it.
+///
+/// A segment `.` or `..` is an error: every URL parser on the way takes it away, encoded or not.
+pub fn in_path(key: &str) -> Result<String, StoreError> {
+    if key.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(StoreError::Key {
+            key: key.to_owned(),
+            why: "no URL can hold a segment '.' or '..'; copy the object to another key with the store's own tool",
+        });
+    }
+    if key.len() > MOST {
+        return Err(StoreError::Key { key: key.to_owned(), why: "it is longer than 1024 bytes" });
+    }
+    Ok(utf8_percent_encode(key, PATH).to_string())
+}
+
+/// `text` as a value of a query has it.
+pub fn in_query(text: &str) -> String {
+    utf8_percent_encode(text, QUERY).to_string()
+}

@@ -1,0 +1,199 @@
+//! Who signs requests to a bucket of S3 (version 4 of Amazon's signatures), and what a refusal means: another
+//! region, credentials that have run out, a clock that is wrong.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::{HeaderName, HeaderValue, Method};
+use object_store::aws::{AwsAuthorizer, AwsCredential};
+use object_store::client::{HttpRequest, HttpRequestBody};
+use parking_lot::Mutex;
+use url::Url;
+use weir_codec::hex;
+use weir_get::GetError;
+use weir_get::http::authority::{Authorizer, Mend};
+use weir_http::head::ResponseHead;
+use weir_units::human_duration;
+
+use super::S3Bucket;
+use crate::credentials::Found;
+use crate::error::StoreError;
+
+/// A body whose digest is not signed.
+pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+
+/// The field with the digest of the body, as it is signed.
+pub const BODY_DIGEST: &str = "x-amz-content-sha256";
+
+/// Signs requests for the objects of one bucket.
+pub struct S3Authorizer {
+    bucket: S3Bucket,
+    /// What the store has named, if not what the user said.
+    region: Mutex<Option<String>>,
+    used: Mutex<Option<Arc<Found<AwsCredential>>>>,
+}
+
+impl S3Authorizer {
+    /// For this bucket.
+    pub fn new(bucket: S3Bucket) -> S3Authorizer {
+        S3Authorizer { bucket, region: Mutex::default(), used: Mutex::default() }
+    }
+
+    fn region(&self) -> String {
+        self.region.lock().clone().unwrap_or_else(|| self.bucket.region().to_owned())
+    }
+
+    /// The credentials to sign with; those that a store took before are asked for again by no one.
+    fn credentials(&self) -> Result<Option<Arc<Found<AwsCredential>>>, GetError> {
+        let Some(provider) = &self.bucket.settings.provider else { return Ok(None) };
+        let found = provider.current().map_err(refused)?;
+        *self.used.lock() = Some(Arc::clone(&found));
+        Ok(Some(found))
+    }
+
+    /// The store is in another region than was asked.
+    fn moves(&self, url: &Url, region: &str) -> Mend {
+        let is_region = region.len() <= 40 && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if !is_region || *region == self.region() {
+            return Mend::No;
+        }
+        tracing::info!("the bucket {} is in {region}, not in {}", self.bucket.bucket, self.region());
+        let Ok(old) = self.bucket.url(&self.region()) else { return Mend::No };
+        *self.region.lock() = Some(region.to_owned());
+        let Ok(new) = self.bucket.url(region) else { return Mend::No };
+        if new == old {
+            return Mend::Again;
+        }
+        let rest = url.as_str().strip_prefix(old.as_str());
+        match rest.and_then(|rest| Url::parse(&format!("{new}{rest}")).ok()) {
+            Some(next) => Mend::At(Box::new(next)),
+            None => Mend::No,
+        }
+    }
+}
+
+fn refused(error: StoreError) -> GetError {
+    match error {
+        StoreError::Http(error) => error,
+        other => GetError::Refused(other.to_string()),
+    }
+}
+
+impl Authorizer for S3Authorizer {
+    fn is_for(&self, url: &Url) -> bool {
+        let within = |region: &str| {
+            let base = self.bucket.url(region);
+            base.is_ok_and(|base| url.origin() == base.origin() && url.path().starts_with(base.path()))
+        };
+        within(&self.region()) || within(self.bucket.region())
+    }
+
+    fn fields(
+        &self,
+        method: &str,
+        url: &Url,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, GetError> {
+        let mut own = self.bucket.settings.encryption.clone();
+        if self.bucket.settings.request_payer {
+            own.push(("x-amz-request-payer".to_owned(), "requester".to_owned()));
+        }
+        if method == "GET" || method == "HEAD" {
+            own.push(("x-amz-checksum-mode".to_owned(), "ENABLED".to_owned()));
+        }
+        let Some(found) = self.credentials()? else { return Ok(own) };
+        let signed = sign(&found.credential, &self.region(), method, url, given.iter().chain(&own));
+        let signed =
+            signed.map_err(|why| GetError::Refused(format!("cannot sign a request for {url}: {why}")))?;
+        own.extend(signed);
+        Ok(own)
+    }
+
+    fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<Mend, GetError> {
+        let code = words.map_or("", |words| words.split(':').next().unwrap_or_default());
+        if let Some(region) = head.header("x-amz-bucket-region") {
+            let is_moved = matches!(head.status, 301 | 307 | 400);
+            if is_moved && let mend @ (Mend::Again | Mend::At(_)) = self.moves(url, region) {
+                return Ok(mend);
+            }
+        }
+        // `the region 'us-east-1' is wrong; expecting 'eu-west-1'`.
+        if code == "AuthorizationHeaderMalformed" {
+            let named = words.unwrap_or_default().rsplit_once("expecting '").map(|(_, rest)| rest);
+            if let Some((region, _)) = named.and_then(|rest| rest.split_once('\'')) {
+                return Ok(self.moves(url, region));
+            }
+        }
+        let used = self.used.lock().clone();
+        let has_expired = matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException");
+        if let (true, Some(used), Some(provider)) = (has_expired, used, &self.bucket.settings.provider) {
+            let renewed = provider.renewed(&used).map_err(refused)?;
+            return Ok(if renewed.is_some() { Mend::Again } else { Mend::No });
+        }
+        Ok(Mend::No)
+    }
+
+    fn explains(&self, _: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
+        let code = words.map_or("", |words| words.split(':').next().unwrap_or_default());
+        let way_out = match code {
+            "RequestTimeTooSkewed" => skew(head, SystemTime::now())?,
+            "InvalidObjectState" => {
+                "it is archived; restore it first, as aws s3api restore-object does".to_owned()
+            }
+            "NoSuchBucket" => format!("there is no bucket '{}' there", self.bucket.bucket),
+            "ExpiredToken" => "renew them and run the same command again".to_owned(),
+            _ => String::new(),
+        };
+        let who = match (&*self.used.lock(), head.status) {
+            (Some(used), 400 | 401 | 403) => format!("asked as {} of {}", used.identity, used.origin),
+            (None, 401 | 403) => "asked without a signature".to_owned(),
+            _ => String::new(),
+        };
+        let parts = [words.unwrap_or_default().to_owned(), who, way_out];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// How far this host's clock is from the store's.
+fn skew(head: &ResponseHead, now: SystemTime) -> Option<String> {
+    let theirs = httpdate::parse_http_date(head.header("date")?).ok()?;
+    let (apart, how) = match now.duration_since(theirs) {
+        Ok(ahead) => (ahead, "ahead of"),
+        Err(behind) => (behind.duration(), "behind"),
+    };
+    Some(format!("this host's clock is {} {how} the store's; set it", human_duration(apart)))
+}
+
+/// The fields that sign a request with these fields for `region`.
+fn sign<'a>(
+    credential: &AwsCredential,
+    region: &str,
+    method: &str,
+    url: &Url,
+    fields: impl Iterator<Item = &'a (String, String)>,
+) -> Result<Vec<(String, String)>, String> {
+    let token = credential.token.as_deref().unwrap_or_default();
+    if [&credential.key_id, token].iter().any(|text| !text.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err("the id of its key or its token has letters that no field can hold".to_owned());
+    }
+    let mut request = HttpRequest::new(HttpRequestBody::empty());
+    *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
+    *request.uri_mut() = url.as_str().parse().map_err(|error| format!("{error}"))?;
+    let mut digest = if method == "GET" || method == "HEAD" || method == "DELETE" { "" } else { UNSIGNED };
+    for (name, value) in fields.filter(|(name, _)| name.starts_with("x-amz-")) {
+        if name == BODY_DIGEST {
+            digest = value;
+            continue;
+        }
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+        request.headers_mut().insert(name, HeaderValue::from_str(value).map_err(|error| error.to_string())?);
+    }
+    let before = request.headers().clone();
+    let authorizer = AwsAuthorizer::new(credential, "s3", region).with_sign_payload(digest != UNSIGNED);
+    let digest = hex::decode(digest).ok().filter(|bytes| bytes.len() == 32);
+    authorizer.try_authorize(&mut request, digest.as_deref()).map_err(|error| error.to_string())?;
+    let added = request.headers().iter().filter(|(name, _)| !before.contains_key(*name));
+    let text = |value: &HeaderValue| value.to_str().map(str::to_owned).map_err(|error| error.to_string());
+    added.map(|(name, value)| Ok((name.as_str().to_owned(), text(value)?))).collect()
+}

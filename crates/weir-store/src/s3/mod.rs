@@ -1,0 +1,136 @@
+//! Amazon S3 and what speaks as it does: where an object is, and who signs for it.
+
+mod authorizer;
+
+use std::sync::Arc;
+
+use object_store::aws::AwsCredential;
+use url::Url;
+
+pub use authorizer::S3Authorizer;
+
+use crate::credentials::Provider;
+use crate::error::StoreError;
+use crate::key;
+
+/// Where requests go that name no region; every bucket says from there where it is.
+pub const DEFAULT_REGION: &str = "us-east-1";
+
+/// How a bucket of S3 is asked.
+#[derive(Clone)]
+pub struct S3Settings {
+    /// `None`: [`DEFAULT_REGION`], and what the store names.
+    pub region: Option<String>,
+    /// Another service than Amazon's: its address, with a path before the bucket if it has one.
+    pub endpoint: Option<Url>,
+    /// The bucket stands in the host (`Some(false)`) or before the key (`Some(true)`); `None`: the latter at
+    /// an endpoint of its own, whose name seldom has one for each bucket, and where the bucket's name has a
+    /// dot, which no certificate of Amazon's covers.
+    pub path_style: Option<bool>,
+    /// Who signs; `None`: nobody (`--no-sign`).
+    pub provider: Option<Arc<dyn Provider<AwsCredential>>>,
+    /// The asker pays for the transfer (`--request-payer`).
+    pub request_payer: bool,
+    /// Fields for encryption at the store with a key that comes with each request (SSE-C).
+    pub encryption: Vec<(String, String)>,
+}
+
+/// A bucket, and where its objects are.
+#[derive(Clone)]
+pub struct S3Bucket {
+    /// How it is asked.
+    pub settings: S3Settings,
+    /// Its name.
+    pub bucket: String,
+}
+
+impl S3Bucket {
+    /// The region that requests are signed for at first.
+    pub fn region(&self) -> &str {
+        self.settings.region.as_deref().unwrap_or(DEFAULT_REGION)
+    }
+
+    /// The address of the bucket, with a slash at its end, in `region`.
+    pub fn url(&self, region: &str) -> Result<Url, StoreError> {
+        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        let endpoint = match &self.settings.endpoint {
+            Some(endpoint) => endpoint.clone(),
+            None => address(&format!("https://s3.{region}.{domain}/"))?,
+        };
+        let is_amazon = self.settings.endpoint.is_none();
+        let path_style = self.settings.path_style.unwrap_or(!is_amazon || self.bucket.contains('.'));
+        let host = endpoint.host_str().unwrap_or_default();
+        let mut url = endpoint.clone();
+        let base = endpoint.path().trim_end_matches('/');
+        if path_style {
+            url.set_path(&format!("{base}/{}/", self.bucket));
+        } else {
+            let host = format!("{}.{host}", self.bucket);
+            let cannot = |_| {
+                StoreError::Usage(format!(
+                    "cannot ask {host}: it is no host; --path-style leaves the bucket out of it"
+                ))
+            };
+            url.set_host(Some(&host)).map_err(cannot)?;
+            url.set_path(&format!("{base}/"));
+        }
+        Ok(url)
+    }
+
+    /// The address of `key`, of this version of it.
+    pub fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError> {
+        let mut text = format!("{}{}", self.url(self.region())?, key::in_path(key)?);
+        if let Some(version) = version {
+            text.push_str(&format!("?versionId={}", key::in_query(version)));
+        }
+        address(&text)
+    }
+
+    /// The address of the bucket with these parameters, in their order; those without a value as `name=`.
+    pub fn with_query(&self, query: &[(&str, &str)]) -> Result<Url, StoreError> {
+        self.query_of("", query)
+    }
+
+    /// The address of `key` with these parameters.
+    pub fn query_of(&self, key: &str, query: &[(&str, &str)]) -> Result<Url, StoreError> {
+        let pairs: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", key::in_query(value))).collect();
+        address(&format!("{}{}?{}", self.url(self.region())?, key::in_path(key)?, pairs.join("&")))
+    }
+}
+
+fn address(text: &str) -> Result<Url, StoreError> {
+    Url::parse(text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(endpoint: Option<&str>, name: &str) -> S3Bucket {
+        let settings = S3Settings {
+            region: None,
+            endpoint: endpoint.map(|text| Url::parse(text).unwrap()),
+            path_style: None,
+            provider: None,
+            request_payer: false,
+            encryption: Vec::new(),
+        };
+        S3Bucket { settings, bucket: name.to_owned() }
+    }
+
+    #[test]
+    fn an_object_has_one_address() {
+        let at = |endpoint, name, key| bucket(endpoint, name).object(key, None).unwrap().to_string();
+        assert_eq!(at(None, "b", "a/x y"), "https://b.s3.us-east-1.amazonaws.com/a/x%20y");
+        assert_eq!(at(None, "b.c", "k"), "https://s3.us-east-1.amazonaws.com/b.c/k");
+        assert_eq!(at(Some("http://127.0.0.1:9000"), "b", "/a//b/"), "http://127.0.0.1:9000/b//a//b/");
+        assert_eq!(
+            at(Some("http://[::1]:9000/base/"), "b", "k%2F\n?#"),
+            "http://[::1]:9000/base/b/k%252F%0A%3F%23"
+        );
+        assert!(bucket(None, "b").object("a/../b", None).is_err());
+        assert!(bucket(None, "b").object("a/./b", None).is_err());
+        assert!(bucket(None, "b").object(&"k".repeat(1025), None).is_err());
+    }
+}
