@@ -11,6 +11,8 @@ pub mod credentials;
 pub mod error;
 pub mod key;
 pub mod s3;
+pub mod settings;
+pub mod store;
 pub mod words;
 
 pub use error::StoreError;

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use object_store::aws::AwsCredential;
 use url::Url;
+use weir_get::http::authority::Authorizer;
 
 pub use authorizer::S3Authorizer;
 
 use crate::credentials::Provider;
 use crate::error::StoreError;
 use crate::key;
+use crate::store::Store;
 
 /// Where requests go that name no region; every bucket says from there where it is.
 pub const DEFAULT_REGION: &str = "us-east-1";
@@ -96,6 +98,35 @@ impl S3Bucket {
         let pairs: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", key::in_query(value))).collect();
         address(&format!("{}{}?{}", self.url(self.region())?, key::in_path(key)?, pairs.join("&")))
+    }
+}
+
+/// A bucket and who signs for it.
+pub struct S3Store {
+    bucket: S3Bucket,
+    authorizer: Arc<S3Authorizer>,
+}
+
+impl S3Store {
+    /// This bucket.
+    pub fn new(bucket: S3Bucket) -> S3Store {
+        let authorizer = Arc::new(S3Authorizer::new(bucket.clone()));
+        S3Store { bucket, authorizer }
+    }
+
+    /// Where its objects are.
+    pub fn bucket(&self) -> &S3Bucket {
+        &self.bucket
+    }
+}
+
+impl Store for S3Store {
+    fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError> {
+        self.bucket.object(key, version)
+    }
+
+    fn authorizer(&self) -> Arc<dyn Authorizer> {
+        Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
     }
 }
 

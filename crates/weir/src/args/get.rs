@@ -9,7 +9,7 @@ use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
 use super::habits::{self, Habits};
-use super::{Login, ReachFlags, Voice, parse_lanes, parse_seconds};
+use super::{Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -164,6 +164,9 @@ pub struct Get {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+    /// How object stores are asked.
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// `-j`.

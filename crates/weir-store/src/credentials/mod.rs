@@ -1,5 +1,7 @@
 //! Whose requests they are: credentials, where they were found, and new ones when they have run out.
 
+pub mod aws;
+
 use std::sync::Arc;
 
 use crate::error::StoreError;

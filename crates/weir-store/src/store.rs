@@ -1,0 +1,33 @@
+//! A store as weir sees it, whichever it is.
+
+use std::sync::Arc;
+
+use url::Url;
+use weir_get::http::authority::Authorizer;
+
+use crate::address::{StoreKind, StoreUrl};
+use crate::error::StoreError;
+use crate::s3::{S3Bucket, S3Store};
+use crate::settings::Settings;
+
+/// A bucket of a store.
+pub trait Store: Send + Sync {
+    /// The address of `key`, of this version of it, for a GET, a HEAD or a PUT.
+    fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError>;
+
+    /// Who speaks for requests for its objects; given to [`weir_get::http::exchange::Http::authorized_by`].
+    fn authorizer(&self) -> Arc<dyn Authorizer>;
+}
+
+/// The bucket that `url` names, by what the user and the environment say.
+pub fn open(url: &StoreUrl, settings: &Settings) -> Result<Arc<dyn Store>, StoreError> {
+    match url.kind {
+        StoreKind::S3 => {
+            let bucket = S3Bucket { settings: settings.s3()?, bucket: url.bucket.clone() };
+            Ok(Arc::new(S3Store::new(bucket)))
+        }
+        StoreKind::Gcs | StoreKind::Azure => Err(StoreError::Usage(format!(
+            "cannot ask {url}: weir speaks to S3 and what speaks as it does; a signed https link of it works"
+        ))),
+    }
+}

@@ -1,0 +1,73 @@
+//! Flags of all commands that ask object stores.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use weir_store::settings::StoreFlags;
+
+use crate::voice::Usage;
+
+/// The size of a key of AES-256, bytes.
+const KEY: usize = 32;
+
+/// How object stores are asked (s3://, gs://, az://).
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Object stores")]
+pub struct StoreArgs {
+    /// Ask this service instead of the cloud's own [default: AWS_ENDPOINT_URL, or the profile's].
+    #[arg(long, alias = "endpoint-url", value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// Sign for this region [default: AWS_REGION, the profile's, or what the store names].
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+    /// Take the credentials of this profile of ~/.aws [default: AWS_PROFILE, or 'default'].
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Sign nothing: the bucket is public.
+    #[arg(long, alias = "no-sign-request")]
+    pub no_sign: bool,
+    /// Put the bucket before the key, not into the host [default: at an --endpoint].
+    #[arg(long, conflicts_with = "virtual_host")]
+    pub path_style: bool,
+    /// Put the bucket into the host, at an --endpoint too.
+    #[arg(long)]
+    pub virtual_host: bool,
+    /// Pay for the transfer from a bucket whose owner does not.
+    #[arg(long)]
+    pub request_payer: bool,
+    /// The objects are encrypted with the key in this file, 32 bytes (SSE-C).
+    #[arg(long, value_name = "FILE")]
+    pub sse_c_key: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// What they say.
+    pub fn flags(&self) -> anyhow::Result<StoreFlags> {
+        let read = |path: &PathBuf| -> anyhow::Result<Vec<u8>> {
+            let cannot = || format!("cannot read --sse-c-key {}", path.display());
+            let key = std::fs::read(path).with_context(cannot)?;
+            match key.len() {
+                KEY => Ok(key),
+                other => Err(Usage(format!(
+                    "{}: {other} bytes, expected {KEY}; openssl rand {KEY} makes a key",
+                    cannot()
+                ))
+                .into()),
+            }
+        };
+        Ok(StoreFlags {
+            endpoint: self.endpoint.clone(),
+            region: self.region.clone(),
+            profile: self.profile.clone(),
+            no_sign: self.no_sign,
+            path_style: match (self.path_style, self.virtual_host) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
+            request_payer: self.request_payer,
+            encryption_key: self.sse_c_key.as_ref().map(read).transpose()?,
+        })
+    }
+}
