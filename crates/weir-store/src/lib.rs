@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod buckets;
 pub mod caller;
 pub mod credentials;
 pub mod error;
