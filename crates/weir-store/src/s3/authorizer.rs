@@ -147,7 +147,7 @@ impl Authorizer for S3Authorizer {
             "NoSuchBucket" => format!("there is no bucket '{}' there", self.bucket.bucket),
             "ExpiredToken" => "renew them and run the same command again".to_owned(),
             "SignatureDoesNotMatch" => "the secret does not belong to this key, or is cut".to_owned(),
-            "AccessDenied" if self.bucket.settings.provider.is_none() => {
+            _ if self.bucket.settings.provider.is_none() && matches!(head.status, 401 | 403) => {
                 "the bucket is not public: leave --no-sign out and give credentials".to_owned()
             }
             _ if head.status == 301 => {

@@ -72,7 +72,7 @@ fn objects_of_moto() {
         curl.args(["-H", "Content-Type: application/octet-stream", "--data-binary"]);
         curl.arg(format!("@{}", path.display()));
         let signed = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=600&X-Amz-Signature=x";
-        assert!(curl.arg(format!("{endpoint}/b{target}?{signed}")).status().unwrap().success());
+        assert!(curl.arg(format!("{endpoint}/bucket-of-tests{target}?{signed}")).status().unwrap().success());
     };
     curl("PUT", "", b"");
     for (key, encoded, length) in [
@@ -83,18 +83,18 @@ fn objects_of_moto() {
     ] {
         let bytes = pattern(length, 1);
         curl("PUT", &format!("/{encoded}"), &bytes);
-        let url = format!("s3://b/{key}");
+        let url = format!("s3://bucket-of-tests/{key}");
         let run = get(&sandbox, &endpoint, &[&url, "-o", "out", "--json", "-c", "3"]).run();
         let record = run.succeeds().hides(SECRET).json();
         assert_eq!(record["files"][0]["url"], url.as_str());
         assert!(sandbox.read("out") == bytes, "{key}");
         std::fs::remove_file(sandbox.path("out")).unwrap();
     }
-    let run = get(&sandbox, &endpoint, &["s3://b/none-such", "-o", "out"]).run();
-    run.fails(1, &["failed: s3://b/none-such: 127.0.0.1 answered 404 NOT FOUND (NoSuchKey"]);
+    let run = get(&sandbox, &endpoint, &["s3://bucket-of-tests/none-such", "-o", "out"]).run();
+    run.fails(1, &["failed: s3://bucket-of-tests/none-such: 127.0.0.1 answered 404 NOT FOUND (NoSuchKey"]);
     let run = get(&sandbox, &endpoint, &["s3://no-such-bucket/x", "-o", "out"]).run();
     run.fails(1, &["(NoSuchBucket", "there is no bucket 'no-such-bucket' there"]);
-    let run = get(&sandbox, &endpoint, &["s3://b/one", "-o", "out", "--no-sign"]).run();
+    let run = get(&sandbox, &endpoint, &["s3://bucket-of-tests/one", "-o", "out", "--no-sign"]).run();
     run.fails(1, &["asked without a signature; the bucket is not public: leave --no-sign out"]);
 }
 
@@ -181,7 +181,8 @@ fn an_object_that_changes_comes_as_the_new_one() {
     let server = Server::start(move |request, wire| {
         let pinned = request.field("if-match").map(str::to_owned);
         if parts.fetch_add(1, Relaxed) == 0 {
-            return old.serve_up_to(request, wire, MIB);
+            old.serve_up_to(request, wire, MIB)?;
+            return wire.cut();
         }
         match pinned {
             Some(pin) if pin == tag => {
