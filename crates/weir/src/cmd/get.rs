@@ -1,32 +1,33 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use weir_get::engine;
-use weir_get::error::GetError;
+use weir_get::engine::{self, Task};
 use weir_get::http::authority::Authorizer;
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
-use weir_get::job::{FileReport, Job, JobOutcome, Options, Output, RunReport};
-use weir_get::object;
+use weir_get::job::{Options, RunReport};
 use weir_get::sink::folder::Folder;
 use weir_model::verdict;
-use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome as RecordOutcome};
+use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
 use weir_store::buckets::Buckets;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
-use crate::cmd::get_jobs::{self, Bad};
+use crate::cmd::get_each::EachFile;
+use crate::cmd::get_list::{self, Asked};
+use crate::cmd::get_results::{Gains, Gathered};
+use crate::cmd::get_sums::Sums;
 use crate::cmd::get_who;
 use crate::cmd::stores;
 use crate::evidence;
-use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -42,24 +43,35 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
         Folder::open(temp).with_context(cannot)?;
     }
     let options = options(get);
+    if let Some(path) = &get.json_files {
+        check_each(get, path)?;
+    }
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let buckets = stores::buckets(&get.store)?;
-    let (wanted, bad) = get_jobs::wanted(get, &buckets)?;
-    get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
-    let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
+    let asked = Asked::read(get, Arc::clone(&buckets))?;
+    let http = http(get, &asked)?.in_zones(asked.zones());
     let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
     let stop = tui::stop_beside(view)?;
-    let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
-    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
+    let count = asked.count();
+    let places = asked.places(get)?;
+    let sums = Sums::read(get, count, asked.first(), &http, &options, &stop)?;
+    let title = title(&asked, &buckets);
+    let (mut source, journal) = asked.source(get, places, sums)?;
+    let reserved = journal.as_ref().and_then(|journal| get_list::reserved(get, journal));
+    let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
+    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), count);
     if view {
-        live.on(Screen::open(&title(&jobs, &buckets), KEYS));
+        live.on(Screen::open(&title, KEYS));
     }
-    let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
+    let gathered = Gathered::new(each, journal, buckets);
+    let task = Task { source: &mut source, results: &gathered, reserved };
+    let mut report = engine::run(task, &options, &http, &stop, &mut live);
     live.clear();
     let saved = get_who::save_cookies(get, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
-    let code = exit_code(&report, !bad.is_empty());
-    let record = record(&jobs, &report, bad, code, &buckets);
+    let gains = gathered.end(&report)?;
+    let code = gains.code;
+    let record = record(get.list.is_some(), &report, gains);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
@@ -71,14 +83,25 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
 const KEYS: &str = "q ends it, what came is kept";
 
 /// What the live view calls it.
-fn title(jobs: &[Job], buckets: &Buckets) -> String {
-    match jobs {
-        [only] => format!("get {}", stores::shown(&only.url, buckets)),
-        many => format!("get {} files", many.len()),
+fn title(asked: &Asked, buckets: &Buckets) -> String {
+    match (asked.first(), asked.count()) {
+        (Some(only), 1) => format!("get {}", stores::shown(only, buckets)),
+        (_, many) => format!("get {many} files"),
     }
 }
 
-fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
+/// Stdout takes one thing.
+fn check_each(get: &Get, path: &Path) -> Result<(), Usage> {
+    let other = match path.as_os_str() == "-" {
+        false => return Ok(()),
+        true if get.voice.json => "--json",
+        true if get.output.iter().any(|output| output == "-") => "-o -",
+        true => return Ok(()),
+    };
+    Err(Usage(format!("--json-files - and {other} both want stdout; give --json-files a file")))
+}
+
+fn http(get: &Get, asked: &Asked) -> anyhow::Result<Http> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -107,7 +130,7 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
         window: get.range.clone(),
         any_answer: get.any_type,
     };
-    let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;
+    let who = get_who::who(get, asked.first())?;
     Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner).compressed(get.compressed))
 }
 
@@ -151,12 +174,11 @@ fn speed(get: &Get) -> SpeedLimit {
 }
 
 /// The record of the run, as `--json` prints it. Lines of a list that name nothing come behind the files.
-fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8, buckets: &Buckets) -> Record {
+fn record(is_list: bool, report: &RunReport, gains: Gains) -> Record {
+    let Gains { files, is_short, counts, resumed, code } = gains;
     let outcome = match code {
         0 => RecordOutcome::Complete,
-        _ if report.files.iter().any(|file| matches!(file.outcome, JobOutcome::Partial(_))) => {
-            RecordOutcome::Partial
-        }
+        _ if counts.partial > 0 || counts.not_begun > 0 && counts.complete > 0 => RecordOutcome::Partial,
         _ => RecordOutcome::Failed,
     };
     let mut record = Record::new("get", outcome, report.received, report.elapsed.as_secs_f64());
@@ -164,60 +186,12 @@ fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8, buckets: &B
     if outcome != RecordOutcome::Failed || report.received > 0 {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
-    record.files =
-        jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file, buckets)).collect();
-    let lines = bad.into_iter();
-    record.files.extend(lines.map(|Bad { place, error }| FileRecord {
-        url: place,
-        error: Some(error),
-        ..FileRecord::default()
-    }));
-    let resumed: u64 = report.files.iter().map(|file| file.resumed_from).sum();
+    record.files = files;
+    record.counts = (is_list || is_short).then_some(counts);
+    record.error = report.broken.as_ref().map(ToString::to_string);
     record.resumed = (resumed > 0).then_some(resumed);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     record
-}
-
-fn file_record(job: &Job, file: &FileReport, buckets: &Buckets) -> FileRecord {
-    let path = match (&file.path, &job.output) {
-        (Some(path), _) => path.display().to_string(),
-        (None, Output::Stdout) => "-".to_owned(),
-        _ => String::new(),
-    };
-    FileRecord {
-        url: buckets.named(&job.url).map_or_else(|| file.url.clone(), |named| named.to_string()),
-        path,
-        bytes: file.bytes,
-        resumed_from: file.resumed_from,
-        connections: file.connections,
-        digest: (file.digest.as_ref())
-            .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
-        skipped: matches!(file.outcome, JobOutcome::Skipped),
-        unchanged: matches!(file.outcome, JobOutcome::Unchanged),
-        notes: file.notes.clone(),
-        error: match &file.outcome {
-            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => None,
-            JobOutcome::Failed(error) => Some(error.to_string()),
-            // A disk's error says itself what is kept.
-            JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),
-            JobOutcome::Partial(error @ GetError::Unclean { .. }) => Some(format!(
-                "{error}; {} are kept; the same command starts again",
-                weir_units::Bytes(file.bytes)
-            )),
-            JobOutcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
-            JobOutcome::Partial(error) => {
-                let kept = weir_units::Bytes(file.bytes);
-                let way = match error {
-                    // The same command would bring the same answer.
-                    GetError::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
-                        "a renewed link with the same name (-o) resumes"
-                    }
-                    _ => "run the same command again to resume",
-                };
-                Some(format!("{error}; {kept} are kept, {way}"))
-            }
-        },
-    }
 }
 
 /// The record on stdout and failures on stderr, or the summary, which has them too.
@@ -231,6 +205,13 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
                 voice::warn(&format!("{url}: {error}"));
             }
         }
+        if let Some(error) = &record.error {
+            voice::warn(&weir_report::escape::escape(error));
+        }
+        let named = record.files.iter().filter(|file| file.error.is_some()).count() as u64;
+        if record.failed() > named {
+            voice::warn(&format!("{} more files failed", record.failed() - named));
+        }
     }
     if get.voice.json {
         // What was moved is told, or it is said that it could not be: whoever reads no more has a transfer to answer for.
@@ -240,24 +221,4 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
         render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
     }
     Ok(())
-}
-
-/// 130 interrupted, 3 a digest did not match, 1 something failed or a line of the list was bad, 4 something can be
-/// resumed, 0 all is here.
-fn exit_code(report: &RunReport, has_bad_lines: bool) -> u8 {
-    let mut code = u8::from(has_bad_lines);
-    for file in &report.files {
-        let own = match &file.outcome {
-            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => 0,
-            _ if report.interrupted => INTERRUPTED,
-            JobOutcome::Failed(error) if error.is_verification() => 3,
-            JobOutcome::Failed(_) => 1,
-            JobOutcome::Partial(_) => 4,
-        };
-        let rank = |code: u8| [0, 4, 1, 3, INTERRUPTED].iter().position(|known| *known == code);
-        if rank(own) > rank(code) {
-            code = own;
-        }
-    }
-    code
 }
