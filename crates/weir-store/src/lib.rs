@@ -10,6 +10,9 @@ pub mod caller;
 pub mod credentials;
 pub mod error;
 pub mod key;
+#[cfg(test)]
+pub mod mock;
+pub mod network;
 pub mod s3;
 pub mod settings;
 pub mod store;

@@ -1,22 +1,22 @@
 //! What the user and the environment say of stores: where they are, whose requests they are.
 
-use std::sync::Arc;
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object_store::aws::AwsCredential;
 use url::Url;
 use weir_codec::digest::Algorithm;
 
-use crate::credentials::{Provider, aws};
+use crate::credentials::aws::Aws;
 use crate::error::StoreError;
+use crate::network::Network;
 use crate::s3::S3Settings;
 
 /// The environment: a variable's value, if it is set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The user's words on stores.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct StoreFlags {
     /// `--endpoint`.
     pub endpoint: Option<String>,
@@ -32,6 +32,19 @@ pub struct StoreFlags {
     pub request_payer: bool,
     /// The key of `--sse-c-key`, 32 bytes.
     pub encryption_key: Option<Vec<u8>>,
+    /// The way to whoever gives credentials.
+    pub network: Network,
+}
+
+impl fmt::Debug for StoreFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key is for no log.
+        f.debug_struct("StoreFlags")
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .field("profile", &self.profile)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The user's words, and what the environment says where they are silent.
@@ -47,21 +60,15 @@ impl Settings<'_> {
     /// How a bucket of S3 is asked.
     pub fn s3(&self) -> Result<S3Settings, StoreError> {
         let flags = &self.flags;
-        let profile = aws::profile(flags.profile.as_deref(), self.environment)?;
-        let one = |names: &[&str]| {
-            names.iter().find_map(|name| (self.environment)(name)).filter(|text| !text.is_empty())
-        };
-        let endpoint = flags.endpoint.clone();
-        let endpoint = endpoint.or_else(|| one(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
-        let endpoint =
-            endpoint.or_else(|| profile.endpoint.clone()).map(|text| endpoint_of(&text)).transpose()?;
-        let region = flags.region.clone().or_else(|| one(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
-        let provider: Option<Arc<dyn Provider<AwsCredential>>> = match flags.no_sign {
+        let aws = Aws::read(flags.profile.as_deref(), self.environment)?;
+        let endpoint = flags.endpoint.clone().or_else(|| aws.endpoint("s3"));
+        let endpoint = endpoint.map(|text| endpoint_of(&text)).transpose()?;
+        let provider = match flags.no_sign {
             true => None,
-            false => aws::provider(&profile, self.environment)?,
+            false => Some(aws.provider(&flags.network)?),
         };
         Ok(S3Settings {
-            region: region.or_else(|| profile.region.clone()),
+            region: flags.region.clone().or_else(|| aws.region()),
             endpoint,
             path_style: flags.path_style,
             provider,

@@ -213,6 +213,7 @@ mod tests {
             removed: &[],
             unless: None,
             codings: Some("identity"),
+            sealed_by: None,
         }
     }
 
