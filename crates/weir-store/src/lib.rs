@@ -9,10 +9,13 @@ pub mod address;
 pub mod caller;
 pub mod credentials;
 pub mod error;
+pub mod instant;
 pub mod key;
+pub mod listing;
 pub mod s3;
 pub mod settings;
 pub mod store;
 pub mod words;
+pub mod xml;
 
 pub use error::StoreError;

@@ -7,6 +7,7 @@ use weir_get::http::authority::Authorizer;
 
 use crate::address::{StoreKind, StoreUrl};
 use crate::error::StoreError;
+use crate::listing::{Copies, Deletes, Lists};
 use crate::s3::{S3Bucket, S3Store};
 use crate::settings::Settings;
 
@@ -14,6 +15,15 @@ use crate::settings::Settings;
 pub trait Store: Send + Sync {
     /// The address of `key`, of this version of it, for a GET, a HEAD or a PUT.
     fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError>;
+
+    /// What it holds.
+    fn lists(&self) -> &dyn Lists;
+
+    /// How its objects are deleted.
+    fn deletes(&self) -> &dyn Deletes;
+
+    /// How the store copies its objects itself.
+    fn copies(&self) -> &dyn Copies;
 
     /// Who speaks for requests for its objects; given to [`weir_get::http::exchange::Http::authorized_by`].
     fn authorizer(&self) -> Arc<dyn Authorizer>;
