@@ -13,6 +13,7 @@ pub mod key;
 pub mod s3;
 pub mod settings;
 pub mod store;
+pub mod upload;
 pub mod words;
 
 pub use error::StoreError;

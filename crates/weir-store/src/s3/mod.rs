@@ -1,6 +1,7 @@
 //! Amazon S3 and what speaks as it does: where an object is, and who signs for it.
 
 mod authorizer;
+mod upload;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::credentials::Provider;
 use crate::error::StoreError;
 use crate::key;
 use crate::store::Store;
+use crate::upload::Uploads;
 
 /// Where requests go that name no region; every bucket says from there where it is.
 pub const DEFAULT_REGION: &str = "us-east-1";
@@ -127,6 +129,10 @@ impl Store for S3Store {
 
     fn authorizer(&self) -> Arc<dyn Authorizer> {
         Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
+    }
+
+    fn uploads(&self) -> &dyn Uploads {
+        self
     }
 }
 
