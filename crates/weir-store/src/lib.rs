@@ -15,6 +15,7 @@ pub mod listing;
 pub mod s3;
 pub mod settings;
 pub mod store;
+pub mod upload;
 pub mod words;
 pub mod xml;
 

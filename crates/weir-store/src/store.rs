@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::s3::{S3Bucket, S3Store};
 use crate::settings::Settings;
+use crate::upload::Uploads;
 
 /// A bucket of a store.
 pub trait Store: Send + Sync {
@@ -27,6 +28,9 @@ pub trait Store: Send + Sync {
 
     /// Who speaks for requests for its objects; given to [`weir_get::http::exchange::Http::authorized_by`].
     fn authorizer(&self) -> Arc<dyn Authorizer>;
+
+    /// The requests that fill it.
+    fn uploads(&self) -> &dyn Uploads;
 }
 
 /// The bucket that `url` names, by what the user and the environment say.

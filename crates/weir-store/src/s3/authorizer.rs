@@ -191,7 +191,8 @@ fn sign<'a>(
     *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
     *request.uri_mut() = url.as_str().parse().map_err(|error| format!("{error}"))?;
     let mut digest = if method == "GET" || method == "HEAD" || method == "DELETE" { "" } else { UNSIGNED };
-    for (name, value) in fields.filter(|(name, _)| name.starts_with("x-amz-")) {
+    let is_signed = |name: &str| name.starts_with("x-amz-") || matches!(name, "content-type" | "content-md5");
+    for (name, value) in fields.filter(|(name, _)| is_signed(name)) {
         if name == BODY_DIGEST {
             digest = value;
             continue;

@@ -4,6 +4,7 @@ mod authorizer;
 mod copies;
 mod deletes;
 mod lists;
+mod upload;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +20,7 @@ use crate::error::StoreError;
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::store::Store;
+use crate::upload::Uploads;
 
 /// Where requests go that name no region; every bucket says from there where it is.
 pub const DEFAULT_REGION: &str = "us-east-1";
@@ -159,6 +161,10 @@ impl Store for S3Store {
 
     fn authorizer(&self) -> Arc<dyn Authorizer> {
         Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
+    }
+
+    fn uploads(&self) -> &dyn Uploads {
+        self
     }
 }
 
