@@ -9,13 +9,17 @@ pub mod address;
 pub mod caller;
 pub mod credentials;
 pub mod error;
+pub mod instant;
 pub mod key;
+pub mod listing;
 #[cfg(test)]
 pub mod mock;
 pub mod network;
 pub mod s3;
 pub mod settings;
 pub mod store;
+pub mod upload;
 pub mod words;
+pub mod xml;
 
 pub use error::StoreError;

@@ -3,7 +3,6 @@
 pub mod aws;
 pub mod files;
 pub mod ini;
-pub mod moment;
 pub mod process;
 mod renewing;
 

@@ -39,7 +39,8 @@ impl S3Authorizer {
         S3Authorizer { bucket, region: Mutex::default(), used: Mutex::default() }
     }
 
-    fn region(&self) -> String {
+    /// The region that requests are signed for now.
+    pub fn region(&self) -> String {
         self.region.lock().clone().unwrap_or_else(|| self.bucket.region().to_owned())
     }
 
@@ -54,13 +55,21 @@ impl S3Authorizer {
     /// The store is in another region than was asked.
     fn moves(&self, url: &Url, region: &str) -> Mend {
         let is_region = region.len() <= 40 && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if !is_region || *region == self.region() {
+        if !is_region {
             return Mend::No;
         }
-        tracing::info!("the bucket {} is in {region}, not in {}", self.bucket.bucket, self.region());
-        let Ok(old) = self.bucket.url(&self.region()) else { return Mend::No };
-        *self.region.lock() = Some(region.to_owned());
         let Ok(new) = self.bucket.url(region) else { return Mend::No };
+        let before = self.region.lock().replace(region.to_owned());
+        let before = before.unwrap_or_else(|| self.bucket.region().to_owned());
+        let is_within = |base: &Url| url.as_str().starts_with(base.as_str());
+        if before != region {
+            tracing::info!("the bucket {} is in {region}, not in {before}", self.bucket.bucket);
+        } else if is_within(&new) {
+            return Mend::No;
+        }
+        // Another request may have heard of it meanwhile, and this one was on its way to the old place.
+        let olds = [before.as_str(), self.bucket.region()].map(|region| self.bucket.url(region));
+        let Some(old) = olds.into_iter().flatten().find(is_within) else { return Mend::No };
         if new == old {
             return Mend::Again;
         }
@@ -105,7 +114,8 @@ impl Authorizer for S3Authorizer {
         let signed = sign(&found.credential, &self.region(), method, url, given.iter().chain(&own));
         let signed =
             signed.map_err(|why| GetError::Refused(format!("cannot sign a request for {url}: {why}")))?;
-        own.extend(signed);
+        // The digest of a body is signed as it was given.
+        own.extend(signed.into_iter().filter(|(name, _)| !given.iter().any(|(known, _)| known == name)));
         Ok(own)
     }
 
@@ -181,7 +191,8 @@ fn sign<'a>(
     *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
     *request.uri_mut() = url.as_str().parse().map_err(|error| format!("{error}"))?;
     let mut digest = if method == "GET" || method == "HEAD" || method == "DELETE" { "" } else { UNSIGNED };
-    for (name, value) in fields.filter(|(name, _)| name.starts_with("x-amz-")) {
+    let is_signed = |name: &str| name.starts_with("x-amz-") || matches!(name, "content-type" | "content-md5");
+    for (name, value) in fields.filter(|(name, _)| is_signed(name)) {
         if name == BODY_DIGEST {
             digest = value;
             continue;

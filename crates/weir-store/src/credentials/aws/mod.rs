@@ -25,8 +25,9 @@ pub use profile::{Chosen, Files};
 
 use crate::credentials::files::read_json;
 use crate::credentials::ini::Section;
-use crate::credentials::{Fixed, Found, Provider, Renewing, Temporary, moment, process};
+use crate::credentials::{Fixed, Found, Provider, Renewing, Temporary, process};
 use crate::error::StoreError;
+use crate::instant;
 use crate::network::{Asker, Network, address, no_credentials};
 use crate::settings::Environment;
 
@@ -384,5 +385,5 @@ impl Keys {
 }
 
 fn expiry(text: &str) -> Result<SystemTime, String> {
-    moment::parse(text).ok_or_else(|| "its time of expiry is no time".to_owned())
+    instant::parse(text).ok_or_else(|| "its time of expiry is no time".to_owned())
 }

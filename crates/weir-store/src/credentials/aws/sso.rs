@@ -17,8 +17,9 @@ use weir_units::atomic_file;
 
 use super::{AwsProvider, Files, Keys};
 use crate::credentials::ini::Section;
-use crate::credentials::{Renewing, Temporary, files, moment};
+use crate::credentials::{Renewing, Temporary, files};
 use crate::error::StoreError;
+use crate::instant;
 use crate::network::{Asker, Question, address, no_credentials};
 
 /// A token is renewed so long before it runs out: what the requests with it take.
@@ -129,7 +130,7 @@ impl Login {
         let kept: Map<String, Value> = files::json(&self.cache, &text)?;
         let one = |name: &str| kept.get(name).and_then(Value::as_str);
         let holds = |name: &str, ahead| {
-            one(name).and_then(moment::parse).is_some_and(|until| SystemTime::now() + ahead < until)
+            one(name).and_then(instant::parse).is_some_and(|until| SystemTime::now() + ahead < until)
         };
         let token = one("accessToken").ok_or_else(|| cannot("its cache has no token"))?;
         let is_field = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -163,7 +164,7 @@ impl Login {
     fn keep(&self, mut kept: Map<String, Value>, newer: &Newer) {
         let until = SystemTime::now() + Duration::from_secs(newer.expires_in);
         kept.insert("accessToken".to_owned(), newer.access_token.clone().into());
-        kept.insert("expiresAt".to_owned(), moment::format(until).into());
+        kept.insert("expiresAt".to_owned(), instant::formatted(until).into());
         if let Some(token) = &newer.refresh_token {
             kept.insert("refreshToken".to_owned(), token.clone().into());
         }
