@@ -126,6 +126,11 @@ impl<'a> Caller<'a> {
         }
     }
 
+    /// Waits for something that the store does meanwhile; an error where the user wants no more.
+    pub fn wait(&mut self, span: Duration) -> Result<(), GetError> {
+        self.pause(span, Stage::FirstByte)
+    }
+
     fn pause(&mut self, span: Duration, stage: Stage) -> Result<(), GetError> {
         self.clock.enter(stage);
         let began = Instant::now();

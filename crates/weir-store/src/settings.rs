@@ -7,8 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use url::Url;
 use weir_codec::digest::Algorithm;
 
+use crate::azure::AzureSettings;
 use crate::credentials::aws::Aws;
+use crate::credentials::azure::Azure;
+use crate::credentials::google::Google;
 use crate::error::StoreError;
+use crate::gcs::{self, GcsSettings};
 use crate::network::Network;
 use crate::s3::S3Settings;
 
@@ -73,18 +77,79 @@ impl Settings<'_> {
             path_style: flags.path_style,
             provider,
             request_payer: flags.request_payer,
-            encryption: flags.encryption_key.as_deref().map_or_else(Vec::new, encryption),
+            encryption: self
+                .encryption("x-amz-server-side-encryption-customer-", ("key-md5", Algorithm::MD5)),
         })
+    }
+
+    fn encryption(&self, prefix: &str, digest: (&str, Algorithm)) -> Vec<(String, String)> {
+        let key = self.flags.encryption_key.as_deref();
+        key.map_or_else(Vec::new, |key| encryption(key, prefix, digest))
+    }
+
+    /// How a bucket of Google's is asked.
+    pub fn gcs(&self) -> Result<GcsSettings, StoreError> {
+        let flags = &self.flags;
+        // `HOST:PORT`, as Google's libraries read it, is plain HTTP; nobody is asked for a token by it.
+        let emulator = (self.environment)("STORAGE_EMULATOR_HOST").filter(|text| !text.is_empty());
+        let emulator =
+            emulator.map(|text| if text.contains("://") { text } else { format!("http://{text}") });
+        let named = flags.endpoint.clone().or_else(|| emulator.clone());
+        let endpoint = endpoint_of(named.as_deref().unwrap_or(gcs::ENDPOINT))?;
+        let google = match flags.no_sign || named.is_some() && named == emulator {
+            true => None,
+            false => Some(Google::find(&flags.network, self.environment)?),
+        };
+        let quota = google.as_ref().and_then(|google| google.quota_project.clone());
+        let project = google.as_ref().and_then(|google| google.project.clone());
+        let project =
+            project.or_else(|| (self.environment)("GOOGLE_CLOUD_PROJECT")).or_else(|| quota.clone());
+        let payer = match flags.request_payer {
+            false => None,
+            true => Some(quota.or_else(|| project.clone()).ok_or_else(|| {
+                StoreError::Usage(
+                    "--request-payer: which project pays? set GOOGLE_CLOUD_QUOTA_PROJECT".to_owned(),
+                )
+            })?),
+        };
+        Ok(GcsSettings {
+            endpoint,
+            provider: google.map(|google| google.provider),
+            payer,
+            project,
+            encryption: self.encryption("x-goog-encryption-", ("key-sha256", Algorithm::SHA256)),
+        })
+    }
+
+    /// How a container of Azure's is asked; `account`: what its address names.
+    pub fn azure(&self, account: Option<&str>) -> Result<AzureSettings, StoreError> {
+        let flags = &self.flags;
+        let azure = Azure::read(self.environment)?;
+        let account = account.map(str::to_owned).or_else(|| azure.account()).ok_or_else(|| {
+            StoreError::Usage(
+                "which storage account? name it as in az://CONTAINER@ACCOUNT/KEY, or set AZURE_STORAGE_ACCOUNT"
+                    .to_owned(),
+            )
+        })?;
+        let named = flags.endpoint.clone().or_else(|| azure.endpoint(&account));
+        let endpoint = AzureSettings::endpoint_of(&account, named.as_deref())?;
+        let provider = match flags.no_sign {
+            true => None,
+            false => Some(azure.provider(&account, &flags.network)?),
+        };
+        let encryption = self.encryption("x-ms-encryption-", ("key-sha256", Algorithm::SHA256));
+        Ok(AzureSettings { account, endpoint, provider, encryption })
     }
 }
 
-/// The fields of a request for an object that is encrypted with `key` (SSE-C).
-fn encryption(key: &[u8]) -> Vec<(String, String)> {
-    let field = |name: &str, value: String| (format!("x-amz-server-side-encryption-customer-{name}"), value);
+/// The fields of a request for an object that is encrypted with `key` (SSE-C, CSEK, CPK), behind `prefix`;
+/// stores differ in the digest that they want of the key.
+fn encryption(key: &[u8], prefix: &str, (name, digest): (&str, Algorithm)) -> Vec<(String, String)> {
+    let field = |name: &str, value: String| (format!("{prefix}{name}"), value);
     vec![
         field("algorithm", "AES256".to_owned()),
         field("key", STANDARD.encode(key)),
-        field("key-md5", STANDARD.encode(Algorithm::MD5.of(key))),
+        field(name, STANDARD.encode(digest.of(key))),
     ]
 }
 

@@ -1,7 +1,10 @@
 //! Whose requests they are: credentials, where they were found, and new ones when they have run out.
 
 pub mod aws;
+pub mod azure;
+pub mod bearer;
 pub mod files;
+pub mod google;
 pub mod ini;
 pub mod process;
 mod renewing;

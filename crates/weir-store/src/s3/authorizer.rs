@@ -13,11 +13,10 @@ use weir_codec::hex;
 use weir_get::GetError;
 use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
-use weir_units::human_duration;
 
 use super::S3Bucket;
 use crate::credentials::Found;
-use crate::error::StoreError;
+use crate::refusal::{as_get_error, skew};
 
 /// A body whose digest is not signed.
 pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
@@ -47,7 +46,7 @@ impl S3Authorizer {
     /// The credentials to sign with; those that a store took before are asked for again by no one.
     fn credentials(&self) -> Result<Option<Arc<Found<AwsCredential>>>, GetError> {
         let Some(provider) = &self.bucket.settings.provider else { return Ok(None) };
-        let found = provider.current().map_err(refused)?;
+        let found = provider.current().map_err(as_get_error)?;
         *self.used.lock() = Some(Arc::clone(&found));
         Ok(Some(found))
     }
@@ -78,13 +77,6 @@ impl S3Authorizer {
             Some(next) => Mend::At(Box::new(next)),
             None => Mend::No,
         }
-    }
-}
-
-fn refused(error: StoreError) -> GetError {
-    match error {
-        StoreError::Http(error) => error,
-        other => GetError::Refused(other.to_string()),
     }
 }
 
@@ -137,7 +129,7 @@ impl Authorizer for S3Authorizer {
         let used = self.used.lock().clone();
         let has_expired = matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException");
         if let (true, Some(used), Some(provider)) = (has_expired, used, &self.bucket.settings.provider) {
-            let renewed = provider.renewed(&used).map_err(refused)?;
+            let renewed = provider.renewed(&used).map_err(as_get_error)?;
             return Ok(if renewed.is_some() { Mend::Again } else { Mend::No });
         }
         Ok(Mend::No)
@@ -163,16 +155,6 @@ impl Authorizer for S3Authorizer {
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
-}
-
-/// How far this host's clock is from the store's.
-fn skew(head: &ResponseHead, now: SystemTime) -> Option<String> {
-    let theirs = httpdate::parse_http_date(head.header("date")?).ok()?;
-    let (apart, how) = match now.duration_since(theirs) {
-        Ok(ahead) => (ahead, "ahead of"),
-        Err(behind) => (behind.duration(), "behind"),
-    };
-    Some(format!("this host's clock is {} {how} the store's; set it", human_duration(apart)))
 }
 
 /// The fields that sign a request with these fields for `region`.
