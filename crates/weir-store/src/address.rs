@@ -71,6 +71,13 @@ impl StoreUrl {
         Some(StoreUrl::read(kind, text, rest))
     }
 
+    /// A store without a bucket (`s3://`), which stands for its list of buckets.
+    pub fn service(text: &str) -> Option<StoreUrl> {
+        let (scheme, rest) = text.split_once("://")?;
+        let kind = StoreKind::of(scheme).filter(|_| rest.is_empty())?;
+        Some(StoreUrl { kind, account: None, bucket: String::new(), key: String::new(), version: None })
+    }
+
     fn read(kind: StoreKind, text: &str, rest: &str) -> Result<StoreUrl, BadStoreUrl> {
         let (place, key) = rest.split_once('/').unwrap_or((rest, ""));
         let (bucket, account) = match place.split_once('@') {

@@ -28,6 +28,8 @@ pub struct Caller<'a> {
     clock: &'a StageClock,
     retries: u32,
     throttled: u64,
+    words: Option<String>,
+    attempts: u32,
 }
 
 /// What a caller needs of its surroundings.
@@ -57,7 +59,18 @@ impl<'a> Caller<'a> {
             ..Dial::new(setup.timeout, [setup.stop, setup.stop])
         };
         let client = Client::new(setup.http, setup.clock, dial, setup.on_socket);
-        Caller { client, clock: setup.clock, retries: setup.retries, throttled: 0 }
+        Caller { client, clock: setup.clock, retries: setup.retries, throttled: 0, words: None, attempts: 0 }
+    }
+
+    /// How many attempts the last request took: of more than one the first may have been done although its
+    /// answer was lost.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// What the store said when it last asked for fewer requests.
+    pub fn throttle_words(&self) -> Option<&str> {
+        self.words.as_deref()
     }
 
     /// How often a store has asked for fewer requests.
@@ -70,24 +83,30 @@ impl<'a> Caller<'a> {
     pub fn ask(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, StoreError> {
         let mut failed = 0;
         loop {
+            self.attempts = failed + 1;
             let outcome = self.client.call(call, content);
             let (asked, is_throttle) = match &outcome {
                 Ok(reply) if is_for_later(reply) => {
                     let now = std::time::SystemTime::now();
                     let asked = weir_http::retry_after::wait(&reply.head.fields, now);
-                    (asked, matches!(reply.head.status, 429 | 503))
+                    (asked, is_throttled(reply))
                 }
                 Err(error) if !error.is_permanent() => (None, false),
                 _ => return Ok(outcome?),
             };
-            self.throttled += u64::from(is_throttle);
+            if is_throttle {
+                self.throttled += 1;
+                self.words = outcome.as_ref().ok().and_then(|reply| reply.said.clone()).or(self.words.take());
+            }
             let most = self.client.dial().max_wait;
             if failed >= self.retries || asked.is_some_and(|asked| asked > most) {
                 return Ok(outcome?);
             }
             // Anywhere within it, so that clients that were refused together do not come back together.
             let pause = doubled(FIRST_PAUSE, failed, LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0);
-            self.pause(asked.unwrap_or(pause).max(pause))?;
+            // Only what was asked for is the store's wish.
+            let stage = if is_throttle || asked.is_some() { Stage::Backoff } else { Stage::Other };
+            self.pause(asked.unwrap_or(pause).max(pause), stage)?;
             failed += 1;
             content.rewind()?;
         }
@@ -107,8 +126,13 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn pause(&mut self, span: Duration) -> Result<(), GetError> {
-        self.clock.enter(Stage::Backoff);
+    /// Waits for something that the store does meanwhile; an error where the user wants no more.
+    pub fn wait(&mut self, span: Duration) -> Result<(), GetError> {
+        self.pause(span, Stage::FirstByte)
+    }
+
+    fn pause(&mut self, span: Duration, stage: Stage) -> Result<(), GetError> {
+        self.clock.enter(stage);
         let began = Instant::now();
         self.client.dial().sleep(span);
         self.clock.enter(Stage::Other);
@@ -140,6 +164,13 @@ fn is_for_later(reply: &Reply) -> bool {
     // An error may come with 200, when the answer had begun before it was known (CompleteMultipartUpload).
     let by_code = || StoreWords::of(&reply.body).is_some_and(|words| is_transient(&words.code));
     by_status || matches!(reply.head.status, 200 | 400 | 409) && by_code()
+}
+
+/// The store asks for fewer requests.
+fn is_throttled(reply: &Reply) -> bool {
+    let codes = ["SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "ServerBusy"];
+    let by_code = || StoreWords::of(&reply.body).is_some_and(|words| codes.contains(&words.code.as_str()));
+    matches!(reply.head.status, 429 | 503) || by_code()
 }
 
 /// Codes of stores that ask for another attempt.

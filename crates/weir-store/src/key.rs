@@ -1,6 +1,6 @@
 //! Keys in URLs: percent-encoded as signatures want them, and refused where no URL can hold them.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::error::StoreError;
 
@@ -30,7 +30,33 @@ pub fn in_path(key: &str) -> Result<String, StoreError> {
     Ok(utf8_percent_encode(key, PATH).to_string())
 }
 
+/// `key` as one segment of a path, its slashes encoded.
+///
+/// Only a key that is `.` or `..` as a whole is an error.
+pub fn in_segment(key: &str) -> Result<String, StoreError> {
+    if matches!(key, "." | "..") || key.len() > MOST {
+        return in_path(key);
+    }
+    Ok(in_query(key))
+}
+
 /// `text` as a value of a query has it.
 pub fn in_query(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()
+}
+
+/// The key that a listing with `encoding-type=url` writes so: percent-encoded, and a blank as `+` (Amazon's
+/// own encoder does so; a plus sign comes as `%2B`).
+pub fn of_listing(text: &str) -> String {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_s_keys_are_decoded() {
+        assert_eq!(of_listing("a+b%2Bc%2F%C3%A4%0A/d"), "a b+c/\u{e4}\n/d");
+    }
 }

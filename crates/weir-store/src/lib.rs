@@ -6,14 +6,24 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod azure;
 pub mod buckets;
 pub mod caller;
 pub mod credentials;
 pub mod error;
+pub mod gcs;
+pub mod instant;
 pub mod key;
+pub mod listing;
+#[cfg(test)]
+pub mod mock;
+pub mod network;
+mod refusal;
 pub mod s3;
 pub mod settings;
 pub mod store;
+pub mod upload;
 pub mod words;
+pub mod xml;
 
 pub use error::StoreError;

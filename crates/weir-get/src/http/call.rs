@@ -135,6 +135,9 @@ impl Client<'_> {
             if call.asks_first {
                 fields.push(("expect".to_owned(), "100-continue".to_owned()));
             }
+            if let Some(authorizer) = &authorizer {
+                authorizer.seals(call.method, &call.url, &mut fields);
+            }
             let (head, connection) = self.exchange(&call, &origin, &fields, content)?;
             let mut reply = self.read_reply(&call, head, connection)?;
             let refused = may_be_refused(&reply.head);

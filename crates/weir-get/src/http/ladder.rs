@@ -214,6 +214,7 @@ mod tests {
             removed: &[],
             unless: None,
             codings: Some("identity"),
+            sealed_by: None,
         }
     }
 

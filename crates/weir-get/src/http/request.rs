@@ -3,6 +3,7 @@
 use url::{Position, Url};
 use weir_http::range_request;
 
+use crate::http::authority::Authorizer;
 use crate::http::proxy::Proxy;
 
 /// The product token servers see.
@@ -40,7 +41,7 @@ impl Origin {
 }
 
 /// A GET, before it is known which connection carries it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Ask<'a> {
     /// First byte wanted, and the byte after the last (`None`: to the end). `None`: no Range field at all.
     pub range: Option<(u64, Option<u64>)>,
@@ -62,6 +63,8 @@ pub struct Ask<'a> {
     pub unless: Option<&'a Unless>,
     /// `Accept-Encoding`; `None` leaves it out.
     pub codings: Option<&'static str>,
+    /// Who has the last word on the fields of a request for this URL.
+    pub sealed_by: Option<(&'a dyn Authorizer, &'a Url)>,
 }
 
 /// What is known of a complete file that is here, in the form in which a server is asked whether it is still the same.
@@ -109,6 +112,9 @@ impl Ask<'_> {
                 let name = if self.is_pinned() { "if-match" } else { "if-range" };
                 fields.push((name.into(), validator.to_owned()));
             }
+        }
+        if let Some((authorizer, url)) = self.sealed_by {
+            authorizer.seals("GET", url, &mut fields);
         }
         fields
     }
@@ -214,6 +220,7 @@ mod tests {
             removed: &[],
             unless: None,
             codings: Some(IDENTITY),
+            sealed_by: None,
         }
     }
 

@@ -13,11 +13,10 @@ use weir_codec::hex;
 use weir_get::GetError;
 use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
-use weir_units::human_duration;
 
 use super::S3Bucket;
 use crate::credentials::Found;
-use crate::error::StoreError;
+use crate::refusal::{as_get_error, skew};
 
 /// A body whose digest is not signed.
 pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
@@ -39,14 +38,15 @@ impl S3Authorizer {
         S3Authorizer { bucket, region: Mutex::default(), used: Mutex::default() }
     }
 
-    fn region(&self) -> String {
+    /// The region that requests are signed for now.
+    pub fn region(&self) -> String {
         self.region.lock().clone().unwrap_or_else(|| self.bucket.region().to_owned())
     }
 
     /// The credentials to sign with; those that a store took before are asked for again by no one.
     fn credentials(&self) -> Result<Option<Arc<Found<AwsCredential>>>, GetError> {
         let Some(provider) = &self.bucket.settings.provider else { return Ok(None) };
-        let found = provider.current().map_err(refused)?;
+        let found = provider.current().map_err(as_get_error)?;
         *self.used.lock() = Some(Arc::clone(&found));
         Ok(Some(found))
     }
@@ -54,13 +54,21 @@ impl S3Authorizer {
     /// The store is in another region than was asked.
     fn moves(&self, url: &Url, region: &str) -> Mend {
         let is_region = region.len() <= 40 && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if !is_region || *region == self.region() {
+        if !is_region {
             return Mend::No;
         }
-        tracing::info!("the bucket {} is in {region}, not in {}", self.bucket.bucket, self.region());
-        let Ok(old) = self.bucket.url(&self.region()) else { return Mend::No };
-        *self.region.lock() = Some(region.to_owned());
         let Ok(new) = self.bucket.url(region) else { return Mend::No };
+        let before = self.region.lock().replace(region.to_owned());
+        let before = before.unwrap_or_else(|| self.bucket.region().to_owned());
+        let is_within = |base: &Url| url.as_str().starts_with(base.as_str());
+        if before != region {
+            tracing::info!("the bucket {} is in {region}, not in {before}", self.bucket.bucket);
+        } else if is_within(&new) {
+            return Mend::No;
+        }
+        // Another request may have heard of it meanwhile, and this one was on its way to the old place.
+        let olds = [before.as_str(), self.bucket.region()].map(|region| self.bucket.url(region));
+        let Some(old) = olds.into_iter().flatten().find(is_within) else { return Mend::No };
         if new == old {
             return Mend::Again;
         }
@@ -69,13 +77,6 @@ impl S3Authorizer {
             Some(next) => Mend::At(Box::new(next)),
             None => Mend::No,
         }
-    }
-}
-
-fn refused(error: StoreError) -> GetError {
-    match error {
-        StoreError::Http(error) => error,
-        other => GetError::Refused(other.to_string()),
     }
 }
 
@@ -109,7 +110,8 @@ impl Authorizer for S3Authorizer {
         let signed = sign(&found.credential, &self.region(), method, url, given.iter().chain(&own));
         let signed =
             signed.map_err(|why| GetError::Refused(format!("cannot sign a request for {url}: {why}")))?;
-        own.extend(signed);
+        // The digest of a body is signed as it was given.
+        own.extend(signed.into_iter().filter(|(name, _)| !given.iter().any(|(known, _)| known == name)));
         Ok(own)
     }
 
@@ -131,7 +133,7 @@ impl Authorizer for S3Authorizer {
         let used = self.used.lock().clone();
         let has_expired = matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException");
         if let (true, Some(used), Some(provider)) = (has_expired, used, &self.bucket.settings.provider) {
-            let renewed = provider.renewed(&used).map_err(refused)?;
+            let renewed = provider.renewed(&used).map_err(as_get_error)?;
             return Ok(if renewed.is_some() { Mend::Again } else { Mend::No });
         }
         Ok(Mend::No)
@@ -167,16 +169,6 @@ impl Authorizer for S3Authorizer {
     }
 }
 
-/// How far this host's clock is from the store's.
-fn skew(head: &ResponseHead, now: SystemTime) -> Option<String> {
-    let theirs = httpdate::parse_http_date(head.header("date")?).ok()?;
-    let (apart, how) = match now.duration_since(theirs) {
-        Ok(ahead) => (ahead, "ahead of"),
-        Err(behind) => (behind.duration(), "behind"),
-    };
-    Some(format!("this host's clock is {} {how} the store's; set it", human_duration(apart)))
-}
-
 /// The fields that sign a request with these fields for `region`.
 fn sign<'a>(
     credential: &AwsCredential,
@@ -193,7 +185,8 @@ fn sign<'a>(
     *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
     *request.uri_mut() = url.as_str().parse().map_err(|error| format!("{error}"))?;
     let mut digest = if method == "GET" || method == "HEAD" || method == "DELETE" { "" } else { UNSIGNED };
-    for (name, value) in fields.filter(|(name, _)| name.starts_with("x-amz-")) {
+    let is_signed = |name: &str| name.starts_with("x-amz-") || matches!(name, "content-type" | "content-md5");
+    for (name, value) in fields.filter(|(name, _)| is_signed(name)) {
         if name == BODY_DIGEST {
             digest = value;
             continue;

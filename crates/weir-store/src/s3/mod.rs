@@ -1,19 +1,28 @@
 //! Amazon S3 and what speaks as it does: where an object is, and who signs for it.
 
 mod authorizer;
+mod copies;
+mod deletes;
+mod dialect;
+mod lists;
+mod upload;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use object_store::aws::AwsCredential;
 use url::Url;
 use weir_get::http::authority::Authorizer;
 
 pub use authorizer::S3Authorizer;
+pub use dialect::Dialect;
 
 use crate::credentials::Provider;
 use crate::error::StoreError;
 use crate::key;
+use crate::listing::{Copies, Deletes, Lists};
 use crate::store::Store;
+use crate::upload::Uploads;
 
 /// Where requests go that name no region; every bucket says from there where it is.
 pub const DEFAULT_REGION: &str = "us-east-1";
@@ -42,7 +51,7 @@ pub struct S3Settings {
 pub struct S3Bucket {
     /// How it is asked.
     pub settings: S3Settings,
-    /// Its name.
+    /// Its name; empty: the service, which lists buckets.
     pub bucket: String,
 }
 
@@ -64,7 +73,9 @@ impl S3Bucket {
         let host = endpoint.host_str().unwrap_or_default();
         let mut url = endpoint.clone();
         let base = endpoint.path().trim_end_matches('/');
-        if path_style {
+        if self.bucket.is_empty() {
+            url.set_path(&format!("{base}/"));
+        } else if path_style {
             url.set_path(&format!("{base}/{}/", self.bucket));
         } else {
             let host = format!("{}.{host}", self.bucket);
@@ -104,29 +115,64 @@ impl S3Bucket {
 /// A bucket and who signs for it.
 pub struct S3Store {
     bucket: S3Bucket,
+    dialect: Dialect,
     authorizer: Arc<S3Authorizer>,
+    /// It knows only version 1 of lists.
+    lists_v1: AtomicBool,
 }
 
 impl S3Store {
     /// This bucket.
     pub fn new(bucket: S3Bucket) -> S3Store {
+        S3Store::speaking(bucket, Dialect::Amazon)
+    }
+
+    /// The same of somebody who calls some fields otherwise.
+    pub fn speaking(bucket: S3Bucket, dialect: Dialect) -> S3Store {
         let authorizer = Arc::new(S3Authorizer::new(bucket.clone()));
-        S3Store { bucket, authorizer }
+        S3Store { bucket, dialect, authorizer, lists_v1: AtomicBool::new(false) }
     }
 
     /// Where its objects are.
     pub fn bucket(&self) -> &S3Bucket {
         &self.bucket
     }
+
+    /// The same in the region that the store has named meanwhile.
+    fn here(&self) -> S3Bucket {
+        let settings = S3Settings { region: Some(self.authorizer.region()), ..self.bucket.settings.clone() };
+        S3Bucket { settings, ..self.bucket.clone() }
+    }
+
+    /// `s3://BUCKET/`.
+    fn shown(&self) -> String {
+        format!("{}://{}/", self.dialect.scheme(), self.bucket.bucket)
+    }
 }
 
 impl Store for S3Store {
     fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError> {
-        self.bucket.object(key, version)
+        self.here().object(key, version)
+    }
+
+    fn lists(&self) -> &dyn Lists {
+        self
+    }
+
+    fn deletes(&self) -> &dyn Deletes {
+        self
+    }
+
+    fn copies(&self) -> &dyn Copies {
+        self
     }
 
     fn authorizer(&self) -> Arc<dyn Authorizer> {
         Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
+    }
+
+    fn uploads(&self) -> &dyn Uploads {
+        self
     }
 }
 

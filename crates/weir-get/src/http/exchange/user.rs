@@ -75,6 +75,7 @@ impl Client<'_> {
                 removed: &http.manner.removed,
                 unless: unless.as_ref(),
                 codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
+                sealed_by: authorizer.map(|one| (&**one, url)),
             };
             let Answered { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
             http.jar.take(url, &head.fields);

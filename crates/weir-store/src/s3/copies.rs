@@ -1,0 +1,148 @@
+//! Objects of S3 are copied by S3 itself: CopyObject, and part by part where they are larger than that takes.
+
+use weir_get::http::call::{AtHand, Call, Reply};
+
+use super::S3Store;
+use crate::caller::{Caller, refusal};
+use crate::error::{StoreError, shown};
+use crate::key;
+use crate::listing::{Copies, Listed, Lists, Looked};
+use crate::words::StoreWords;
+use crate::xml;
+
+/// The largest object of one CopyObject, and the largest part, bytes.
+const MAX_COPY: u64 = 5 << 30;
+
+/// Parts of a larger one: each is a request that takes seconds, so one that breaks costs no more.
+const PART: u64 = 512 << 20;
+
+/// The most parts of an object.
+const MAX_PARTS: u64 = 10_000;
+
+/// Answers of these requests are some hundred bytes.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// What an upload in parts has to be told again.
+const KEPT: [&str; 5] =
+    ["content-type", "cache-control", "content-disposition", "content-encoding", "content-language"];
+
+impl Copies for S3Store {
+    fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError> {
+        let what = format!("copy s3://{bucket}/{} to {}{}", shown(&from.key), self.shown(), shown(to));
+        let source = self.source(bucket, from)?;
+        if from.size > MAX_COPY {
+            return self.copy_in_parts(caller, &what, source, from, to);
+        }
+        let url = self.here().object(to, None)?;
+        let call = Call { method: "PUT", url, fields: source, most: MAX_ANSWER, asks_first: false };
+        succeeds(caller, &what, &call, b"").map(drop)
+    }
+}
+
+impl S3Store {
+    /// The fields that name the source, as it was listed.
+    fn source(&self, bucket: &str, from: &Listed) -> Result<Vec<(String, String)>, StoreError> {
+        let mut source = format!("/{bucket}/{}", key::in_query(&from.key).replace("%2F", "/"));
+        if let Some(version) = &from.version {
+            source.push_str(&format!("?versionId={}", key::in_query(&version.id)));
+        }
+        let mut fields = vec![("x-amz-copy-source".to_owned(), source)];
+        fields.extend(from.etag.iter().map(|tag| ("x-amz-copy-source-if-match".to_owned(), tag.clone())));
+        let encryption = self.bucket.settings.encryption.iter().map(|(name, value)| {
+            (name.replace("x-amz-server-side", "x-amz-copy-source-server-side"), value.clone())
+        });
+        fields.extend(encryption);
+        Ok(fields)
+    }
+
+    fn copy_in_parts(
+        &self,
+        caller: &mut Caller<'_>,
+        what: &str,
+        source: Vec<(String, String)>,
+        from: &Listed,
+        to: &str,
+    ) -> Result<(), StoreError> {
+        let call = Call {
+            method: "POST",
+            url: self.here().query_of(to, &[("uploads", "")])?,
+            fields: self.told(caller, from)?,
+            most: MAX_ANSWER,
+            asks_first: false,
+        };
+        let id = element(what, &succeeds(caller, what, &call, b"")?, "UploadId")?;
+        let copied = self.copy_parts(caller, what, &source, from.size, to, &id);
+        if copied.is_err() {
+            let url = self.here().query_of(to, &[("uploadId", &id)])?;
+            let call =
+                Call { method: "DELETE", url, fields: Vec::new(), most: MAX_ANSWER, asks_first: false };
+            if let Err(error) = caller.done("abort an upload", &call, &mut AtHand::default()) {
+                tracing::warn!("the upload {id} to {} is left: {error}", shown(to));
+            }
+        }
+        copied
+    }
+
+    /// The metadata of the source.
+    fn told(&self, caller: &mut Caller<'_>, from: &Listed) -> Result<Vec<(String, String)>, StoreError> {
+        let version = from.version.as_ref().map(|version| version.id.as_str());
+        let looked = self.look(caller, &from.key, version)?;
+        let Looked { metadata, headers, .. } = looked.unwrap_or_default();
+        let mut fields: Vec<(String, String)> =
+            headers.into_iter().filter(|(name, _)| KEPT.contains(&name.as_str())).collect();
+        fields.extend(metadata.into_iter().map(|(name, value)| (format!("x-amz-meta-{name}"), value)));
+        Ok(fields)
+    }
+
+    fn copy_parts(
+        &self,
+        caller: &mut Caller<'_>,
+        what: &str,
+        source: &[(String, String)],
+        size: u64,
+        to: &str,
+        id: &str,
+    ) -> Result<(), StoreError> {
+        let part = PART.max(size.div_ceil(MAX_PARTS));
+        let mut list = "<CompleteMultipartUpload>".to_owned();
+        for number in 1..=size.div_ceil(part) {
+            let first = (number - 1) * part;
+            let mut fields = source.to_vec();
+            let last = (first + part).min(size) - 1;
+            fields.push(("x-amz-copy-source-range".to_owned(), format!("bytes={first}-{last}")));
+            let (method, most) = ("PUT", MAX_ANSWER);
+            let url = self.here().query_of(to, &[("partNumber", &number.to_string()), ("uploadId", id)])?;
+            let reply = succeeds(caller, what, &Call { method, url, fields, most, asks_first: false }, b"")?;
+            let tag = xml::escaped(&element(what, &reply, "ETag")?);
+            list.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"));
+        }
+        list.push_str("</CompleteMultipartUpload>");
+        let call = Call {
+            method: "POST",
+            url: self.here().query_of(to, &[("uploadId", id)])?,
+            fields: vec![("content-type".to_owned(), "application/xml".to_owned())],
+            most: MAX_ANSWER,
+            asks_first: false,
+        };
+        succeeds(caller, what, &call, list.as_bytes()).map(drop)
+    }
+}
+
+/// The answer to a request whose refusal may come with 200.
+fn succeeds(caller: &mut Caller<'_>, what: &str, call: &Call<'_>, body: &[u8]) -> Result<Reply, StoreError> {
+    let reply = caller.done(what, call, &mut AtHand::new(body))?;
+    if StoreWords::of(&reply.body).is_some() { Err(refusal(what, call, &reply)) } else { Ok(reply) }
+}
+
+/// The text of the element `name` right below the root.
+fn element(what: &str, reply: &Reply, name: &str) -> Result<String, StoreError> {
+    let mut found = None;
+    let ended = |path: &[&str], text: &str| {
+        if path.len() == 2 && path[1] == name {
+            found = Some(text.to_owned());
+        }
+    };
+    let answer = |why: String| StoreError::Answer { what: what.to_owned(), why };
+    xml::each(&reply.body, ended).map_err(|bad| answer(bad.to_string()))?;
+    found.ok_or_else(|| answer(format!("has no {name}")))
+}

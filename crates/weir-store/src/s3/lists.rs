@@ -1,0 +1,363 @@
+//! Lists of a bucket of S3: ListObjectsV2, ListObjects (version 1) where a store knows no other,
+//! ListObjectVersions, ListBuckets and HEAD.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+
+use percent_encoding::percent_decode_str;
+use weir_get::http::call::{AtHand, Call};
+use weir_http::head::ResponseHead;
+
+use super::{S3Bucket, S3Store};
+use crate::caller::{Caller, refusal};
+use crate::error::{StoreError, shown};
+use crate::instant;
+use crate::listing::{Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, mtime};
+use crate::words::StoreWords;
+use crate::xml::{self, BadXml};
+
+/// A thousand keys of 1024 bytes, each of them three letters in a URL, and 1 KiB of what is said of each.
+const MAX_PAGE: usize = PAGE as usize * (3 * 1024 + 1024);
+
+/// Between the two markers of a list of versions; no key holds it.
+const BETWEEN: char = '\0';
+
+/// How stores refuse parameters that they do not know.
+const UNKNOWN: [&str; 3] = ["NotImplemented", "InvalidArgument", "InvalidRequest"];
+
+impl S3Store {
+    /// Sends a request without a body, and returns the body of its answer.
+    fn asks(
+        &self,
+        caller: &mut Caller<'_>,
+        what: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<u8>, StoreError> {
+        let url = self.here().with_query(query)?;
+        let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_PAGE, asks_first: false };
+        let reply = caller.done(what, &call, &mut AtHand::default())?;
+        match StoreWords::of(&reply.body) {
+            Some(_) => Err(refusal(what, &call, &reply)),
+            None => Ok(reply.body),
+        }
+    }
+
+    fn page_of(
+        &self,
+        caller: &mut Caller<'_>,
+        ask: &ListAsk<'_>,
+        kind: Kind,
+        token: Option<&str>,
+    ) -> Result<Page, StoreError> {
+        let what = format!("list {}{}", self.shown(), shown(ask.prefix));
+        let most = ask.most.clamp(1, PAGE).to_string();
+        let mut query = match kind {
+            Kind::V2 => vec![("list-type", "2")],
+            Kind::V1 => vec![],
+            Kind::Versions => vec![("versions", "")],
+        };
+        query.extend([("encoding-type", "url"), ("max-keys", &most), ("prefix", ask.prefix)]);
+        query.extend(ask.delimiter.map(|delimiter| ("delimiter", delimiter)));
+        match (kind, token) {
+            (_, None) => {}
+            (Kind::V2, Some(token)) => query.push(("continuation-token", token)),
+            (Kind::V1, Some(marker)) => query.push(("marker", marker)),
+            (Kind::Versions, Some(token)) => {
+                let (version, key) = token.split_once(BETWEEN).unwrap_or(("", token));
+                query.push(("key-marker", key));
+                if !version.is_empty() {
+                    query.push(("version-id-marker", version));
+                }
+            }
+        }
+        let body = self.asks(caller, &what, &query)?;
+        let answer = |why: String| StoreError::Answer { what: what.clone(), why };
+        let mut read = PageRead::default();
+        xml::each(&body, |path, text| read.ended(path, text))
+            .map_err(|bad: BadXml| answer(bad.to_string()))?;
+        if !read.is_list {
+            return Err(answer("is no list of objects; is this the address of a store?".to_owned()));
+        }
+        if kind == Kind::V2 && read.is_v1() {
+            tracing::info!("{} knows version 1 of lists only", self.shown());
+            self.lists_v1.store(true, Relaxed);
+        }
+        read.into_page(ask, kind).map_err(answer)
+    }
+}
+
+/// Which list is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    V2,
+    V1,
+    Versions,
+}
+
+impl Lists for S3Store {
+    fn page(
+        &self,
+        caller: &mut Caller<'_>,
+        ask: &ListAsk<'_>,
+        token: Option<&str>,
+    ) -> Result<Page, StoreError> {
+        if ask.versions {
+            return self.page_of(caller, ask, Kind::Versions, token);
+        }
+        if self.lists_v1.load(Relaxed) {
+            return self.page_of(caller, ask, Kind::V1, token);
+        }
+        match self.page_of(caller, ask, Kind::V2, token) {
+            Err(error) if token.is_none() && error.code().is_some_and(|code| UNKNOWN.contains(&code)) => {
+                // Its words stand where version 1 is refused as well.
+                let page = self.page_of(caller, ask, Kind::V1, None).map_err(|_| error)?;
+                tracing::info!("{} knows version 1 of lists only", self.shown());
+                self.lists_v1.store(true, Relaxed);
+                Ok(page)
+            }
+            other => other,
+        }
+    }
+
+    fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError> {
+        let service = S3Store::new(S3Bucket { bucket: String::new(), ..self.bucket.clone() });
+        let what = "list buckets";
+        let mut buckets = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let query: Vec<(&str, &str)> =
+                token.iter().map(|token| ("continuation-token", &**token)).collect();
+            let body = service.asks(caller, what, &query)?;
+            let (mut name, mut created, mut next, mut is_list) = (String::new(), None, None, false);
+            let ended = |path: &[&str], text: &str| match path {
+                [_, "Buckets", "Bucket", "Name"] => text.clone_into(&mut name),
+                [_, "Buckets", "Bucket", "CreationDate"] => created = instant::parse(text),
+                [_, "Buckets", "Bucket"] => {
+                    buckets.push(Bucket { name: std::mem::take(&mut name), created: created.take() });
+                }
+                [_, "ContinuationToken"] if !text.is_empty() => next = Some(text.to_owned()),
+                ["ListAllMyBucketsResult"] => is_list = true,
+                _ => {}
+            };
+            let answer = |why: String| StoreError::Answer { what: what.to_owned(), why };
+            xml::each(&body, ended).map_err(|bad| answer(bad.to_string()))?;
+            if !is_list {
+                return Err(answer("is no list of buckets; is this the address of a store?".to_owned()));
+            }
+            if next.is_none() {
+                return Ok(buckets);
+            }
+            if next == token {
+                return Err(answer("gives a continuation token that it gave before".to_owned()));
+            }
+            token = next;
+        }
+    }
+
+    fn look(
+        &self,
+        caller: &mut Caller<'_>,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Option<Looked>, StoreError> {
+        let what = format!("look at {}{}", self.shown(), shown(key));
+        let url = self.here().object(key, version)?;
+        let call = Call { method: "HEAD", url, fields: Vec::new(), most: 0, asks_first: false };
+        let reply = caller.ask(&call, &mut AtHand::default())?;
+        match reply.head.status {
+            200..300 => Ok(Some(looked(key, &reply.head))),
+            404 => Ok(None),
+            _ => Err(refusal(&what, &call, &reply)),
+        }
+    }
+}
+
+fn looked(key: &str, head: &ResponseHead) -> Looked {
+    let text = |name: &str| head.header(name).map(str::to_owned);
+    let (mut metadata, mut headers) = (Vec::new(), Vec::new());
+    for (name, value) in head.fields.iter() {
+        let name = name.to_ascii_lowercase();
+        match name.strip_prefix("x-amz-meta-") {
+            Some(own) => metadata.push((own.to_owned(), value.to_owned())),
+            None => headers.push((name, value.to_owned())),
+        }
+    }
+    let kept = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"]
+        .into_iter()
+        .filter(|name| head.header(&format!("x-amz-checksum-{name}")).is_some());
+    let listed = Listed {
+        key: key.to_owned(),
+        size: head.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default(),
+        modified: head.header("last-modified").and_then(|text| httpdate::parse_http_date(text).ok()),
+        etag: text("etag"),
+        class: text("x-amz-storage-class"),
+        checksums: kept.map(str::to_ascii_uppercase).collect(),
+        version: text("x-amz-version-id").map(|id| ListedVersion { id, ..ListedVersion::default() }),
+    };
+    let own = metadata.iter().find(|(name, _): &&(String, String)| name == "mtime");
+    Looked { listed, mtime: own.and_then(|(_, text)| mtime(text)), metadata, headers }
+}
+
+/// A page while it is read.
+#[derive(Default)]
+struct PageRead {
+    objects: Vec<Listed>,
+    prefixes: Vec<String>,
+    /// The one being read.
+    object: Listed,
+    version: ListedVersion,
+    is_list: bool,
+    is_encoded: bool,
+    is_truncated: bool,
+    token: Option<String>,
+    marker: Option<String>,
+    version_marker: Option<String>,
+    /// The answer names the marker that it was asked for, as version 1 does.
+    has_marker: bool,
+    has_count: bool,
+}
+
+impl PageRead {
+    fn ended(&mut self, path: &[&str], text: &str) {
+        let [root, rest @ ..] = path else { return };
+        if !matches!(*root, "ListBucketResult" | "ListVersionsResult" | "ListBucketVersionsResult") {
+            return;
+        }
+        match rest {
+            [] => self.is_list = true,
+            ["Contents" | "Version" | "DeleteMarker", field, ..] => self.of_object(field, &rest[2..], text),
+            ["Contents"] => self.objects.push(std::mem::take(&mut self.object)),
+            [kind @ ("Version" | "DeleteMarker")] => {
+                let mut version = std::mem::take(&mut self.version);
+                version.is_delete_marker = *kind == "DeleteMarker";
+                self.objects.push(Listed { version: Some(version), ..std::mem::take(&mut self.object) });
+            }
+            ["CommonPrefixes", "Prefix"] => self.prefixes.push(text.to_owned()),
+            ["IsTruncated"] => self.is_truncated = text.trim().eq_ignore_ascii_case("true"),
+            ["EncodingType"] => self.is_encoded = text.trim().eq_ignore_ascii_case("url"),
+            ["NextContinuationToken"] => self.token = Some(text.to_owned()),
+            ["NextMarker" | "NextKeyMarker"] => self.marker = Some(text.to_owned()),
+            ["NextVersionIdMarker"] => self.version_marker = Some(text.to_owned()),
+            ["Marker"] => self.has_marker = true,
+            ["KeyCount"] => self.has_count = true,
+            _ => {}
+        }
+    }
+
+    fn of_object(&mut self, field: &str, rest: &[&str], text: &str) {
+        let object = &mut self.object;
+        match field {
+            _ if !rest.is_empty() => {}
+            "Key" => text.clone_into(&mut object.key),
+            "Size" => object.size = text.trim().parse().unwrap_or_default(),
+            "LastModified" => object.modified = time(text),
+            "ETag" => object.etag = Some(text.to_owned()),
+            "StorageClass" => object.class = Some(text.to_owned()),
+            "ChecksumAlgorithm" => object.checksums.push(text.to_owned()),
+            "VersionId" => text.clone_into(&mut self.version.id),
+            "IsLatest" => self.version.is_latest = text.trim().eq_ignore_ascii_case("true"),
+            _ => {}
+        }
+    }
+
+    /// Version 1 was answered although version 2 was asked for.
+    fn is_v1(&self) -> bool {
+        self.token.is_none() && !self.has_count && (self.has_marker || self.marker.is_some())
+    }
+
+    fn into_page(self, ask: &ListAsk<'_>, kind: Kind) -> Result<Page, String> {
+        let is_v1 = kind == Kind::V1 || kind == Kind::V2 && self.is_v1();
+        let is_encoded = self.is_encoded;
+        let decoded = |text: String| if is_encoded { decode(&text) } else { Ok(text) };
+        let (mut objects, mut prefixes) = (self.objects, Vec::with_capacity(self.prefixes.len()));
+        for object in &mut objects {
+            object.key = decoded(std::mem::take(&mut object.key))?;
+        }
+        for prefix in self.prefixes {
+            prefixes.push(decoded(prefix)?);
+        }
+        let strays = objects.iter().map(|object| &object.key).chain(&prefixes);
+        if let Some(stray) = strays.into_iter().find(|key| !key.starts_with(ask.prefix)) {
+            return Err(format!("lists '{}', which does not begin with the prefix", shown(stray)));
+        }
+        let marker = self.marker.map(decoded).transpose()?.filter(|text| !text.is_empty());
+        let next = match kind {
+            _ if !self.is_truncated => None,
+            Kind::Versions => {
+                marker.map(|key| format!("{}{BETWEEN}{key}", self.version_marker.unwrap_or_default()))
+            }
+            // Version 1 gives a marker with a delimiter alone; otherwise the last key is it.
+            _ if is_v1 => {
+                let last = || objects.last().map(|object| &object.key).max(prefixes.last()).cloned();
+                marker.or_else(last)
+            }
+            _ => self.token.filter(|token| !token.is_empty()),
+        };
+        if self.is_truncated && next.is_none() {
+            return Err("says that the list goes on, and gives no token to go on with".to_owned());
+        }
+        Ok(Page { objects, prefixes, next })
+    }
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    instant::parse(text.trim())
+}
+
+/// As `encoding-type=url` has it: a plus is a space.
+fn decode(text: &str) -> Result<String, String> {
+    let spaced = text.replace('+', " ");
+    let key = percent_decode_str(&spaced).decode_utf8();
+    key.map(std::borrow::Cow::into_owned)
+        .map_err(|_| format!("lists a key that is no UTF-8: {}", shown(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str, ask: &ListAsk<'_>, kind: Kind) -> Result<Page, String> {
+        let mut read = PageRead::default();
+        xml::each(body.as_bytes(), |path, text| read.ended(path, text)).map_err(|bad| bad.to_string())?;
+        read.into_page(ask, kind)
+    }
+
+    #[test]
+    fn odd_keys_come_out_as_they_are() {
+        let body = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><EncodingType>url</EncodingType>\
+            <Contents><Key>a%2F%2Fb%0A%25+%2B</Key><Size>7</Size><ETag>&quot;x&quot;</ETag>\
+            <Owner><ID>1</ID><Key>no</Key></Owner><StorageClass>GLACIER</StorageClass></Contents>\
+            <CommonPrefixes><Prefix>a/</Prefix></CommonPrefixes><KeyCount>1</KeyCount>\
+            <IsTruncated>true</IsTruncated><NextContinuationToken>t+1</NextContinuationToken></ListBucketResult>";
+        let page = read(body, &ListAsk { prefix: "a", ..ListAsk::default() }, Kind::V2).unwrap();
+        assert_eq!(page.objects[0].key, "a//b\n% +");
+        assert_eq!((page.objects[0].size, page.objects[0].etag.as_deref()), (7, Some("\"x\"")));
+        assert_eq!((page.prefixes, page.next.as_deref()), (vec!["a/".to_owned()], Some("t+1")));
+        assert!(read(body, &ListAsk { prefix: "b", ..ListAsk::default() }, Kind::V2).is_err());
+    }
+
+    #[test]
+    fn version_1_goes_on_from_its_last_key() {
+        let body = "<ListBucketResult><Marker/><Contents><Key>a+b</Key></Contents><IsTruncated>true</IsTruncated>\
+            </ListBucketResult>";
+        let ask = ListAsk::default();
+        assert_eq!(read(body, &ask, Kind::V2).unwrap().next.as_deref(), Some("a+b"));
+        let none = body.replace("<Marker/>", "<KeyCount>1</KeyCount>");
+        assert!(read(&none, &ask, Kind::V2).unwrap_err().contains("no token"));
+        let cut = &body[..body.len() - 5];
+        assert!(read(cut, &ask, Kind::V2).unwrap_err().contains("ends in the middle"));
+    }
+
+    #[test]
+    fn versions_have_their_ids() {
+        let body = "<ListVersionsResult><Version><Key>k</Key><VersionId>2</VersionId><IsLatest>false</IsLatest></Version>\
+            <DeleteMarker><Key>k</Key><VersionId>3</VersionId><IsLatest>true</IsLatest></DeleteMarker>\
+            <IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>\
+            <NextVersionIdMarker>3</NextVersionIdMarker></ListVersionsResult>";
+        let page = read(body, &ListAsk { versions: true, ..ListAsk::default() }, Kind::Versions).unwrap();
+        let versions: Vec<_> = page.objects.iter().filter_map(|object| object.version.clone()).collect();
+        assert_eq!(versions[0], ListedVersion { id: "2".to_owned(), ..ListedVersion::default() });
+        assert!(versions[1].is_delete_marker && versions[1].is_latest);
+        assert_eq!(page.next.as_deref(), Some("3\0k"));
+    }
+}
