@@ -9,6 +9,7 @@ pub mod address;
 pub mod caller;
 pub mod credentials;
 pub mod error;
+pub mod glob;
 pub mod instant;
 pub mod key;
 pub mod listing;

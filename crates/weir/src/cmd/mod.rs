@@ -1,5 +1,6 @@
 //! The commands, one short file each.
 
+pub mod asked_store;
 pub mod bench;
 pub mod chosen;
 pub mod cp;
@@ -9,6 +10,7 @@ pub mod get;
 pub mod get_jobs;
 pub mod get_who;
 pub mod lab;
+pub mod ls;
 pub mod manual;
 pub mod peer;
 pub mod plan;
