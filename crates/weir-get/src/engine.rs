@@ -3,10 +3,10 @@
 //! The thread that calls [`run`] is the watch. Journals are kept by a thread of their own, because on a slow
 //! disk even a small write can block.
 
+mod feed;
 mod lane_memory;
 mod watch;
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,16 +16,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use self::feed::Feed;
 use self::watch::Watch;
 use crate::download::{Moment, Rules};
 use crate::error::GetError;
 use crate::http::exchange::Http;
-use crate::job::{Job, MAX_SMALL_LANES, Observer, Options, Output, RunReport};
+use crate::job::{FileReport, Job, MAX_SMALL_LANES, Observer, Options, Output, RunReport};
 use crate::lane::{self, LaneState};
-use crate::object;
+use crate::names::{Claimant, Names};
 use crate::pool::{self, Pool};
 use crate::sink::folder::{Folder, Folders, Target};
-use crate::sink::part_file::{self, Home};
+use crate::sink::part_file::Home;
+use crate::source::{JobSource, Results};
 use crate::transfer::Transfer;
 use weir_units::limiter::Limiter;
 
@@ -41,8 +43,6 @@ const BULK_AT_ONCE: u32 = 2;
 
 /// What all threads of a run share.
 pub struct Run<'a> {
-    /// What to fetch.
-    pub jobs: &'a [Job],
     /// How.
     pub options: &'a Options,
     /// The way to the network.
@@ -56,7 +56,13 @@ pub struct Run<'a> {
     /// Many objects: HTTP/2 pays.
     pub many: bool,
     lanes: Mutex<Vec<Arc<LaneState>>>,
-    names: Mutex<HashMap<PathBuf, usize>>,
+    results: &'a dyn Results,
+    names: Names,
+    /// Of the jobs so far: one is of https, one goes out in order.
+    tls: AtomicBool,
+    streams: AtomicBool,
+    /// Why the source broke.
+    broken: Mutex<Option<GetError>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
     folders: Folders,
@@ -98,43 +104,22 @@ impl Run<'_> {
 
     /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the
     /// part or the journal of another.
-    pub(crate) fn take_name(&self, target: &Path, job: usize) -> Result<(), GetError> {
-        let mut names = self.names.lock();
-        let taken = |name: &Path| names.get(name).copied().filter(|owner| *owner != job);
-        if let Some(owner) = taken(target) {
-            return Err(GetError::Refused(format!(
-                "{} is already taken by {}; name it in a list, URL<TAB>NAME a line",
-                target.display(),
-                object::shown(&self.jobs[owner].url)
-            )));
-        }
-        let is_taken = |name: &Path| taken(name).is_some();
-        let whole = part_file::whole_of(target).filter(|whole| is_taken(whole));
-        let part = part_file::all_names(target).into_iter().find(|name| is_taken(name));
-        let pair = whole.map(|whole| (target, whole)).or(part.as_deref().map(|part| (part, target)));
-        if let Some((part, whole)) = pair {
-            return Err(GetError::Refused(format!(
-                "{} is what {} is called while it grows; name one of them in a list, URL<TAB>NAME a line",
-                part.display(),
-                whole.display()
-            )));
-        }
-        names.insert(target.to_owned(), job);
-        Ok(())
+    pub(crate) fn take_name(&self, target: &Path, number: usize, job: &Job) -> Result<(), GetError> {
+        self.names.take(target, claimant(target, number, job))
     }
 
-    /// `target` for `job`, or with a number behind its name where another job of the run has that name.
-    pub(crate) fn free_name(&self, target: PathBuf, job: usize) -> PathBuf {
-        let mut names = self.names.lock();
-        let mut numbered = target.clone();
-        for number in 1..=self.jobs.len() {
-            if names.get(&numbered).is_none_or(|owner| *owner == job) {
-                break;
-            }
-            numbered = weir_http::filename::numbered(&target, number);
+    /// `target` for this job, or with a number behind its name where another job of the run has that name.
+    pub(crate) fn free_name(&self, target: PathBuf, number: usize, job: &Job) -> PathBuf {
+        let by = claimant(&target, number, job);
+        self.names.free(target, by)
+    }
+
+    /// A job has ended.
+    pub(crate) fn report(&self, number: usize, report: FileReport) {
+        if let Some(job) = self.pool.ended(number, report.bytes) {
+            self.names.ended(number);
+            self.results.ended(number, &job, report);
         }
-        names.insert(numbered.clone(), job);
-        numbered
     }
 
     /// An event of a download, now.
@@ -161,45 +146,72 @@ impl Run<'_> {
     }
 }
 
-/// Fetches `jobs`. Returns when all have ended or `stop` was set.
+/// Whose name `target` is.
+fn claimant<'a>(target: &Path, number: usize, job: &'a Job) -> Claimant<'a> {
+    let chosen = lane::target_before(job).is_none_or(|own| own != target);
+    Claimant { job: number, url: &job.url, chosen }
+}
+
+/// What a run works on, and who hears of it.
+pub struct Task<'a> {
+    /// Where jobs come from.
+    pub source: &'a mut dyn JobSource,
+    /// Who hears of their ends.
+    pub results: &'a dyn Results,
+    /// Names that no file may have, and what has them.
+    pub reserved: Option<(PathBuf, &'static str)>,
+}
+
+/// Fetches what `task` names. Returns when all jobs have ended or `stop` was set.
 pub fn run(
-    jobs: &[Job],
+    task: Task<'_>,
     options: &Options,
     http: &Http,
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> RunReport {
     let start = Instant::now();
-    let many = jobs.len() >= pool::MANY;
-    let bulk_at_once = if many && options.lanes.is_none() { BULK_AT_ONCE } else { 1 };
-    let files_at_once = options.files_at_once.unwrap_or(bulk_at_once);
-    let lanes = options.lanes.unwrap_or(1);
-    let bulk = (files_at_once * lanes).min(64);
-    let small = options.files_at_once.or(options.lanes).unwrap_or(MAX_SMALL_LANES);
+    let Task { source, results, reserved } = task;
+    let count = source.count();
+    let many = count.is_none_or(|count| count >= pool::MANY);
     let fixed = options.files_at_once.is_some() || options.lanes.is_some();
-    let run = Run {
-        jobs,
+    let small = options.files_at_once.or(options.lanes).unwrap_or(MAX_SMALL_LANES);
+    let small = if many || fixed { small.min(count.map_or(small, |count| count.max(1) as u32)) } else { 1 };
+    let folder = source.folder().map(Path::to_owned);
+    let mut run = Run {
         options,
         http,
         stop,
-        pool: Pool::new(jobs.len(), small.min(jobs.len() as u32).max(1), fixed, bulk).with_hosts(hosts(jobs)),
+        pool: Pool::new(small, fixed, bulk_lanes(options, many)),
         limiter: options.rate_cap.map(Limiter::new),
         many,
         lanes: Mutex::default(),
-        names: Mutex::default(),
+        results,
+        names: Names::default(),
+        tls: AtomicBool::new(false),
+        streams: AtomicBool::new(false),
+        broken: Mutex::default(),
         next_lane: AtomicU32::new(0),
-        fresh_folder: fresh_folder(jobs),
+        fresh_folder: None,
         folders: Folders::default(),
         temp: options.temp_dir.as_ref().and_then(|path| Folder::open(path).ok()).map(Arc::new),
     };
+    if let Some((name, what)) = reserved {
+        run.names.reserve(name, what);
+    }
+    let mut feed = Feed::new(source);
+    feed.at_hand(&run);
+    let first = run.pool.first();
+    run.fresh_folder = fresh_folder(first.as_deref(), folder.as_deref(), count);
     let over = AtomicBool::new(false);
-    let mut watch = Watch::new(&run, start);
+    let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));
     std::thread::scope(|scope| {
         let run = &run;
         let journals = std::thread::Builder::new()
             .name("journal".to_owned())
             .stack_size(256 << 10)
             .spawn_scoped(scope, || keep_journals(run, &over));
+        feed.rest(run, scope, &over);
         while run.pool.admit() {
             spawn_lane(run, scope);
         }
@@ -214,6 +226,12 @@ pub fn run(
         }
     });
     watch.finish()
+}
+
+/// Lanes for bulk objects to begin with.
+fn bulk_lanes(options: &Options, many: bool) -> u32 {
+    let at_once = if many && options.lanes.is_none() { BULK_AT_ONCE } else { 1 };
+    (options.files_at_once.unwrap_or(at_once) * options.lanes.unwrap_or(1)).min(64)
 }
 
 fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
@@ -252,21 +270,22 @@ fn keep_journals(run: &Run<'_>, over: &AtomicBool) {
     }
 }
 
-/// The hosts of `jobs`, each by the index of its first job.
-fn hosts(jobs: &[Job]) -> Vec<u32> {
-    let mut first = HashMap::new();
-    let mut hosts = Vec::with_capacity(jobs.len());
-    for (index, job) in jobs.iter().enumerate() {
-        let origin = (job.url.host_str(), job.url.port_or_known_default());
-        hosts.push(*first.entry(origin).or_insert(index as u32));
-    }
-    hosts
+/// The folder that files go to, if there is nothing in it.
+fn fresh_folder(first: Option<&Job>, folder: Option<&Path>, count: Option<usize>) -> Option<PathBuf> {
+    let own = first.and_then(|job| if let Output::Folder(own) = &job.output { Some(&**own) } else { None });
+    let folder = own.or(folder).filter(|_| count != Some(1))?;
+    let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    is_empty.then(|| folder.join("x").parent().map(Path::to_owned)).flatten()
 }
 
-/// The folder that all of `jobs` go to, if it is empty.
-fn fresh_folder(jobs: &[Job]) -> Option<PathBuf> {
-    let Output::Folder(folder) = &jobs.first()?.output else { return None };
-    let shared = jobs.len() > 1 && jobs.iter().all(|job| job.output == Output::Folder(folder.clone()));
-    let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
-    (shared && is_empty).then(|| folder.join("x").parent().map(Path::to_owned)).flatten()
+/// A path on the device that files go to.
+fn output_path(first: Option<&Job>, folder: Option<PathBuf>) -> Option<PathBuf> {
+    match first.map(|job| &job.output) {
+        Some(Output::File(path)) => Some(match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => Path::new(".").to_owned(),
+        }),
+        Some(Output::Folder(folder)) => Some(folder.clone()),
+        Some(Output::Pipe(_) | Output::Stdout | Output::Memory(_)) | None => folder,
+    }
 }

@@ -1,5 +1,6 @@
 //! What is to be fetched, how, and what became of it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use weir_units::Rate;
 use crate::error::GetError;
 use crate::http::connection::MAX_WAIT;
 use crate::http::speed::SpeedLimit;
+use crate::lane::NOBODY;
 use crate::sink::stamp::Stamping;
 use crate::sink::stream;
 use crate::verify::Expectation;
@@ -59,6 +61,22 @@ pub struct Job {
     pub name: Option<String>,
     /// Digests it must have.
     pub expectations: Vec<Expectation>,
+}
+
+impl Job {
+    /// A number for its host and port, the same for all jobs of one. That two hosts share one is as likely as
+    /// a hit in four thousand million, and makes them wait for each other.
+    pub(crate) fn host(&self) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        (self.url.host_str(), self.url.port_or_known_default()).hash(&mut hasher);
+        // One is left for a lane without a job.
+        (hasher.finish() as u32).min(NOBODY - 1)
+    }
+
+    /// The URL for whose origin credentials and fields were given.
+    pub(crate) fn home(&self) -> &Url {
+        self.home.as_ref().unwrap_or(&self.url)
+    }
 }
 
 /// How to fetch.
@@ -195,8 +213,12 @@ pub struct FileReport {
 /// A run's end.
 #[derive(Debug)]
 pub struct RunReport {
-    /// One per job, in the order given.
-    pub files: Vec<FileReport>,
+    /// Jobs that its source gave.
+    pub given: usize,
+    /// Jobs that it would have given as well; `None` if it did not come to know how many there are.
+    pub not_given: Option<usize>,
+    /// Why the source broke.
+    pub broken: Option<GetError>,
     /// Payload bytes received in this run.
     pub received: u64,
     /// From the first connect to the last rename.
@@ -222,8 +244,10 @@ pub struct Progress {
     pub lanes: u32,
     /// What limits it now.
     pub limit: Option<Limit>,
-    /// Files finished, and of how many.
+    /// Files finished, and of how many, as far as is known.
     pub files: (usize, usize),
+    /// There may be more files than that.
+    pub at_least: bool,
 }
 
 /// Hears of a run while it goes on. Called every 100 ms from the thread that called [`crate::engine::run`].

@@ -18,6 +18,7 @@ use url::Url;
 use weir_observe::thread::{current_tid, thread_cpu_now};
 
 pub use self::ending::never_opened;
+pub(crate) use self::opening::target_before;
 use crate::engine::Run;
 use crate::error::GetError;
 use crate::http::connection::Dial;
@@ -63,7 +64,7 @@ pub struct LaneState {
     pub started: AtomicBool,
     /// Its bytes can be asked for again by another lane.
     pub ranged: AtomicBool,
-    /// The host that it works for ([`crate::pool::Pool::host_of`]), or [`NOBODY`].
+    /// The host that it works for ([`Job::host`]), or [`NOBODY`].
     pub host: AtomicU32,
     /// Break off what it does now and go on afresh.
     pub kick: AtomicBool,
@@ -150,11 +151,11 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
         match run.pool.next(state.id, avoids) {
             Work::Quit => break,
             Work::Open(waiting) => {
-                state.host.store(run.pool.host_of(waiting.job), Relaxed);
+                state.host.store(waiting.task.host(), Relaxed);
                 lane.open(waiting);
             }
             Work::Part(transfer, _) => {
-                state.host.store(run.pool.host_of(transfer.job), Relaxed);
+                state.host.store(transfer.task.host(), Relaxed);
                 lane.part(&transfer);
             }
         }
@@ -184,8 +185,8 @@ impl Lane<'_> {
     }
 
     /// This lane leaves the host of `job` alone for as long as `pause`, and does other work meanwhile.
-    fn avoid(&mut self, job: usize, pause: Duration) {
-        self.avoids = Some(Avoid { host: self.run.pool.host_of(job), until: Instant::now() + pause });
+    fn avoid(&mut self, job: &Job, pause: Duration) {
+        self.avoids = Some(Avoid { host: job.host(), until: Instant::now() + pause });
     }
 
     /// A word before a pause.
@@ -251,9 +252,4 @@ fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, O
         declared: None,
     };
     (answer, object, notes)
-}
-
-/// The URL for whose origin credentials and fields were given.
-fn home_of(job: &Job) -> &Url {
-    job.home.as_ref().unwrap_or(&job.url)
 }

@@ -1,6 +1,6 @@
 //! Who does what next: jobs that wait, bulk objects at work, and the lanes that share them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_observe::names::Lookup;
 
 use crate::download::{Download, LEAST_PART};
-use crate::job::FileReport;
+use crate::job::Job;
 use crate::ledger::{LaneId, SplitRule};
 use crate::ramp::Ramp;
 use crate::sink::{Sink, stream};
+use crate::source::WINDOW;
 use crate::transfer::Transfer;
 
 /// Parts of this size are always worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
@@ -31,8 +32,12 @@ pub const MANY: usize = 8;
 /// A job in the queue.
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    /// Its index.
+    /// Its number.
     pub job: usize,
+    /// What to fetch.
+    pub task: Arc<Job>,
+    /// See [`Job::host`].
+    host: u32,
     /// What has become of it so far.
     pub download: Download,
     not_before: Option<Instant>,
@@ -43,8 +48,9 @@ pub struct Waiting {
 
 impl Waiting {
     /// A job that begins, or begins anew.
-    pub fn new(job: usize, download: Download) -> Waiting {
-        Waiting { job, download, not_before: None, name: None, aside: Duration::ZERO }
+    pub fn new(job: usize, task: Arc<Job>, download: Download) -> Waiting {
+        let host = task.host();
+        Waiting { job, task, host, download, not_before: None, name: None, aside: Duration::ZERO }
     }
 
     /// How long it has been put aside for names.
@@ -61,7 +67,7 @@ impl Waiting {
 /// A host that a lane leaves alone for a while.
 #[derive(Debug, Clone, Copy)]
 pub struct Avoid {
-    /// See [`Pool::host_of`].
+    /// See [`Job::host`].
     pub host: u32,
     /// For how long.
     pub until: Instant,
@@ -91,8 +97,8 @@ pub enum BulkPlace {
 /// The pool.
 pub struct Pool {
     state: Mutex<PoolState>,
-    /// The host of each job, by number.
-    hosts: Vec<u32>,
+    /// For whoever brings jobs: there is room for more.
+    room: Condvar,
     /// For lanes that have nothing to do.
     work: Condvar,
     /// For the watch: the end of the run, or a wish for more lanes.
@@ -109,10 +115,17 @@ struct PoolState {
     /// How many of these lanes hold a place among those that carry.
     stuck_bulk: u32,
     /// Jobs that are open, and wait for a place among the lanes that carry: neither queued nor active.
-    held: Vec<usize>,
+    held: Vec<(usize, u32)>,
     /// There are threads for others to do it.
     may_stand_in: bool,
-    reports: Vec<Option<FileReport>>,
+    /// Jobs that have not ended.
+    unended: BTreeMap<usize, Arc<Job>>,
+    /// Jobs that were given.
+    given: usize,
+    /// Jobs in all, where that is known.
+    count: Option<usize>,
+    /// No more will be given.
+    is_all: bool,
     finished: usize,
     lanes: u32,
     bulk_lanes: u32,
@@ -138,6 +151,10 @@ pub struct Census {
     pub wanted: u32,
     /// Jobs finished.
     pub finished: usize,
+    /// Of how many, as far as is known.
+    pub jobs: usize,
+    /// All of them are known.
+    pub is_all: bool,
     /// Bytes of finished jobs.
     pub finished_bytes: u64,
     /// Bytes done of those at work.
@@ -149,22 +166,23 @@ pub struct Census {
 }
 
 impl Pool {
-    /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`),
-    /// `bulk` to begin with.
-    pub fn new(jobs: usize, small: u32, fixed: bool, bulk: u32) -> Pool {
-        let ramp = Ramp::new(if fixed || jobs < MANY { 1 } else { small });
-        let queue = (0..jobs).map(|job| Waiting::new(job, Download::default())).collect();
+    /// A pool without jobs; `small` lanes at most for small objects (fixed from the start if `fixed`), `bulk`
+    /// to begin with.
+    pub fn new(small: u32, fixed: bool, bulk: u32) -> Pool {
+        let ramp = Ramp::new(if fixed { 1 } else { small });
         Pool {
-            hosts: Vec::new(),
             state: Mutex::new(PoolState {
-                queue,
+                queue: VecDeque::new(),
                 active: Vec::new(),
                 resting: Vec::new(),
                 stuck: Vec::new(),
                 stuck_bulk: 0,
                 held: Vec::new(),
                 may_stand_in: true,
-                reports: (0..jobs).map(|_| None).collect(),
+                unended: BTreeMap::new(),
+                given: 0,
+                count: None,
+                is_all: false,
                 finished: 0,
                 lanes: 0,
                 bulk_lanes: 0,
@@ -176,19 +194,65 @@ impl Pool {
                 known_bytes: 0,
                 sleepers: 0,
             }),
+            room: Condvar::new(),
             work: Condvar::new(),
             watch: Condvar::new(),
         }
     }
 
-    /// Of jobs with hosts of these numbers.
-    pub(crate) fn with_hosts(self, hosts: Vec<u32>) -> Pool {
-        Pool { hosts, ..self }
+    /// One more job. Returns its number.
+    pub fn add(&self, task: Job) -> usize {
+        let mut state = self.lock();
+        let (job, task) = (state.given, Arc::new(task));
+        state.given += 1;
+        state.unended.insert(job, Arc::clone(&task));
+        state.queue.push_back(Waiting::new(job, task, Download::default()));
+        self.announce(&state);
+        job
     }
 
-    /// The number of a job's host.
-    pub fn host_of(&self, job: usize) -> u32 {
-        self.hosts.get(job).copied().unwrap_or_default()
+    /// One more job that has ended already, with so many bytes. Returns its number.
+    pub(crate) fn add_ended(&self, bytes: u64) -> usize {
+        let mut state = self.lock();
+        state.given += 1;
+        state.finished += 1;
+        state.known_bytes += bytes;
+        state.given - 1
+    }
+
+    /// There are so many jobs in all.
+    pub(crate) fn set_count(&self, count: Option<usize>) {
+        self.lock().count = count;
+    }
+
+    /// All jobs that there are have been given.
+    pub(crate) fn set_whole(&self) {
+        let mut state = self.lock();
+        state.count = Some(state.given);
+    }
+
+    /// No more jobs will come.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.is_all = true;
+        if state.is_done() {
+            self.work.notify_all();
+        }
+        self.announce(&state);
+    }
+
+    /// Waits until there is room for more jobs, or `span` at most. False: no more are wanted.
+    pub(crate) fn wait_for_room(&self, span: Duration) -> bool {
+        let mut state = self.lock();
+        if !state.stopped && state.unended.len() >= WINDOW {
+            self.room.wait_for(&mut state, span);
+        }
+        !state.stopped
+    }
+
+    /// There is room for more jobs.
+    pub(crate) fn has_room(&self) -> bool {
+        self.lock().unended.len() < WINDOW
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -255,8 +319,7 @@ impl Pool {
             let avoids = avoids.filter(|avoids| now < avoids.until);
             // Lanes beyond the number wanted are here for the hosts that nobody waits for.
             let (stuck, is_beyond) = (state.stuck.clone(), state.lanes > state.wanted());
-            let may = |job: usize, beyond: bool| {
-                let host = self.host_of(job);
+            let may = |host: u32, beyond: bool| {
                 let is_left_alone = (beyond || is_beyond) && stuck.contains(&host);
                 avoids.is_none_or(|avoids| avoids.host != host) && !is_left_alone
             };
@@ -273,11 +336,12 @@ impl Pool {
         }
     }
 
-    /// The opened `job` is a bulk object: waits for a place among the bulk lanes, for ever or for `timeout`.
-    pub(crate) fn begin_bulk(&self, job: usize, timeout: Option<Duration>) -> BulkPlace {
+    /// The opened `job` of `host` is a bulk object: waits for a place among the bulk lanes, for ever or for
+    /// `timeout`.
+    pub(crate) fn begin_bulk(&self, job: usize, host: u32, timeout: Option<Duration>) -> BulkPlace {
         let end = timeout.map(|timeout| Instant::now() + timeout);
         let mut state = self.lock();
-        state.held.push(job);
+        state.held.push((job, host));
         let is_in_time = loop {
             if state.bulk_lanes < state.bulk_wanted + state.stuck_bulk || state.stopped {
                 break true;
@@ -287,7 +351,7 @@ impl Pool {
             }
             state = self.sleep(state, Duration::from_millis(100));
         };
-        state.held.retain(|held| *held != job);
+        state.held.retain(|(held, _)| *held != job);
         if !is_in_time {
             return BulkPlace::NotYet;
         }
@@ -330,12 +394,12 @@ impl Pool {
         if lanes.is_empty() && state.stuck.is_empty() {
             return;
         }
-        let is_stuck = |job: usize| lanes.iter().any(|(host, _)| *host == self.host_of(job));
+        let is_stuck = |own: u32| lanes.iter().any(|(host, _)| *host == own);
         let now = Instant::now();
-        // Looked at each 20 ms: of a list of a million the first files must do.
-        let waits = state.queue.iter().take(10_000).any(|job| !is_stuck(job.job) && job.is_ready(now));
-        let mut is_open = state.held.iter().copied().chain(state.active.iter().map(|transfer| transfer.job));
-        let has_other = waits || is_open.any(|job| !is_stuck(job));
+        let waits = state.queue.iter().any(|job| !is_stuck(job.host) && job.is_ready(now));
+        let held = state.held.iter().map(|(_, host)| *host);
+        let mut is_open = held.chain(state.active.iter().map(|transfer| transfer.task.host()));
+        let has_other = waits || is_open.any(|host| !is_stuck(host));
         let lanes = if has_other && state.may_stand_in { lanes } else { Vec::new() };
         let stuck_bulk = lanes.iter().filter(|(_, bulk)| *bulk).count() as u32;
         let stuck: Vec<u32> = lanes.into_iter().take(MOST_STUCK).map(|(host, _)| host).collect();
@@ -350,19 +414,39 @@ impl Pool {
         self.lock().resting.push((job, until));
     }
 
-    /// A job's end.
-    pub fn report(&self, job: usize, report: FileReport) {
+    /// `job` has ended, with so many bytes. What it was; `None` if that was said before.
+    #[must_use]
+    pub(crate) fn ended(&self, job: usize, bytes: u64) -> Option<Arc<Job>> {
         let mut state = self.lock();
         state.active.retain(|transfer| transfer.job != job);
-        if state.reports[job].is_none() {
-            state.finished += 1;
-            state.known_bytes += report.bytes;
-            state.reports[job] = Some(report);
+        let task = state.unended.remove(&job)?;
+        state.finished += 1;
+        state.known_bytes += bytes;
+        // A full window is refilled from three quarters on: waking whoever does that costs a system call.
+        if state.unended.len() == WINDOW * 3 / 4 {
+            self.room.notify_all();
         }
         // Other lanes only need to hear of the end of all jobs.
         if state.is_done() {
             self.announce(&state);
         }
+        Some(task)
+    }
+
+    /// The jobs that have not ended, in their order.
+    pub(crate) fn unended(&self) -> Vec<(usize, Arc<Job>)> {
+        self.lock().unended.iter().map(|(job, task)| (*job, Arc::clone(task))).collect()
+    }
+
+    /// The first job that was given and has not ended.
+    pub(crate) fn first(&self) -> Option<Arc<Job>> {
+        self.lock().unended.first_key_value().map(|(_, task)| Arc::clone(task))
+    }
+
+    /// Jobs that were given, and how many there are in all, where that is known.
+    pub(crate) fn given(&self) -> (usize, Option<usize>) {
+        let state = self.lock();
+        (state.given, state.count)
     }
 
     /// A transfer begins again from its URL.
@@ -407,6 +491,7 @@ impl Pool {
     pub fn stop(&self) {
         let mut state = self.lock();
         state.stopped = true;
+        self.room.notify_all();
         self.announce(&state);
     }
 
@@ -445,9 +530,11 @@ impl Pool {
             bulk_lanes: state.bulk_lanes,
             wanted: state.wanted(),
             finished: state.finished,
+            jobs: state.count.unwrap_or(state.given).max(state.given),
+            is_all: state.is_all || state.count.is_some(),
             finished_bytes: state.known_bytes,
             active_total: Some(0),
-            waiting: state.queue.len(),
+            waiting: state.queue.len() + state.count.map_or(0, |count| count.saturating_sub(state.given)),
             active_bytes: 0,
         };
         for transfer in &state.active {
@@ -456,16 +543,11 @@ impl Pool {
         }
         census
     }
-
-    /// The reports, in the order of the jobs; `None` for jobs that never ended.
-    pub(crate) fn take_reports(&self) -> Vec<Option<FileReport>> {
-        std::mem::take(&mut self.lock().reports)
-    }
 }
 
 impl PoolState {
     fn is_done(&self) -> bool {
-        self.finished == self.reports.len()
+        self.is_all && self.unended.is_empty()
     }
 
     fn is_over(&self) -> bool {
@@ -481,22 +563,24 @@ impl PoolState {
     }
 
     /// The next job whose time has come.
-    fn open(&mut self, now: Instant, may: &dyn Fn(usize, bool) -> bool) -> Option<Work> {
-        let ready = self.queue.iter().position(|job| may(job.job, false) && job.is_ready(now))?;
+    fn open(&mut self, now: Instant, may: &dyn Fn(u32, bool) -> bool) -> Option<Work> {
+        let ready = self.queue.iter().position(|job| may(job.host, false) && job.is_ready(now))?;
         let mut job = self.queue.remove(ready)?;
         job.aside +=
             job.name.take().map_or(Duration::ZERO, |(_, since)| now.saturating_duration_since(since));
         Some(Work::Open(job))
     }
 
-    fn part(&mut self, lane: LaneId, split: bool, may: &dyn Fn(usize, bool) -> bool) -> Option<Work> {
+    fn part(&mut self, lane: LaneId, split: bool, may: &dyn Fn(u32, bool) -> bool) -> Option<Work> {
         if self.bulk_lanes >= self.bulk_wanted + self.stuck_bulk {
             return None;
         }
         let is_beyond = self.bulk_lanes >= self.bulk_wanted;
         let joining = u64::from(self.bulk_wanted.saturating_sub(self.bulk_lanes).max(1));
         for transfer in &self.active {
-            if !may(transfer.job, is_beyond) || self.resting.iter().any(|(job, _)| *job == transfer.job) {
+            if !may(transfer.task.host(), is_beyond)
+                || self.resting.iter().any(|(job, _)| *job == transfer.job)
+            {
                 continue;
             }
             let mut ledger = transfer.ledger();
@@ -537,11 +621,32 @@ impl PoolState {
 mod tests {
     use super::*;
 
+    /// A pool of one job for each of `hosts`.
+    fn pool_of(hosts: &[&str]) -> Pool {
+        let pool = Pool::new(hosts.len() as u32, true, 1);
+        for host in hosts {
+            pool.add(job_of(host));
+        }
+        pool.close();
+        pool
+    }
+
+    fn job_of(host: &str) -> Job {
+        Job {
+            url: url::Url::parse(&format!("http://{host}/x")).unwrap(),
+            home: None,
+            output: crate::job::Output::Stdout,
+            name: None,
+            expectations: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_lane_that_avoids_a_host_takes_work_of_another() {
-        let pool = Pool::new(3, 3, true, 1).with_hosts(vec![7, 7, 8]);
+        let pool = pool_of(&["seven", "seven", "eight"]);
         assert!(pool.admit());
-        let avoids = |span: u64| Some(Avoid { host: 7, until: Instant::now() + Duration::from_millis(span) });
+        let host = job_of("seven").host();
+        let avoids = |span: u64| Some(Avoid { host, until: Instant::now() + Duration::from_millis(span) });
         let opened = |avoids| match pool.next(0, avoids) {
             Work::Open(waiting) => waiting.job,
             _ => panic!("no job to open"),
@@ -553,7 +658,7 @@ mod tests {
 
     #[test]
     fn a_job_that_waits_for_its_name_holds_up_no_other() {
-        let pool = Pool::new(2, 2, true, 1);
+        let pool = pool_of(&["h", "h"]);
         assert!(pool.admit());
         let names = weir_observe::names::Names::default();
         let Work::Open(first) = pool.next(0, None) else { panic!("no job to open") };
@@ -566,34 +671,51 @@ mod tests {
 
     #[test]
     fn a_place_is_waited_for_no_longer_than_asked() {
-        let pool = Pool::new(2, 2, true, 1);
+        let pool = pool_of(&["h", "h"]);
         let timeout = Some(Duration::from_millis(1));
-        assert_eq!(pool.begin_bulk(0, timeout), BulkPlace::Taken);
-        assert_eq!(pool.begin_bulk(1, timeout), BulkPlace::NotYet);
+        assert_eq!(pool.begin_bulk(0, 7, timeout), BulkPlace::Taken);
+        assert_eq!(pool.begin_bulk(1, 7, timeout), BulkPlace::NotYet);
         // One that did not get a place has none to give back.
         pool.end_bulk();
-        assert_eq!(pool.begin_bulk(1, None), BulkPlace::Taken);
+        assert_eq!(pool.begin_bulk(1, 7, None), BulkPlace::Taken);
         pool.stop();
-        assert_eq!(pool.begin_bulk(0, None), BulkPlace::Stopped);
+        assert_eq!(pool.begin_bulk(0, 7, None), BulkPlace::Stopped);
     }
 
     /// The last file of a good host is open and in no list while it waits for the place of a lane whose host
     /// is silent.
     #[test]
     fn a_host_that_is_silent_gives_its_place_to_the_last_job_too() {
-        let pool = Pool::new(2, 2, true, 1).with_hosts(vec![7, 8]);
+        let pool = pool_of(&["seven", "eight"]);
         for _ in 0..2 {
             assert!(pool.admit());
             assert!(matches!(pool.next(0, None), Work::Open(_)));
         }
-        assert_eq!(pool.begin_bulk(0, None), BulkPlace::Taken);
+        let (silent, good) = (job_of("seven").host(), job_of("eight").host());
+        assert_eq!(pool.begin_bulk(0, silent, None), BulkPlace::Taken);
         std::thread::scope(|scope| {
-            let last = scope.spawn(|| pool.begin_bulk(1, Some(Duration::from_secs(60))));
+            let last = scope.spawn(|| pool.begin_bulk(1, good, Some(Duration::from_secs(60))));
             while pool.lock().held.is_empty() {
                 std::thread::yield_now();
             }
-            pool.set_stuck(vec![(7, true)]);
+            pool.set_stuck(vec![(silent, true)]);
             assert_eq!(last.join().unwrap(), BulkPlace::Taken);
         });
+    }
+
+    #[test]
+    fn a_run_is_over_when_all_are_given_and_have_ended() {
+        let pool = Pool::new(1, true, 1);
+        let number = pool.add(job_of("h"));
+        assert!(pool.admit() && matches!(pool.next(0, None), Work::Open(_)));
+        assert!(pool.ended(number, 5).is_some());
+        assert!(pool.ended(number, 5).is_none(), "said twice");
+        assert!(!pool.is_done(), "more may come");
+        pool.set_count(Some(3));
+        pool.add_ended(7);
+        let census = pool.census();
+        assert_eq!((census.finished, census.jobs, census.waiting, census.finished_bytes), (2, 3, 1, 12));
+        pool.close();
+        assert!(pool.is_done());
     }
 }

@@ -13,7 +13,7 @@ use weir_codec::digest::Expected;
 
 use crate::download::{Bulk, Download, Remains};
 use crate::error::{Fate, GetError};
-use crate::job::{FileReport, JobOutcome, UnderWay};
+use crate::job::{FileReport, Job, JobOutcome, UnderWay};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
@@ -26,8 +26,10 @@ use weir_observe::stage_clock::{Stage, StageClock};
 
 /// A bulk object at work.
 pub struct Transfer {
-    /// Index of its job.
+    /// The number of its job.
     pub job: usize,
+    /// Its job.
+    pub task: Arc<Job>,
     /// As asked for.
     pub url: Url,
     /// After redirects; where parts are fetched.
@@ -60,8 +62,10 @@ pub struct Transfer {
 
 /// What opens a transfer.
 pub struct Opening {
-    /// Index of the job.
+    /// The number of the job.
     pub job: usize,
+    /// The job.
+    pub task: Arc<Job>,
     /// As asked for.
     pub url: Url,
     /// After redirects.
@@ -110,6 +114,7 @@ impl Transfer {
         };
         Ok(Transfer {
             job: opening.job,
+            task: opening.task,
             url: opening.url,
             location: Mutex::new(opening.location),
             size: opening.size,

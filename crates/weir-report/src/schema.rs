@@ -45,9 +45,13 @@ pub struct Record {
     /// Bytes per second over the whole run.
     #[serde(default)]
     pub rate: f64,
-    /// Each file, in the order asked for.
+    /// Each file, in the order asked for; of more than ten thousand those that failed or have a note, a
+    /// thousand at most.
     #[serde(default)]
     pub files: Vec<FileRecord>,
+    /// How the files of a list ended, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<CountsRecord>,
     /// What held the run; `null` when nothing was judged.
     #[serde(default)]
     pub verdict: Option<VerdictRecord>,
@@ -122,6 +126,33 @@ pub struct FileRecord {
     /// What was passed over, left out of the request or overridden to get it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// How the files of a list ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CountsRecord {
+    /// Files that it names.
+    pub files: u64,
+    /// Complete, those of an earlier run included.
+    pub complete: u64,
+    /// Complete since an earlier run of the same list, and not asked for again.
+    pub earlier: u64,
+    /// Not fetched because the file exists (`--no-clobber`).
+    pub skipped: u64,
+    /// Not fetched because it is the same on the server (`-N`).
+    pub unchanged: u64,
+    /// Incomplete; what is here can be resumed.
+    pub partial: u64,
+    /// Failed, with nothing kept.
+    pub failed: u64,
+    /// Lines that name nothing to fetch.
+    pub bad_lines: u64,
+    /// Not asked for, because the run ended early.
+    pub not_begun: u64,
+    /// The folder that all of them lie in; empty where there are several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub folder: String,
 }
 
 /// A digest.
@@ -252,10 +283,12 @@ impl Record {
         self.extra.get("cp").and_then(|cp| cp.get(name)?.as_u64()).unwrap_or(0)
     }
 
-    /// Files that failed: those in `files`, of which a copy names the first and counts all.
+    /// Files that failed: those in `files`, of which a copy or a long list names the first and counts all.
     pub fn failed(&self) -> u64 {
         let named = self.files.iter().filter(|file| file.error.is_some()).count() as u64;
-        named.max(self.of_copy("failed"))
+        let counted =
+            self.counts.as_ref().map_or(0, |counts| counts.failed + counts.partial + counts.bad_lines);
+        named.max(counted).max(self.of_copy("failed"))
     }
 
     /// A record of a run so far without files, verdict and samples.
@@ -269,6 +302,7 @@ impl Record {
             seconds,
             rate: if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
             files: Vec::new(),
+            counts: None,
             verdict: None,
             samples: Vec::new(),
             loads: Vec::new(),

@@ -17,7 +17,7 @@ use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
 use crate::fold::{Sheet, fold};
-use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord};
+use crate::schema::{AdviceRecord, CountsRecord, FileRecord, Record, RunOutcome, VerdictRecord};
 
 /// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no
 /// room there is in the record.
@@ -91,7 +91,7 @@ fn write(lines: &[String], sheet: Sheet, out: &mut dyn Write) -> io::Result<()> 
 /// What was moved, and what failed.
 fn head(record: &Record, paint: Paint) -> Vec<String> {
     let moved = record.bytes > 0 || record.outcome != RunOutcome::Failed;
-    let mut lines: Vec<String> = match left_alone(&record.files) {
+    let mut lines: Vec<String> = match left_alone(record) {
         Some(line) => vec![line],
         None if moved => vec![rate_line(record)],
         None => Vec::new(),
@@ -143,22 +143,46 @@ fn unproven(record: &Record) -> Option<String> {
     crate::why::unproven_line(&serde_json::from_value(why.clone()).ok()?)
 }
 
-/// How many files were left alone because they exist, and because they are the same on the server.
-fn left(files: &[FileRecord]) -> [usize; 2] {
-    let count = |is_left: fn(&FileRecord) -> bool| files.iter().filter(|file| is_left(file)).count();
-    [count(|file| file.skipped), count(|file| file.unchanged)]
+/// How the files of a run ended, in numbers.
+struct Tally {
+    all: u64,
+    skipped: u64,
+    unchanged: u64,
+    failed: u64,
+}
+
+impl Tally {
+    fn of(record: &Record) -> Tally {
+        if let Some(counts) = &record.counts {
+            return Tally {
+                all: counts.files + counts.bad_lines,
+                skipped: counts.skipped,
+                unchanged: counts.unchanged,
+                failed: counts.failed + counts.partial + counts.bad_lines + counts.not_begun,
+            };
+        }
+        let count =
+            |is_so: fn(&FileRecord) -> bool| record.files.iter().filter(|file| is_so(file)).count() as u64;
+        Tally {
+            all: record.files.len() as u64,
+            skipped: count(|file| file.skipped),
+            unchanged: count(|file| file.unchanged),
+            failed: count(|file| file.error.is_some()),
+        }
+    }
 }
 
 /// `left alone: DIR/NAME exists`, where nothing else was to do.
-fn left_alone(files: &[FileRecord]) -> Option<String> {
-    let [skipped, unchanged] = left(files);
-    match files {
-        [only] if only.skipped => Some(format!("left alone: {} exists", escape(&only.path))),
-        [only] if only.unchanged => {
+fn left_alone(record: &Record) -> Option<String> {
+    let Tally { all, skipped, unchanged, .. } = Tally::of(record);
+    match record.files.as_slice() {
+        [only] if all == 1 && only.skipped => Some(format!("left alone: {} exists", escape(&only.path))),
+        [only] if all == 1 && only.unchanged => {
             Some(format!("left alone: {} is the same on the server", escape(&only.path)))
         }
-        [_, ..] if skipped == files.len() => Some(format!("left alone: all {skipped} files exist")),
-        [_, ..] if unchanged == files.len() => {
+        _ if all == 0 => None,
+        _ if skipped == all => Some(format!("left alone: all {skipped} files exist")),
+        _ if unchanged == all => {
             Some(format!("left alone: all {unchanged} files are the same on the server"))
         }
         _ => None,
@@ -169,10 +193,9 @@ fn rate_line(record: &Record) -> String {
     if record.extra.get("cp").and_then(|cp| cp.get("dry_run")?.as_bool()) == Some(true) {
         return "nothing was copied or deleted (-n)".to_owned();
     }
-    let failed = record.files.iter().filter(|file| file.error.is_some()).count();
-    let [skipped, unchanged] = left(&record.files);
-    let here = record.files.len() - failed - skipped - unchanged;
-    let mut files = match (record.files.len(), failed + skipped + unchanged) {
+    let Tally { all, skipped, unchanged, failed } = Tally::of(record);
+    let here = all.saturating_sub(failed + skipped + unchanged);
+    let mut files = match (all, failed + skipped + unchanged) {
         // A copy lists only those that failed.
         _ if record.command == "cp" => copied(record),
         (0 | 1, _) => String::new(),
@@ -191,6 +214,10 @@ fn rate_line(record: &Record) -> String {
         Some(1) => " over 1 connection".to_owned(),
         Some(connections) => format!(" over {connections} connections"),
     };
+    if let Some(earlier) = record.counts.as_ref().map(|counts| counts.earlier).filter(|earlier| *earlier > 0)
+    {
+        files.push_str(&format!("{earlier} complete since an earlier run, "));
+    }
     let resumed = match record.resumed.filter(|resumed| *resumed > 0) {
         Some(resumed) => format!(" after the {} of an earlier run", Bytes(resumed)),
         None => String::new(),
@@ -206,7 +233,7 @@ fn rate_line(record: &Record) -> String {
         Bytes(record.bytes),
         duration(record.seconds),
         Rate(record.rate),
-        destination(&record.files)
+        destination(record)
     )
 }
 
@@ -236,8 +263,17 @@ fn duration(seconds: f64) -> String {
 }
 
 /// ` -> PATH` of the one file, or of the folder that all share; nothing for a file that did not get there.
-fn destination(files: &[FileRecord]) -> String {
-    let [first, rest @ ..] = files else { return String::new() };
+fn destination(record: &Record) -> String {
+    let files = &record.files;
+    let is_short = |counts: &&CountsRecord| counts.files + counts.bad_lines != files.len() as u64;
+    if let Some(counts) = record.counts.as_ref().filter(is_short) {
+        return if counts.folder.is_empty() {
+            String::new()
+        } else {
+            format!(" -> {}", escape(&counts.folder))
+        };
+    }
+    let [first, rest @ ..] = files.as_slice() else { return String::new() };
     if rest.is_empty() && first.error.is_some() {
         return String::new();
     }

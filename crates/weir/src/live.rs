@@ -90,7 +90,7 @@ impl Observer for Live {
         self.draw(&progress::Progress {
             done: now.bytes,
             total: now.total,
-            at_least: false,
+            at_least: now.at_least,
             files: (self.files > 1).then_some((now.files.0 as u64, now.files.1 as u64)),
             rate: now.rate.0,
             lanes: now.lanes,

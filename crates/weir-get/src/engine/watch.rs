@@ -2,7 +2,7 @@
 //! lets the tuner act on its word.
 
 use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use weir_units::Rate;
 use super::Run;
 use super::lane_memory::LaneMemory;
 use crate::error::GetError;
-use crate::job::{ClosedInterval as Closed, Job, MAX_LANES, Observer, Output, Progress, RunReport, UnderWay};
+use crate::job::{ClosedInterval as Closed, MAX_LANES, Observer, Progress, RunReport, UnderWay};
 use crate::lane::never_opened;
 use crate::pool::Census;
 use crate::transfer::Transfer;
@@ -61,8 +61,8 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(run: &'a Run<'a>, start: Instant) -> Watch<'a> {
-        let output = output_path(run.jobs);
+    /// Over a run whose files go to the device of `output`.
+    pub(super) fn new(run: &'a Run<'a>, start: Instant, output: Option<PathBuf>) -> Watch<'a> {
         let sampler = Sampler::new(output.as_deref());
         let options = run.options;
         let facts = Facts {
@@ -73,9 +73,6 @@ impl<'a> Watch<'a> {
             tcp_rmem_max: weir_observe::sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
             cpus: weir_observe::cpu::available_cpus(),
             peer_is_local: false,
-            to_stdout: run.jobs.iter().any(|job| job.output.is_stream()),
-            tls: run.jobs.iter().any(|job| job.url.scheme() == "https"),
-            objects: run.jobs.len() as u64,
             disk: sampler.disk_name().value().map(|name| (*name).to_owned()),
             ..Facts::default()
         };
@@ -182,6 +179,7 @@ impl<'a> Watch<'a> {
         if self.recent.len() > 10 {
             self.recent.remove(0);
         }
+        self.learn_jobs();
         let limit = judge_interval(&interval, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
         let under_way = || -> Vec<UnderWay> {
@@ -193,6 +191,15 @@ impl<'a> Watch<'a> {
         self.size_parts(&interval);
         self.replace_stragglers(now);
         self.evidence.push(interval, MOST_INTERVALS);
+    }
+
+    /// What the jobs that were given so far say of the run.
+    fn learn_jobs(&mut self) {
+        let facts = &mut self.evidence.facts;
+        facts.to_stdout = self.run.streams.load(Relaxed);
+        facts.tls = self.run.tls.load(Relaxed);
+        let (given, count) = self.run.pool.given();
+        facts.objects = count.unwrap_or(given) as u64;
     }
 
     fn verify(&mut self) -> (Duration, u64) {
@@ -307,37 +314,37 @@ impl<'a> Watch<'a> {
         Progress {
             elapsed: now - self.start,
             bytes: census.finished_bytes + census.active_bytes,
-            total: (census.waiting == 0)
+            total: (census.waiting == 0 && census.is_all)
                 .then_some(census.active_total)
                 .flatten()
                 .map(|total| total + census.finished_bytes),
             rate: Rate::of(bytes, span),
             lanes: census.lanes,
             limit: self.limit,
-            files: (census.finished, self.run.jobs.len()),
+            files: (census.finished, census.jobs),
+            at_least: !census.is_all,
         }
     }
 
-    pub(super) fn finish(self) -> RunReport {
+    pub(super) fn finish(mut self) -> RunReport {
         let interrupted = self.run.is_stopped();
         // Whoever was at work when the run was stopped keeps what it has.
         for transfer in self.run.pool.active() {
             if transfer.download().on_stop() {
                 let _ = transfer.journal_at_end();
                 let outcome = transfer.give_up(unfinished(interrupted));
-                self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
+                self.run.report(transfer.job, transfer.report(outcome, &[]));
             }
         }
-        let reports = self.run.pool.take_reports();
-        let files = reports
-            .into_iter()
-            .zip(self.run.jobs)
-            .map(|(report, job)| {
-                report.unwrap_or_else(|| never_opened(self.run, job, unfinished(interrupted)))
-            })
-            .collect();
+        for (number, job) in self.run.pool.unended() {
+            self.run.report(number, never_opened(self.run, &job, unfinished(interrupted)));
+        }
+        self.learn_jobs();
+        let (given, count) = self.run.pool.given();
         RunReport {
-            files,
+            given,
+            not_given: count.map(|count| count.saturating_sub(given)),
+            broken: self.run.broken.lock().take(),
             received: self.received,
             elapsed: self.start.elapsed(),
             evidence: self.evidence,
@@ -373,16 +380,4 @@ fn left(census: &Census, active: &[Arc<Transfer>]) -> Option<u64> {
     let at_work = census.active_total.map(|total| total.saturating_sub(census.active_bytes))?;
     let mean = active.iter().filter_map(|transfer| transfer.size).max().unwrap_or(0);
     Some(at_work + mean * census.waiting as u64)
-}
-
-/// A path on the device that the output goes to.
-fn output_path(jobs: &[Job]) -> Option<PathBuf> {
-    jobs.iter().find_map(|job| match &job.output {
-        Output::File(path) => Some(match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-            _ => Path::new(".").to_owned(),
-        }),
-        Output::Folder(folder) => Some(folder.clone()),
-        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
-    })
 }

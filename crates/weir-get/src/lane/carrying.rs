@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_observe::thread::thread_cpu_now;
 
-use super::{Lane, decode, home_of, refuse_unfit};
+use super::{Lane, decode, refuse_unfit};
 use crate::download::{Carried, Carry};
 use crate::error::GetError;
 use crate::http::connection::BLOCK;
@@ -33,7 +33,7 @@ impl Lane<'_> {
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
         let location = transfer.location.lock().clone();
         let mut answer = self.client.get(
-            home_of(&self.run.jobs[transfer.job]),
+            transfer.task.home(),
             &location,
             range,
             transfer.version.if_range().filter(|_| ranged),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::opening::{blank, target_before};
-use super::{Lane, home_of, refuse_unfit};
+use super::{Lane, refuse_unfit};
 use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
 use crate::error::GetError;
@@ -26,7 +26,7 @@ impl Lane<'_> {
             Action::AskLater { error, pause } => {
                 self.say_pause(&job.url, &error, pause);
                 if error.is_overload() {
-                    self.avoid(waiting.job, pause);
+                    self.avoid(job, pause);
                 }
                 self.run.pool.requeue(waiting, pause);
             }
@@ -45,7 +45,7 @@ impl Lane<'_> {
 
     fn fail(&self, mut waiting: Waiting, job: &Job, error: GetError) {
         let report = failed_before_opening(self.run, job, &mut waiting.download, error);
-        self.run.pool.report(waiting.job, report);
+        self.run.report(waiting.job, report);
     }
 
     /// The word that it is too long to wait for the end of `error`, when so much is `used` up.
@@ -128,7 +128,7 @@ impl Lane<'_> {
         // Its place among those that carry is free for another file meanwhile.
         self.run.pool.rest(transfer.job, Instant::now() + pause);
         if is_overload {
-            self.avoid(transfer.job, pause);
+            self.avoid(&transfer.task, pause);
         }
     }
 
@@ -141,13 +141,13 @@ impl Lane<'_> {
         if let Some(part) = transfer.sink.part() {
             part.discard();
         }
-        self.run.pool.requeue(Waiting::new(transfer.job, next), pause);
+        self.run.pool.requeue(Waiting::new(transfer.job, Arc::clone(&transfer.task), next), pause);
     }
 
     /// Whether a plain request brings the whole object.
     fn sends_whole(&mut self, transfer: &Transfer) -> bool {
         self.client.close();
-        let home = home_of(&self.run.jobs[transfer.job]);
+        let home = transfer.task.home();
         let answer = self.client.get(home, &transfer.url, None, None, false);
         self.client.close();
         answer.is_ok_and(|mut answer| matches!(answer.judge(None), Ok(Part::Whole(_))))
@@ -156,7 +156,7 @@ impl Lane<'_> {
     /// What the URL gives on a new connection.
     fn look(&mut self, transfer: &Transfer) -> BulkSeen {
         self.client.close();
-        let home = home_of(&self.run.jobs[transfer.job]);
+        let home = transfer.task.home();
         let mut answer = match self.client.get(home, &transfer.url, Some((0, None)), None, false) {
             Ok(answer) => answer,
             Err(error) => return BulkSeen::Failed(error),
@@ -173,7 +173,7 @@ impl Lane<'_> {
         let stopped = matches!(error, GetError::OutputClosed { .. });
         let _ = transfer.journal_at_end();
         let outcome = transfer.give_up(error);
-        self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
+        self.run.report(transfer.job, transfer.report(outcome, &[]));
         if stopped {
             self.run.pool.stop();
         }
@@ -203,7 +203,7 @@ impl Lane<'_> {
         };
         self.state.clock.enter(Stage::Other);
         self.state.objects.fetch_add(1, Relaxed);
-        self.run.pool.report(transfer.job, transfer.report(outcome, &found));
+        self.run.report(transfer.job, transfer.report(outcome, &found));
     }
 }
 

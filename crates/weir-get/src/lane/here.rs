@@ -23,7 +23,7 @@ use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
 use super::opening::{Opened, blank};
-use super::{Lane, home_of, refuse_unfit};
+use super::{Lane, refuse_unfit};
 use crate::error::GetError;
 use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, JobOutcome};
@@ -95,7 +95,7 @@ impl Lane<'_> {
         // Of a file that was not finished the same would be said: only its size tells.
         let last = here.size().checked_sub(1);
         let mut answer =
-            self.client.get(home_of(job), &job.url, last.map(|last| (last, None)), None, self.run.many)?;
+            self.client.get(job.home(), &job.url, last.map(|last| (last, None)), None, self.run.many)?;
         let judged = answer.judge(last);
         self.client.close();
         match judged {
@@ -250,7 +250,7 @@ impl Lane<'_> {
         why: &'static str,
     ) -> Result<Result<Adopted, String>, GetError> {
         let rest = Some((left.size, None));
-        let mut answer = self.client.get(home_of(job), &job.url, rest, None, self.run.many)?;
+        let mut answer = self.client.get(job.home(), &job.url, rest, None, self.run.many)?;
         self.client.close();
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         if let Err(error) = refuse_unfit(&name, &answer, true) {
@@ -283,7 +283,7 @@ impl Lane<'_> {
         length: u64,
     ) -> Result<Result<Object, Misfit>, GetError> {
         let range = Some((at, Some(at + length)));
-        let mut answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
+        let mut answer = self.client.get(job.home(), &job.url, range, None, self.run.many)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         if let Err(error) = refuse_unfit(&name, &answer, true) {
             return Ok(Err(Misfit::Another(error.to_string())));
@@ -374,7 +374,7 @@ impl Lane<'_> {
         object: &Object,
         size: u64,
     ) -> Result<Adopted, GetError> {
-        self.run.take_name(target, index)?;
+        self.run.take_name(target, index, job)?;
         let place: Target = self.run.target(target)?;
         let part = PartFile::open(&place, self.run.home_of(&place)?)?;
         part.restart()?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
 
-use super::{Lane, decode, home_of, refuse_unfit};
+use super::{Lane, decode, refuse_unfit};
 use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
 use crate::error::{DECLARED, Fate, GetError};
 use crate::http::exchange::{Answer, Exchange};
@@ -58,7 +58,8 @@ pub(super) struct Accepted {
 
 impl Lane<'_> {
     pub(super) fn open(&mut self, mut waiting: Waiting) {
-        let job = &self.run.jobs[waiting.job];
+        let task = Arc::clone(&waiting.task);
+        let job = &*task;
         self.client.may_put_aside(Some(waiting.aside()));
         waiting.download.on_begin(self.wishes(job));
         let opened = self.try_open(&mut waiting, job);
@@ -67,7 +68,7 @@ impl Lane<'_> {
         match opened {
             Ok(Opened::Done(report)) => {
                 self.state.objects.fetch_add(1, Relaxed);
-                self.run.pool.report(waiting.job, *report);
+                self.run.report(waiting.job, *report);
                 self.run.pool.on_small_object(Instant::now());
             }
             Ok(Opened::Bulk(transfer, result)) => self.after_part(&transfer, result),
@@ -150,7 +151,7 @@ impl Lane<'_> {
             }
         };
         let named = match (target_after(job, &answer), &job.output) {
-            (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job)),
+            (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job, job)),
             (named, _) => named,
         };
         if waiting.download.compares()
@@ -242,7 +243,7 @@ impl Lane<'_> {
         if !home.has_journal() {
             return Ok(None);
         }
-        self.run.take_name(target, index)?;
+        self.run.take_name(target, index, job)?;
         let part = PartFile::open(&place, home)?;
         match part.saved(&object::identity(&job.url))? {
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
@@ -263,7 +264,7 @@ impl Lane<'_> {
         here: Option<&Stamp>,
     ) -> Result<Answer, GetError> {
         self.client.only_if_changed(here.map(Stamp::unless));
-        let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many);
+        let answer = self.client.get(job.home(), &job.url, range, None, self.run.many);
         self.client.only_if_changed(None);
         answer
     }
@@ -276,10 +277,10 @@ impl Lane<'_> {
         part: PartFile,
         journal: &Journal,
     ) -> Result<Option<Opened>, GetError> {
-        let opening = resuming(waiting.job, job, part, journal);
+        let opening = resuming(waiting, part, journal);
         let Some(gap) = opening.done.gap_after(0, journal.size) else {
             let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
-            if self.run.pool.begin_bulk(transfer.job, None) != BulkPlace::Taken {
+            if self.run.pool.begin_bulk(transfer.job, transfer.task.host(), None) != BulkPlace::Taken {
                 return Err(GetError::Interrupted);
             }
             self.run.pool.activate(&transfer);
@@ -291,7 +292,7 @@ impl Lane<'_> {
         let version = opening.version.clone();
         loop {
             let mut answer =
-                self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many)?;
+                self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many)?;
             let host = object::host_of(&answer.url);
             let judged = answer.judge(Some(gap.start));
             match waiting.download.on_rest(judged, journal.size, &version, &host)? {
@@ -332,7 +333,7 @@ impl Lane<'_> {
         };
         let is_shared = matches!(answer.body, Exchange::Http2(_)) && self.run.many;
         if is_shared && waiting.download.wants_own_connection(&object, to) {
-            (answer, object) = self.over_http1(waiting, home_of(job), answer)?;
+            (answer, object) = self.over_http1(waiting, job.home(), answer)?;
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
         let mut notes = std::mem::take(&mut answer.notes);
@@ -341,7 +342,7 @@ impl Lane<'_> {
         let mut expectations = job.expectations.clone();
         self.add_declared(&mut expectations, object.clone());
         if let Some(target) = target {
-            self.run.take_name(target, waiting.job)?;
+            self.run.take_name(target, waiting.job, job)?;
         }
         let taken = waiting.download.on_accepted(&object, to);
         let accepted = Accepted { answer, object, expectations, notes };
@@ -375,6 +376,7 @@ impl Lane<'_> {
         };
         let opening = Opening {
             job: waiting.job,
+            task: Arc::clone(&waiting.task),
             url: job.url.clone(),
             location: answer.url.clone(),
             size: object.size,
@@ -438,11 +440,12 @@ impl Lane<'_> {
         self.client.may_put_aside(None);
         self.state.clock.enter(Stage::Idle);
         self.began = Instant::now();
-        let (place, answer) = match self.run.pool.begin_bulk(transfer.job, Some(HELD)) {
+        let (pool, host) = (&self.run.pool, transfer.task.host());
+        let (place, answer) = match pool.begin_bulk(transfer.job, host, Some(HELD)) {
             BulkPlace::NotYet => {
                 drop(answer);
                 self.client.close();
-                (self.run.pool.begin_bulk(transfer.job, None), None)
+                (pool.begin_bulk(transfer.job, host, None), None)
             }
             place => (place, Some(answer)),
         };
@@ -466,10 +469,12 @@ impl Lane<'_> {
 }
 
 /// What opens a transfer that goes on from `journal`.
-fn resuming(index: usize, job: &Job, part: PartFile, journal: &Journal) -> Opening {
+fn resuming(waiting: &Waiting, part: PartFile, journal: &Journal) -> Opening {
+    let job = &waiting.task;
     let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
     Opening {
-        job: index,
+        job: waiting.job,
+        task: Arc::clone(job),
         url: job.url.clone(),
         location: job.url.clone(),
         size: Some(journal.size),
@@ -484,7 +489,7 @@ fn resuming(index: usize, job: &Job, part: PartFile, journal: &Journal) -> Openi
 }
 
 /// The file of a job where it is known before the server is asked.
-pub(super) fn target_before(job: &Job) -> Option<PathBuf> {
+pub(crate) fn target_before(job: &Job) -> Option<PathBuf> {
     match &job.output {
         Output::File(path) => Some(path.clone()),
         Output::Folder(folder) => Some(folder.join(name_of(job))),

@@ -60,6 +60,9 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
 /// What the record is of, for a title: `image.iso`, `nginx (pid 7)`, `codecs`.
 pub fn subject(record: &Record) -> String {
     let member = |name: &str, inner: &str| Some(record.extra.get(name)?.get(inner)?.as_str()?.to_owned());
+    if let Some(counts) = record.counts.as_ref().filter(|counts| counts.files > 1) {
+        return plural(counts.files, "file");
+    }
     match record.files.as_slice() {
         [] => {}
         [only] => {

@@ -4,25 +4,25 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Context;
-use weir_get::engine;
-use weir_get::error::GetError;
+use weir_get::engine::{self, Task};
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
-use weir_get::job::{FileReport, Job, JobOutcome, Options, Output, RunReport};
+use weir_get::job::{Job, Options, RunReport};
 use weir_get::object;
 use weir_get::sink::folder::Folder;
+use weir_get::source::Given;
 use weir_model::verdict;
-use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome as RecordOutcome};
+use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
-use crate::cmd::get_jobs::{self, Bad};
+use crate::cmd::get_jobs;
+use crate::cmd::get_results::{Gains, Gathered};
 use crate::cmd::get_who;
 use crate::evidence;
-use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -48,12 +48,16 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     if view {
         live.on(Screen::open(&title(&jobs), KEYS));
     }
-    let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
+    let gathered = Gathered::new(None);
+    bad.into_iter().for_each(|bad| gathered.add_bad(bad));
+    let task = Task { source: &mut Given::new(jobs), results: &gathered, reserved: None };
+    let mut report = engine::run(task, &options, &http, &stop, &mut live);
     live.clear();
     let saved = get_who::save_cookies(get, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
-    let code = exit_code(&report, !bad.is_empty());
-    let record = record(&jobs, &report, bad, code);
+    let gains = gathered.end(&report)?;
+    let code = gains.code;
+    let record = record(get.list.is_some(), &report, gains);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
@@ -145,12 +149,11 @@ fn speed(get: &Get) -> SpeedLimit {
 }
 
 /// The record of the run, as `--json` prints it. Lines of a list that name nothing come behind the files.
-fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
+fn record(is_list: bool, report: &RunReport, gains: Gains) -> Record {
+    let Gains { files, is_short, counts, resumed, code } = gains;
     let outcome = match code {
         0 => RecordOutcome::Complete,
-        _ if report.files.iter().any(|file| matches!(file.outcome, JobOutcome::Partial(_))) => {
-            RecordOutcome::Partial
-        }
+        _ if counts.partial > 0 || counts.not_begun > 0 && counts.complete > 0 => RecordOutcome::Partial,
         _ => RecordOutcome::Failed,
     };
     let mut record = Record::new("get", outcome, report.received, report.elapsed.as_secs_f64());
@@ -158,59 +161,12 @@ fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
     if outcome != RecordOutcome::Failed || report.received > 0 {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
-    record.files = jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file)).collect();
-    let lines = bad.into_iter();
-    record.files.extend(lines.map(|Bad { place, error }| FileRecord {
-        url: place,
-        error: Some(error),
-        ..FileRecord::default()
-    }));
-    let resumed: u64 = report.files.iter().map(|file| file.resumed_from).sum();
+    record.files = files;
+    record.counts = (is_list || is_short).then_some(counts);
+    record.error = report.broken.as_ref().map(ToString::to_string);
     record.resumed = (resumed > 0).then_some(resumed);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     record
-}
-
-fn file_record(job: &Job, file: &FileReport) -> FileRecord {
-    let path = match (&file.path, &job.output) {
-        (Some(path), _) => path.display().to_string(),
-        (None, Output::Stdout) => "-".to_owned(),
-        _ => String::new(),
-    };
-    FileRecord {
-        url: file.url.clone(),
-        path,
-        bytes: file.bytes,
-        resumed_from: file.resumed_from,
-        connections: file.connections,
-        digest: (file.digest.as_ref())
-            .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
-        skipped: matches!(file.outcome, JobOutcome::Skipped),
-        unchanged: matches!(file.outcome, JobOutcome::Unchanged),
-        notes: file.notes.clone(),
-        error: match &file.outcome {
-            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => None,
-            JobOutcome::Failed(error) => Some(error.to_string()),
-            // A disk's error says itself what is kept.
-            JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),
-            JobOutcome::Partial(error @ GetError::Unclean { .. }) => Some(format!(
-                "{error}; {} are kept; the same command starts again",
-                weir_units::Bytes(file.bytes)
-            )),
-            JobOutcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
-            JobOutcome::Partial(error) => {
-                let kept = weir_units::Bytes(file.bytes);
-                let way = match error {
-                    // The same command would bring the same answer.
-                    GetError::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
-                        "a renewed link with the same name (-o) resumes"
-                    }
-                    _ => "run the same command again to resume",
-                };
-                Some(format!("{error}; {kept} are kept, {way}"))
-            }
-        },
-    }
 }
 
 /// The record on stdout and failures on stderr, or the summary, which has them too.
@@ -224,6 +180,13 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
                 voice::warn(&format!("{url}: {error}"));
             }
         }
+        if let Some(error) = &record.error {
+            voice::warn(&weir_report::escape::escape(error));
+        }
+        let named = record.files.iter().filter(|file| file.error.is_some()).count() as u64;
+        if record.failed() > named {
+            voice::warn(&format!("{} more files failed", record.failed() - named));
+        }
     }
     if get.voice.json {
         // What was moved is told, or it is said that it could not be: whoever reads no more has a transfer to answer for.
@@ -233,24 +196,4 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
         render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
     }
     Ok(())
-}
-
-/// 130 interrupted, 3 a digest did not match, 1 something failed or a line of the list was bad, 4 something can be
-/// resumed, 0 all is here.
-fn exit_code(report: &RunReport, has_bad_lines: bool) -> u8 {
-    let mut code = u8::from(has_bad_lines);
-    for file in &report.files {
-        let own = match &file.outcome {
-            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => 0,
-            _ if report.interrupted => INTERRUPTED,
-            JobOutcome::Failed(error) if error.is_verification() => 3,
-            JobOutcome::Failed(_) => 1,
-            JobOutcome::Partial(_) => 4,
-        };
-        let rank = |code: u8| [0, 4, 1, 3, INTERRUPTED].iter().position(|known| *known == code);
-        if rank(own) > rank(code) {
-            code = own;
-        }
-    }
-    code
 }

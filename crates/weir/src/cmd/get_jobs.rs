@@ -8,12 +8,13 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use url::Url;
 use weir_codec::digest::Expected;
-use weir_get::engine;
+use weir_get::engine::{self, Task};
 use weir_get::http::exchange::Http;
 use weir_get::http::window::Window;
 use weir_get::job::{Job, JobOutcome, Options, Output};
 use weir_get::object;
 use weir_get::sink::links;
+use weir_get::source::{Bad, Given, Kept};
 use weir_get::verify::{Expectation, Whose};
 use weir_http::checksums::{Checksums, algorithm_of};
 use weir_units::Bytes;
@@ -44,14 +45,6 @@ impl Wanted {
     pub fn url(&self) -> &Url {
         &self.url
     }
-}
-
-/// A line of a list that names nothing to fetch. It costs that line, and the exit code tells.
-pub struct Bad {
-    /// `LIST, line 3`.
-    pub place: String,
-    /// What is wrong with it.
-    pub error: String,
 }
 
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
@@ -502,8 +495,10 @@ fn fetch_checksums(
     let output = Output::Memory(MAX_CHECKSUMS.0 as usize);
     let job = Job { url, home, output, name: None, expectations: Vec::new() };
     let options = Options { rate_cap: None, ..options.clone() };
-    let mut report = engine::run(std::slice::from_ref(&job), &options, http, stop, &mut ());
-    let file = report.files.swap_remove(0);
+    let kept = Kept::default();
+    let task = Task { source: &mut Given::new(vec![job]), results: &kept, reserved: None };
+    engine::run(task, &options, http, stop, &mut ());
+    let Some(file) = kept.into_reports().pop() else { anyhow::bail!("cannot fetch the checksums {list}") };
     match file.outcome {
         JobOutcome::Failed(error) | JobOutcome::Partial(error) => {
             Err(anyhow::Error::new(error).context(format!("cannot fetch the checksums {}", file.url)))

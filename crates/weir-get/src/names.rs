@@ -1,0 +1,263 @@
+//! The names that files of a run have: two jobs must not become one file, nor one the part or the journal of
+//! another.
+//!
+//! The first [`EXACT`] names are remembered with the URLs that have them. Beyond them the names of jobs that
+//! have ended are kept as bits of a filter (Bloom, 1970), which never forgets one and now and then takes a
+//! name for one of them: a name counts as taken only if a file has it, too. A wrong guess costs a number
+//! behind a name that a server chose (about one in a thousand, of those that exist already), never a file.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::error::GetError;
+use crate::object;
+use crate::sink::part_file;
+use crate::source::WINDOW;
+
+/// Names remembered exactly: twice as many as there are jobs at once.
+const EXACT: usize = 2 * WINDOW;
+
+/// Keys of the first filter; each further one takes twice as many.
+const FIRST_FILTER: usize = 1 << 20;
+
+/// Filters at most: 15 million names in 30 MB. What comes beyond them makes wrong guesses likelier.
+const MOST_FILTERS: usize = 4;
+
+/// Bits a key: with eight of them set by each, one in two thousand of other names is taken for one.
+const BITS_A_KEY: usize = 16;
+const BITS_SET: u64 = 8;
+
+/// The names of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<PathBuf, Owner>,
+    /// Jobs that have a name and have not ended.
+    live: HashSet<usize>,
+    /// The name that such a job had to take in place of the one it wanted.
+    numbered: HashMap<usize, (PathBuf, PathBuf)>,
+    /// Where the search for a free number goes on.
+    numbers: HashMap<PathBuf, usize>,
+    /// Of jobs that have ended: names that their list or URL gave.
+    own: Filters,
+    /// And those that a server chose.
+    chosen: Filters,
+}
+
+#[derive(Debug)]
+struct Owner {
+    job: usize,
+    url: String,
+    chosen: bool,
+}
+
+/// Who asks for a name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claimant<'a> {
+    /// The job's number.
+    pub job: usize,
+    /// Its URL.
+    pub url: &'a Url,
+    /// A server chose the name: one that a list or a URL gives is no other job's by itself.
+    pub chosen: bool,
+}
+
+impl Names {
+    /// No job may have `name`.
+    pub(crate) fn reserve(&self, name: PathBuf, what: &str) {
+        let owner = Owner { job: usize::MAX, url: what.to_owned(), chosen: true };
+        let mut state = self.0.lock();
+        state.live.insert(owner.job);
+        state.known.insert(name, owner);
+    }
+
+    /// `target` is this job's from now on; an error if it is another's.
+    pub(crate) fn take(&self, target: &Path, by: Claimant<'_>) -> Result<(), GetError> {
+        let mut state = self.0.lock();
+        if let Some(owner) = state.owner(target, by.job, by.chosen) {
+            return Err(GetError::Refused(format!(
+                "{} is already taken by {owner}; name it in a list, URL<TAB>NAME a line",
+                target.display()
+            )));
+        }
+        let is_taken = |name: &Path| state.owner(name, by.job, true).is_some();
+        let whole = part_file::whole_of(target).filter(|whole| is_taken(whole));
+        let part = part_file::all_names(target).into_iter().find(|name| is_taken(name));
+        let pair = whole.map(|whole| (target, whole)).or(part.as_deref().map(|part| (part, target)));
+        if let Some((part, whole)) = pair {
+            return Err(GetError::Refused(format!(
+                "{} is what {} is called while it grows; name one of them in a list, URL<TAB>NAME a line",
+                part.display(),
+                whole.display()
+            )));
+        }
+        state.add(target.to_owned(), by);
+        Ok(())
+    }
+
+    /// `target` for this job, or with a number behind its name where another job of the run has that name.
+    pub(crate) fn free(&self, target: PathBuf, by: Claimant<'_>) -> PathBuf {
+        let mut state = self.0.lock();
+        if let Some((_, numbered)) = state.numbered.get(&by.job).filter(|(wanted, _)| *wanted == target) {
+            return numbered.clone();
+        }
+        if state.owner(&target, by.job, by.chosen).is_none() {
+            state.add(target.clone(), by);
+            return target;
+        }
+        let mut number = state.numbers.get(&target).copied().unwrap_or(1);
+        let mut numbered = weir_http::filename::numbered(&target, number);
+        while state.owner(&numbered, by.job, true).is_some() {
+            number += 1;
+            numbered = weir_http::filename::numbered(&target, number);
+        }
+        state.add(numbered.clone(), Claimant { chosen: true, ..by });
+        if state.numbers.len() >= EXACT {
+            state.numbers.clear();
+        }
+        state.numbers.insert(target.clone(), number);
+        state.numbered.insert(by.job, (target, numbered.clone()));
+        numbered
+    }
+
+    /// `job` has ended. Its names stay taken.
+    pub(crate) fn ended(&self, job: usize) {
+        let mut state = self.0.lock();
+        state.live.remove(&job);
+        state.numbered.remove(&job);
+    }
+}
+
+impl State {
+    /// Who else than `job` has `name`, in words.
+    fn owner(&self, name: &Path, job: usize, chosen: bool) -> Option<&str> {
+        if let Some(owner) = self.known.get(name) {
+            return (owner.job != job).then_some(owner.url.as_str());
+        }
+        let may_be = self.chosen.may_have(name) || chosen && self.own.may_have(name);
+        (may_be && name.symlink_metadata().is_ok()).then_some("another file of this run")
+    }
+
+    fn add(&mut self, name: PathBuf, by: Claimant<'_>) {
+        if self.known.len() >= EXACT && !self.known.contains_key(&name) {
+            self.fold();
+        }
+        self.live.insert(by.job);
+        let owner = Owner { job: by.job, url: object::shown(by.url), chosen: by.chosen };
+        self.known.insert(name, owner);
+    }
+
+    /// The names of jobs that have ended become bits.
+    fn fold(&mut self) {
+        let State { known, live, own, chosen, .. } = self;
+        known.retain(|name, owner| {
+            let is_live = live.contains(&owner.job);
+            if !is_live {
+                if owner.chosen { chosen.add(name) } else { own.add(name) }
+            }
+            is_live
+        });
+    }
+}
+
+/// Filters that grow by one when the last is full.
+#[derive(Debug, Default)]
+struct Filters {
+    filters: Vec<Filter>,
+    /// Two keys nobody can foresee, so that no server can choose names that look taken.
+    hashes: (RandomState, RandomState),
+}
+
+#[derive(Debug)]
+struct Filter {
+    bits: Vec<u64>,
+    room: usize,
+}
+
+impl Filters {
+    fn add(&mut self, name: &Path) {
+        if self.filters.last().is_none_or(|last| last.room == 0) && self.filters.len() < MOST_FILTERS {
+            let room = FIRST_FILTER << self.filters.len();
+            self.filters.push(Filter { bits: vec![0; room * BITS_A_KEY / 64], room });
+        }
+        let pair = self.pair(name);
+        if let Some(last) = self.filters.last_mut() {
+            last.room = last.room.saturating_sub(1);
+            for (word, bit) in places(pair, last.bits.len()) {
+                last.bits[word] |= bit;
+            }
+        }
+    }
+
+    fn may_have(&self, name: &Path) -> bool {
+        if self.filters.is_empty() {
+            return false;
+        }
+        let pair = self.pair(name);
+        let has =
+            |filter: &Filter| places(pair, filter.bits.len()).all(|(word, bit)| filter.bits[word] & bit != 0);
+        self.filters.iter().any(has)
+    }
+
+    fn pair(&self, name: &Path) -> (u64, u64) {
+        (self.hashes.0.hash_one(name), self.hashes.1.hash_one(name) | 1)
+    }
+}
+
+/// Where the bits of a key are, in so many words (a power of two): two hashes stand for all that are needed
+/// (Kirsch and Mitzenmacher, 2006).
+fn places((first, step): (u64, u64), words: usize) -> impl Iterator<Item = (usize, u64)> {
+    (0..BITS_SET).map(move |index| {
+        let hash = first.wrapping_add(step.wrapping_mul(index));
+        ((hash >> 6) as usize & (words - 1), 1 << (hash & 63))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(url: &Url, job: usize, chosen: bool) -> Claimant<'_> {
+        Claimant { job, url, chosen }
+    }
+
+    #[test]
+    fn a_name_stays_taken_when_only_its_bits_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (url, names) = (Url::parse("http://h/x").unwrap(), Names::default());
+        let at = |name: String| dir.path().join(name);
+        std::fs::write(at("first".into()), "").unwrap();
+        names.take(&at("first".into()), by(&url, 0, true)).unwrap();
+        names.ended(0);
+        let said = names.take(&at("first".into()), by(&url, 1, false)).unwrap_err().to_string();
+        assert!(said.contains("is already taken by http://h/x"), "{said}");
+        for job in 1..=EXACT {
+            names.take(&at(format!("{job}")), by(&url, job, false)).unwrap();
+            names.ended(job);
+        }
+        assert!(names.0.lock().known.len() < EXACT);
+        let said = names.take(&at("first".into()), by(&url, EXACT + 1, false)).unwrap_err().to_string();
+        assert!(said.contains("is already taken by another file of this run"), "{said}");
+        assert_eq!(names.free(at("first".into()), by(&url, EXACT + 1, true)), at("first.1".into()));
+        assert_eq!(names.free(at("first".into()), by(&url, EXACT + 1, true)), at("first.1".into()));
+        assert_eq!(names.free(at("first".into()), by(&url, EXACT + 2, true)), at("first.2".into()));
+        // No file has it: it was taken by one that failed, or by none at all.
+        names.take(&at("1".into()), by(&url, EXACT + 3, true)).unwrap();
+    }
+
+    #[test]
+    fn a_filter_forgets_nothing_and_seldom_guesses_wrong() {
+        let mut filters = Filters::default();
+        let name = |number: usize| PathBuf::from(format!("in/{number}.bin"));
+        (0..FIRST_FILTER / 8).for_each(|number| filters.add(&name(number)));
+        assert!((0..FIRST_FILTER / 8).all(|number| filters.may_have(&name(number))));
+        let wrong = (FIRST_FILTER..FIRST_FILTER + 10_000).filter(|number| filters.may_have(&name(*number)));
+        assert!(wrong.count() < 20);
+    }
+}

@@ -1,0 +1,237 @@
+//! What became of the files of a run: counted as they end, the first of them kept for the record, each told
+//! on a line of its own where that was asked for.
+
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use weir_get::error::GetError;
+use weir_get::job::{FileReport, Job, JobOutcome, Output, RunReport};
+use weir_get::object;
+use weir_get::source::{Bad, Results};
+use weir_report::schema::{CountsRecord, DigestRecord, FileRecord};
+
+use crate::cmd::get_each::EachFile;
+use crate::interrupt::INTERRUPTED;
+
+/// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and those of
+/// which something is to be said.
+const LISTED: usize = 10_000;
+
+/// Of more files than that: failures that are listed, and files with notes.
+const FAILURES: usize = 1000;
+const NOTED: usize = 100;
+
+/// The results of a run.
+pub struct Gathered {
+    state: Mutex<State>,
+    each: Option<EachFile>,
+}
+
+#[derive(Default)]
+struct State {
+    files: Vec<(usize, FileRecord)>,
+    bad: Vec<FileRecord>,
+    /// There were more files than are listed.
+    is_short: bool,
+    counts: CountsRecord,
+    unverified: u64,
+    resumed: u64,
+    folder: Folder,
+}
+
+/// The folder that all files lie in.
+#[derive(Default)]
+enum Folder {
+    #[default]
+    Unknown,
+    All(PathBuf),
+    Several,
+}
+
+/// All that is known when the run is over.
+pub struct Gains {
+    /// Those that are listed, in the order asked for, bad lines behind them.
+    pub files: Vec<FileRecord>,
+    /// There are more.
+    pub is_short: bool,
+    /// All of them.
+    pub counts: CountsRecord,
+    /// Bytes that earlier runs had left.
+    pub resumed: u64,
+    /// The exit code.
+    pub code: u8,
+}
+
+impl Gathered {
+    /// Nothing yet; each file is told to `each` as well.
+    pub fn new(each: Option<EachFile>) -> Gathered {
+        Gathered { state: Mutex::default(), each }
+    }
+
+    /// A line of a list that names nothing to fetch, found before the run.
+    pub fn add_bad(&self, bad: Bad) {
+        let record = FileRecord { url: bad.place, error: Some(bad.error), ..FileRecord::default() };
+        if let Some(each) = &self.each {
+            each.tell(&record, "bad-line");
+        }
+        let mut state = self.state.lock();
+        state.counts.bad_lines += 1;
+        if state.bad.len() < FAILURES {
+            state.bad.push(record);
+        }
+    }
+
+    /// What was gained, after `report`.
+    pub fn end(self, report: &RunReport) -> anyhow::Result<Gains> {
+        if let Some(each) = self.each {
+            each.end()?;
+        }
+        let State { mut files, bad, is_short, mut counts, unverified, resumed, folder } =
+            self.state.into_inner();
+        counts.not_begun = report.not_given.unwrap_or(0) as u64;
+        counts.files += counts.not_begun;
+        if let Folder::All(folder) = folder {
+            counts.folder = format!("{}/", folder.display());
+        }
+        let is_lacking = counts.partial + counts.failed + counts.not_begun > 0;
+        let code = match () {
+            () if report.interrupted && (is_lacking || report.not_given.is_none()) => INTERRUPTED,
+            () if unverified > 0 => 3,
+            () if counts.failed + counts.bad_lines > 0 || report.broken.is_some() => 1,
+            () if is_lacking => 4,
+            () => 0,
+        };
+        files.sort_by_key(|(number, _)| *number);
+        let is_short = is_short || counts.bad_lines > bad.len() as u64;
+        let files = files.into_iter().map(|(_, file)| file).chain(bad).collect();
+        Ok(Gains { files, is_short, counts, resumed, code })
+    }
+}
+
+impl Results for Gathered {
+    fn ended(&self, number: usize, job: &Job, report: FileReport) {
+        let record = file_record(job, &report);
+        let outcome = word(&report.outcome);
+        if let Some(each) = &self.each {
+            each.tell(&record, outcome);
+        }
+        let mut state = self.state.lock();
+        state.count(&report);
+        state.folder.add(report.path.as_deref());
+        state.list(number, record);
+    }
+
+    fn bad(&self, bad: Bad) {
+        self.add_bad(bad);
+    }
+}
+
+impl State {
+    fn count(&mut self, report: &FileReport) {
+        let counts = &mut self.counts;
+        counts.files += 1;
+        self.resumed += report.resumed_from;
+        match &report.outcome {
+            JobOutcome::Complete => counts.complete += 1,
+            JobOutcome::Skipped => counts.skipped += 1,
+            JobOutcome::Unchanged => counts.unchanged += 1,
+            JobOutcome::Partial(_) => counts.partial += 1,
+            JobOutcome::Failed(error) => {
+                counts.failed += 1;
+                self.unverified += u64::from(error.is_verification());
+            }
+        }
+    }
+
+    fn list(&mut self, number: usize, record: FileRecord) {
+        if !self.is_short && self.files.len() >= LISTED {
+            self.is_short = true;
+            self.files.sort_by_key(|(number, _)| *number);
+            let (mut failures, mut noted) = (0, 0);
+            self.files.retain(|(_, file)| match (&file.error, file.notes.is_empty()) {
+                (Some(_), _) => in_bounds(&mut failures, FAILURES),
+                (None, false) => in_bounds(&mut noted, NOTED),
+                (None, true) => false,
+            });
+        }
+        let is_noted = record.error.is_none() && !record.notes.is_empty();
+        let room = if is_noted { NOTED } else { FAILURES };
+        let like_it = |file: &&(usize, FileRecord)| file.1.error.is_none() == is_noted;
+        let is_worth = !self.is_short
+            || (record.error.is_some() || is_noted) && self.files.iter().filter(like_it).count() < room;
+        if is_worth {
+            self.files.push((number, record));
+        }
+    }
+}
+
+/// One more, if there is room for it.
+fn in_bounds(count: &mut usize, most: usize) -> bool {
+    *count += 1;
+    *count <= most
+}
+
+impl Folder {
+    fn add(&mut self, path: Option<&Path>) {
+        let Some(folder) = path.and_then(Path::parent) else {
+            return *self = Folder::Several;
+        };
+        match self {
+            Folder::Unknown => *self = Folder::All(folder.to_owned()),
+            Folder::All(own) if own != folder => *self = Folder::Several,
+            Folder::All(_) | Folder::Several => {}
+        }
+    }
+}
+
+fn word(outcome: &JobOutcome) -> &'static str {
+    match outcome {
+        JobOutcome::Complete => "complete",
+        JobOutcome::Skipped => "skipped",
+        JobOutcome::Unchanged => "unchanged",
+        JobOutcome::Partial(_) => "partial",
+        JobOutcome::Failed(_) => "failed",
+    }
+}
+
+fn file_record(job: &Job, file: &FileReport) -> FileRecord {
+    let path = match (&file.path, &job.output) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Output::Stdout) => "-".to_owned(),
+        _ => String::new(),
+    };
+    FileRecord {
+        url: file.url.clone(),
+        path,
+        bytes: file.bytes,
+        resumed_from: file.resumed_from,
+        connections: file.connections,
+        digest: (file.digest.as_ref())
+            .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
+        skipped: matches!(file.outcome, JobOutcome::Skipped),
+        unchanged: matches!(file.outcome, JobOutcome::Unchanged),
+        notes: file.notes.clone(),
+        error: match &file.outcome {
+            JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => None,
+            JobOutcome::Failed(error) => Some(error.to_string()),
+            // A disk's error says itself what is kept.
+            JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),
+            JobOutcome::Partial(error @ GetError::Unclean { .. }) => Some(format!(
+                "{error}; {} are kept; the same command starts again",
+                weir_units::Bytes(file.bytes)
+            )),
+            JobOutcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
+            JobOutcome::Partial(error) => {
+                let kept = weir_units::Bytes(file.bytes);
+                let way = match error {
+                    // The same command would bring the same answer.
+                    GetError::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
+                        "a renewed link with the same name (-o) resumes"
+                    }
+                    _ => "run the same command again to resume",
+                };
+                Some(format!("{error}; {kept} are kept, {way}"))
+            }
+        },
+    }
+}
