@@ -39,6 +39,9 @@ pub enum StoreError {
     /// No credentials, or such as do not do.
     #[error("{0}")]
     Credentials(String),
+    /// Nothing of that name is there.
+    #[error("{0}")]
+    Absent(String),
     /// What the user said does not go together, or is missing.
     #[error("{0}")]
     Usage(String),

@@ -12,6 +12,7 @@ pub mod caller;
 pub mod credentials;
 pub mod error;
 pub mod gcs;
+pub mod glob;
 pub mod instant;
 pub mod key;
 pub mod listing;

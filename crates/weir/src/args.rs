@@ -17,6 +17,7 @@ mod habits;
 mod iperf3;
 mod lab;
 mod login;
+mod ls;
 mod plan;
 mod reach;
 mod report;
@@ -53,6 +54,7 @@ pub use get::{Get, Jobs};
 pub use iperf3::is_meant as is_iperf3;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
 pub use login::{Certificate, Login};
+pub use ls::Ls;
 pub use plan::{By, Plan};
 pub use reach::ReachFlags;
 pub use report::Report;
@@ -135,6 +137,8 @@ pub enum Command {
     Get(Box<Get>),
     /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
     Cp(Box<Cp>),
+    /// List what an object store holds: buckets, folders, objects, versions.
+    Ls(Box<Ls>),
     /// Run the remote end of cp, which cp starts itself.
     #[command(hide = true)]
     Peer {
@@ -184,7 +188,11 @@ impl Command {
             Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
             Command::Bench(bench) => Some(bench.command.voice()),
             Command::SelfCheck(check) => Some(&check.voice),
-            Command::Peer { .. } | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
+            Command::Ls(_)
+            | Command::Peer { .. }
+            | Command::Serve(_)
+            | Command::Demo(_)
+            | Command::Lab(_) => None,
             Command::Report(_) | Command::Version(_) => None,
             Command::Completions { .. } | Command::Man { .. } => None,
         }

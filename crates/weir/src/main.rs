@@ -44,6 +44,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
         Command::Cp(cp) => cmd::cp::run(&cp),
+        Command::Ls(ls) => cmd::ls::run(&ls),
         Command::Peer { is } => cmd::peer::run(is.as_deref()),
         Command::Serve(serve) => cmd::serve::run(&serve),
         Command::Demo(demo) => cmd::demo::run(&demo),

@@ -1,5 +1,6 @@
 //! The commands, one short file each.
 
+pub mod asked_store;
 pub mod bench;
 pub mod chosen;
 pub mod cp;
@@ -13,6 +14,7 @@ pub mod get_results;
 pub mod get_sums;
 pub mod get_who;
 pub mod lab;
+pub mod ls;
 pub mod manual;
 pub mod peer;
 pub mod plan;
