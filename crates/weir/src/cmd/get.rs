@@ -50,7 +50,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     }
     let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
     live.clear();
-    let saved = get_who::save_cookies(get, &http);
+    let saved = get_who::save_cookies(&get.login, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
     let code = exit_code(&report, !bad.is_empty());
     let record = record(&jobs, &report, bad, code);

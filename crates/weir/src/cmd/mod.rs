@@ -12,6 +12,7 @@ pub mod lab;
 pub mod manual;
 pub mod peer;
 pub mod plan;
+pub mod put;
 pub mod report;
 pub mod route;
 pub mod self_check;
