@@ -169,7 +169,7 @@ pub(crate) fn head_of(
 }
 
 /// One field has them all (RFC 6265 section 5.4); what the user wrote stands first, but for names that the jar has anew.
-fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
+pub(crate) fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
     let name_of = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
     let newer: Vec<String> = cookies.split(';').map(name_of).collect();
     let own = fields.iter().filter(|(name, _)| name == "cookie");

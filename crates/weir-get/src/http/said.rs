@@ -23,7 +23,8 @@ const SHORT: usize = 6;
 /// object is empty; and what leads elsewhere and does not say where.
 pub(crate) fn has_words(head: &ResponseHead) -> bool {
     let leads_nowhere = (300..400).contains(&head.status) && head.header("location").is_none();
-    (head.status >= 400 || leads_nowhere && head.status != 304) && !(head.status == 416 && window::size_in(head) == Some(0))
+    (head.status >= 400 || leads_nowhere && head.status != 304)
+        && !(head.status == 416 && window::size_in(head) == Some(0))
 }
 
 /// The words of the answer with this head, whose body is read as far as that takes.

@@ -67,7 +67,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let task = Task { source: &mut source, results: &gathered, reserved };
     let mut report = engine::run(task, &options, &http, &stop, &mut live);
     live.clear();
-    let saved = get_who::save_cookies(get, &http);
+    let saved = get_who::save_cookies(&get.login, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
     let gains = gathered.end(&report)?;
     let code = gains.code;

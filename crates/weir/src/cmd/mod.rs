@@ -18,6 +18,7 @@ pub mod ls;
 pub mod manual;
 pub mod peer;
 pub mod plan;
+pub mod put;
 pub mod report;
 pub mod route;
 pub mod self_check;

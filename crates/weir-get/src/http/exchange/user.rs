@@ -146,12 +146,17 @@ pub(in crate::http) fn may_be_refused(head: &ResponseHead) -> bool {
     head.status >= 400 || is_redirect(head.status) && head.header("location").is_none()
 }
 
-fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {
+pub(in crate::http) fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {
     http.credentials.everywhere || Origin::of(url) == Origin::of(home)
 }
 
 /// The login for `url`, where the user gave none in `headers`, and to whom it is shown.
-fn login(http: &Http, home: &Url, url: &Url, headers: &[(String, String)]) -> Option<(Space, Login)> {
+pub(in crate::http) fn login(
+    http: &Http,
+    home: &Url,
+    url: &Url,
+    headers: &[(String, String)],
+) -> Option<(Space, Login)> {
     let at_home = is_at_home(http, home, url);
     let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     // Another port of the host that was named, or it without TLS, is not who the netrc file means.
