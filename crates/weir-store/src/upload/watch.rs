@@ -255,6 +255,7 @@ impl<'a> Watch<'a> {
             lanes: census.lanes,
             limit: self.limit,
             files: (census.finished.0, self.run.jobs.len()),
+            at_least: false,
         }
     }
 
