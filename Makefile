@@ -12,7 +12,7 @@ export WEIR_CONFIG :=
 export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
+.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-store bench-net bench-http fuzz deny gallery install package package-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -84,6 +84,11 @@ bench-cp: ## weir cp, its peers and pipes built by hand, against a real sshd (ro
 	@scripts/need bench-cp
 	@$(MAKE) --no-print-directory build
 	bench/cp $(SCENARIOS)
+
+bench-store: ## weir get, put and the movers of object stores against nginx and s3s-fs; RUNS=5, SCENARIOS='get many'
+	@scripts/need bench-store
+	@$(MAKE) --no-print-directory build
+	PATH="$(HOME)/.cache/weir-bench/movers/bin:$$PATH" bench/store $(SCENARIOS)
 
 bench-net: ## weir bench net and iperf3 over loopback, interleaved; RUNS=5, SECONDS_EACH=3
 	@scripts/need test

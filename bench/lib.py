@@ -142,6 +142,8 @@ class Bench:
     methods that a subclass gives: `begin`, `finish`, `table`, `server_cpu`, `traffic`, `at_near`, `at_far`, `method`."""
 
     method: list = []
+    # What all contestants find in their environment beside PATH and HOME.
+    variables: dict = {}
 
     def __init__(self, folder: Path, stamp: str) -> None:
         self.folder, self.stamp = folder, stamp
@@ -311,7 +313,7 @@ class Bench:
         return run, log
 
     def start(self, argv: list, place: Path, log: Path) -> subprocess.Popen:
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LC_ALL": "C", "TERM": "dumb"}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LC_ALL": "C", "TERM": "dumb"} | self.variables
         with open(log, "wb") as output:
             process = subprocess.Popen(
                 argv,
