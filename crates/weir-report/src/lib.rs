@@ -43,6 +43,7 @@ pub mod json;
 pub mod load;
 pub mod memory;
 pub mod net;
+pub mod object_store;
 pub mod packets;
 pub mod plan;
 pub mod progress;

@@ -16,6 +16,7 @@ pub mod glob;
 pub mod instant;
 pub mod key;
 pub mod listing;
+pub mod measure;
 #[cfg(test)]
 pub mod mock;
 pub mod network;

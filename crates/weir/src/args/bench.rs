@@ -14,6 +14,7 @@ use super::bench_host::BenchHost;
 use super::bench_http::BenchHttp;
 use super::bench_mem::BenchMem;
 use super::bench_pps::BenchPps;
+use super::bench_store::BenchStore;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -45,6 +46,9 @@ pub enum BenchCommand {
     Disk(BenchDisk),
     /// Measure packets per second between two hosts, or on this one: the loss, and what limits the rate.
     Pps(BenchPps),
+    /// Measure an object store: the time of requests by size, throughput and requests a second over
+    /// connections, and what holds them.
+    Store(BenchStore),
 }
 
 impl BenchCommand {
@@ -59,6 +63,7 @@ impl BenchCommand {
             BenchCommand::Mem(mem) => &mem.voice,
             BenchCommand::Disk(disk) => &disk.voice,
             BenchCommand::Pps(pps) => &pps.voice,
+            BenchCommand::Store(store) => &store.voice,
         }
     }
 }

@@ -9,6 +9,7 @@ mod local;
 mod mem;
 pub mod net;
 mod pps;
+mod store;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
         BenchCommand::Mem(mem) => mem::run(mem),
         BenchCommand::Disk(disk) => disk::run(disk),
         BenchCommand::Pps(pps) => pps::run(pps),
+        BenchCommand::Store(store) => store::run(store),
     }
 }
 

@@ -13,3 +13,4 @@ mod http_scripts;
 mod mem;
 mod net;
 mod pps;
+mod store;
