@@ -117,6 +117,13 @@ impl Names {
         numbered
     }
 
+    /// An earlier run gave `name` to this job, which is not begun again.
+    pub(crate) fn keep(&self, name: PathBuf, by: Claimant<'_>) {
+        let mut state = self.0.lock();
+        state.add(name, by);
+        state.live.remove(&by.job);
+    }
+
     /// `job` has ended. Its names stay taken.
     pub(crate) fn ended(&self, job: usize) {
         let mut state = self.0.lock();

@@ -30,8 +30,12 @@ use crate::transfer::Transfer;
 use weir_model::tuner::{Observation, Tuner};
 use weir_observe::stage_clock::Stage;
 
-/// Intervals kept: ten minutes at full grain.
+/// Intervals kept where there are few lanes: ten minutes at full grain.
 const MOST_INTERVALS: usize = 6000;
+
+/// Intervals of one lane kept, about 1 KiB each: of 32 lanes those of 75 seconds at full grain. A list of
+/// millions takes hours.
+const MOST_LANE_INTERVALS: usize = 24_000;
 
 /// A lane without a byte for this long, while others move, is replaced.
 const STALLED: Duration = Duration::from_secs(3);
@@ -190,7 +194,8 @@ impl<'a> Watch<'a> {
         self.tune(&interval, limit, now);
         self.size_parts(&interval);
         self.replace_stragglers(now);
-        self.evidence.push(interval, MOST_INTERVALS);
+        let most = MOST_INTERVALS.min(MOST_LANE_INTERVALS / interval.lanes.len().max(1));
+        self.evidence.push(interval, most);
     }
 
     /// What the jobs that were given so far say of the run.
