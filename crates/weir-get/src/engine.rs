@@ -114,6 +114,15 @@ impl Run<'_> {
         self.names.free(target, by)
     }
 
+    /// A job had ended before this run, which must not give its name to another.
+    fn ended_before(&self, job: &Job, report: FileReport) {
+        let number = self.pool.add_ended(report.bytes);
+        if let Some(path) = &report.path {
+            self.names.keep(path.clone(), claimant(path, number, job));
+        }
+        self.results.ended_before(number, job, report);
+    }
+
     /// A job has ended.
     pub(crate) fn report(&self, number: usize, report: FileReport) {
         if let Some(job) = self.pool.ended(number, report.bytes) {

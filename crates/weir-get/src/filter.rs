@@ -6,19 +6,19 @@ use std::hash::{BuildHasher, Hash};
 /// Keys of the first filter; each further one takes twice as many.
 const FIRST_FILTER: usize = 1 << 20;
 
-/// Filters at most: 15 million names in 30 MB. What comes beyond them makes wrong guesses likelier.
+/// Filters at most: 15 million names, in 15 MB at 8 bits a name. What comes beyond them makes wrong guesses likelier.
 const MOST_FILTERS: usize = 4;
 
-/// Bits a key: with eight of them set by each, one in two thousand of other names is taken for one.
-const BITS_A_KEY: usize = 16;
+/// Bits set by each key: with 16 bits a key one in two thousand of other names is taken for one, with 8 one in
+/// forty.
 const BITS_SET: u64 = 8;
 
-/// Filters that grow by one when the last is full.
+/// Filters of so many bits a name, which grow by one when the last is full.
 ///
 /// With hashes of keys that nobody can foresee (`RandomState`) no server can choose names that look taken;
 /// with fixed ones the same names look taken in each run.
 #[derive(Debug, Default)]
-pub(crate) struct Filters<S> {
+pub(crate) struct Filters<S, const BITS: usize> {
     filters: Vec<Filter>,
     hashes: (S, S),
 }
@@ -29,12 +29,12 @@ struct Filter {
     room: usize,
 }
 
-impl<S: BuildHasher> Filters<S> {
+impl<S: BuildHasher, const BITS: usize> Filters<S, BITS> {
     /// From now on `name` is had.
     pub(crate) fn add(&mut self, name: &impl Hash) {
         if self.filters.last().is_none_or(|last| last.room == 0) && self.filters.len() < MOST_FILTERS {
             let room = FIRST_FILTER << self.filters.len();
-            self.filters.push(Filter { bits: vec![0; room * BITS_A_KEY / 64], room });
+            self.filters.push(Filter { bits: vec![0; room * BITS / 64], room });
         }
         let pair = self.pair(name);
         if let Some(last) = self.filters.last_mut() {
@@ -45,7 +45,7 @@ impl<S: BuildHasher> Filters<S> {
         }
     }
 
-    /// Whether `name` was added; of others one in two thousand seems so, too.
+    /// Whether `name` was added; of others some seem so, too.
     pub(crate) fn may_have(&self, name: &impl Hash) -> bool {
         if self.filters.is_empty() {
             return false;
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_filter_forgets_nothing_and_seldom_guesses_wrong() {
-        let mut filters = Filters::<RandomState>::default();
+        let mut filters = Filters::<RandomState, 16>::default();
         let name = |number: usize| PathBuf::from(format!("in/{number}.bin"));
         (0..FIRST_FILTER / 8).for_each(|number| filters.add(&name(number)));
         assert!((0..FIRST_FILTER / 8).all(|number| filters.may_have(&name(number))));

@@ -4,7 +4,7 @@
 //! The first [`EXACT`] names are remembered with the URLs that have them. Beyond them the names of jobs that
 //! have ended are kept as bits of a filter (Bloom, 1970), which never forgets one and now and then takes a
 //! name for one of them: a name counts as taken only if a file has it, too. A wrong guess costs a number
-//! behind a name that a server chose (about one in a thousand, of those that exist already), never a file.
+//! behind a name that a server chose (one in forty, of those that exist already), never a file.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::RandomState;
@@ -36,9 +36,9 @@ struct State {
     /// Where the search for a free number goes on.
     numbers: HashMap<PathBuf, usize>,
     /// Of jobs that have ended: names that their list or URL gave.
-    own: Filters<RandomState>,
+    own: Filters<RandomState, 8>,
     /// And those that a server chose.
-    chosen: Filters<RandomState>,
+    chosen: Filters<RandomState, 16>,
 }
 
 #[derive(Debug)]
@@ -115,6 +115,13 @@ impl Names {
         state.numbers.insert(target.clone(), number);
         state.numbered.insert(by.job, (target, numbered.clone()));
         numbered
+    }
+
+    /// An earlier run gave `name` to this job, which is not begun again.
+    pub(crate) fn keep(&self, name: PathBuf, by: Claimant<'_>) {
+        let mut state = self.0.lock();
+        state.add(name, by);
+        state.live.remove(&by.job);
     }
 
     /// `job` has ended. Its names stay taken.

@@ -89,6 +89,9 @@ impl From<NameError> for io::Error {
     }
 }
 
+/// Names remembered: of more, those that nobody is waiting for are forgotten, and looked up again.
+const REMEMBERED: usize = 40_000;
+
 /// What a lookup found: addresses, without a port.
 type Found = Result<Arc<[SocketAddr]>, NameError>;
 
@@ -149,6 +152,9 @@ impl Names {
         }
         let entry = {
             let mut known = self.known.lock();
+            if known.len() >= REMEMBERED {
+                known.retain(|_, entry| Arc::strong_count(entry) > 1);
+            }
             // Names are compared without regard to case (RFC 4343).
             let entry = known.entry(bare.to_ascii_lowercase());
             Arc::clone(entry.or_insert_with(|| Arc::new(Entry::new(bare, &self.servers))))

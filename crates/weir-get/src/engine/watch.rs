@@ -26,12 +26,17 @@ use crate::error::GetError;
 use crate::job::{ClosedInterval as Closed, MAX_LANES, Observer, Progress, RunReport, UnderWay};
 use crate::lane::never_opened;
 use crate::pool::Census;
+use crate::source::WINDOW;
 use crate::transfer::Transfer;
 use weir_model::tuner::{Observation, Tuner};
 use weir_observe::stage_clock::Stage;
 
-/// Intervals kept: ten minutes at full grain.
+/// Intervals kept where there are few lanes: ten minutes at full grain.
 const MOST_INTERVALS: usize = 6000;
+
+/// Intervals of one lane kept, about 1 KiB each: of sixteen lanes those of two and a half minutes at full grain.
+/// Of a list that has no end in sight half as many, since memory is to be had for its names as well.
+const MOST_LANE_INTERVALS: usize = 24_000;
 
 /// A lane without a byte for this long, while others move, is replaced.
 const STALLED: Duration = Duration::from_secs(3);
@@ -190,7 +195,10 @@ impl<'a> Watch<'a> {
         self.tune(&interval, limit, now);
         self.size_parts(&interval);
         self.replace_stragglers(now);
-        self.evidence.push(interval, MOST_INTERVALS);
+        let is_long = self.evidence.facts.objects > WINDOW as u64;
+        let most = if is_long { MOST_LANE_INTERVALS / 2 } else { MOST_LANE_INTERVALS };
+        let most = MOST_INTERVALS.min(most / interval.lanes.len().max(1));
+        self.evidence.push(interval, most);
     }
 
     /// What the jobs that were given so far say of the run.

@@ -13,6 +13,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::http::{REMEMBERED, make_room};
 use parking_lot::Mutex;
 use url::{Position, Url};
 use weir_http::digest_field::{self, Linked};
@@ -258,6 +259,7 @@ impl Http {
     /// `origin` has asked for a client certificate.
     pub(super) fn note_certificate_wanted(&self, origin: &Origin) {
         let mut wanted = self.certificate_wanted.lock();
+        make_room(&mut *wanted);
         wanted.insert(origin.clone());
     }
 
@@ -268,6 +270,9 @@ impl Http {
 
     fn known(&self, origin: &Origin) -> Arc<Mutex<Known>> {
         let mut sessions = self.sessions.lock();
+        if sessions.len() >= REMEMBERED {
+            sessions.retain(|_, known| Arc::strong_count(known) > 1);
+        }
         sessions.entry(origin.clone()).or_default().clone()
     }
 }

@@ -20,6 +20,7 @@ use url::Url;
 use weir_http::head::ResponseHead;
 
 use crate::error::GetError;
+use crate::http::make_room;
 use crate::http::request::{Ask, Origin};
 use crate::object::{self, Object, Part};
 
@@ -89,6 +90,13 @@ struct Known {
     first: Step,
 }
 
+impl Learnt {
+    fn of(&mut self, origin: &Origin) -> &mut Known {
+        make_room(&mut self.origins);
+        self.origins.entry(origin.clone()).or_default()
+    }
+}
+
 impl Ladder {
     /// The requests for `ask`, the fullest first; down to `least`, that is.
     pub fn steps<'a>(&self, origin: &Origin, ask: &Ask<'a>, least: Step) -> Vec<(Step, Ask<'a>)> {
@@ -121,18 +129,20 @@ impl Ladder {
 
     /// A connection was closed without an answer; whether that is the second time for `url`.
     pub(crate) fn closed_again(&self, url: &Url) -> bool {
-        !self.learnt().closed.insert(key(url))
+        let mut learnt = self.learnt();
+        make_room(&mut learnt.closed);
+        !learnt.closed.insert(key(url))
     }
 
     /// `origin` has sent a part that was asked for.
     pub(crate) fn gives_parts(&self, origin: &Origin) {
-        self.learnt().origins.entry(origin.clone()).or_default().gives_parts = true;
+        self.learnt().of(origin).gives_parts = true;
     }
 
     /// A step helped at `origin`. Returns whether its other requests begin with it.
     pub fn helped(&self, origin: &Origin, step: Step) -> bool {
         let mut learnt = self.learnt();
-        let known = learnt.origins.entry(origin.clone()).or_default();
+        let known = learnt.of(origin);
         let lasts = !known.gives_parts || step == Step::Unconditional;
         if lasts {
             known.first = known.first.max(step);
@@ -142,7 +152,9 @@ impl Ladder {
 
     /// No step helped with `url`.
     pub fn settled(&self, url: &Url) {
-        self.learnt().settled.insert(key(url));
+        let mut learnt = self.learnt();
+        make_room(&mut learnt.settled);
+        learnt.settled.insert(key(url));
     }
 
     fn learnt(&self) -> MutexGuard<'_, Learnt> {

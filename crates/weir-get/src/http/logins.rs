@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::http::make_room;
 use parking_lot::{Mutex, MutexGuard};
 use weir_http::challenge::{self, Challenge, challenges};
 use weir_http::digest_login::Nonce;
@@ -127,6 +128,7 @@ impl Logins {
             offered.iter().filter(|_| allows_digest).find_map(|one| Some((one, Nonce::of(one, &random())?)));
         let mut agreed = self.lock();
         let mut agree = |now: Agreed| {
+            make_room(&mut *agreed);
             agreed.insert(space.clone(), now);
             true
         };

@@ -33,3 +33,42 @@ pub mod window;
 
 pub use connection::Connection;
 pub use exchange::Exchange;
+
+/// Hosts and URLs of which a run remembers what it has learnt, of each kind: four times as many as there are
+/// jobs at once, in a few megabytes. What is forgotten is learnt again by a request more.
+pub(crate) const REMEMBERED: usize = 4 * crate::source::WINDOW;
+
+/// A set or map to which something is about to be added.
+pub(crate) trait Memory {
+    /// How much it holds.
+    fn held(&self) -> usize;
+    /// Everything goes.
+    fn forget(&mut self);
+}
+
+impl<K, V, S> Memory for std::collections::HashMap<K, V, S> {
+    fn held(&self) -> usize {
+        self.len()
+    }
+
+    fn forget(&mut self) {
+        self.clear();
+    }
+}
+
+impl<K, S> Memory for std::collections::HashSet<K, S> {
+    fn held(&self) -> usize {
+        self.len()
+    }
+
+    fn forget(&mut self) {
+        self.clear();
+    }
+}
+
+/// Forgets what `memory` holds, if that is as much as may be remembered.
+pub(crate) fn make_room(memory: &mut impl Memory) {
+    if memory.held() >= REMEMBERED {
+        memory.forget();
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::error::GetError;
+use crate::http::REMEMBERED;
 use parking_lot::Mutex;
 use weir_units::human_duration;
 
@@ -36,6 +37,9 @@ impl Waits {
         let mut said = self.0.lock();
         let is_new = said.get(host).is_none_or(|until| *until <= now);
         if is_new {
+            if said.len() >= REMEMBERED {
+                said.retain(|_, until| *until > now);
+            }
             said.insert(host.to_owned(), now + pause);
         }
         is_new

@@ -54,7 +54,7 @@ pub struct Survey {
 }
 
 /// Names that end with a number already.
-type Numbered = Filters<BuildHasherDefault<DefaultHasher>>;
+type Numbered = Filters<BuildHasherDefault<DefaultHasher>, 16>;
 
 impl Survey {
     /// The next entry: what makes it the same as another, and the file that it becomes, unless that is for the

@@ -112,7 +112,7 @@ impl Sorted {
             file.read_exact_at(&mut bytes, run.left.start)?;
             run.left.start += length;
             let (records, _) = bytes.as_chunks::<RECORD>();
-            run.records = records.to_vec().into_iter();
+            run.records = Vec::from(records).into_iter();
         }
         if let Some(record) = run.records.next() {
             self.heads.push(Reverse((record, index)));

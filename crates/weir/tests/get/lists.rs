@@ -3,7 +3,14 @@
 
 use crate::support;
 
-use support::{Sandbox, Server, base64};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use rustix::process::Signal;
+use support::{Sandbox, Server, base64, wait_for};
 
 /// Answers each path with itself.
 fn echo() -> Server {
@@ -190,4 +197,256 @@ fn one_odd_entry_of_netrc_costs_that_entry() {
         let asked = server.requests().last().unwrap().request.clone();
         assert_eq!(asked.field("authorization"), Some(&*format!("Basic {}", base64(b"me:geheim"))), "{odd}");
     }
+}
+
+/// The journal of a list in `in/`, where there is one.
+fn journal_in(sandbox: &Sandbox) -> Option<String> {
+    let is_one = |name: &String| name.starts_with("in/list-") && name.ends_with(".weir");
+    sandbox.names().into_iter().find(is_one)
+}
+
+/// How many files the journal names.
+fn journalled(sandbox: &Sandbox) -> usize {
+    let text = journal_in(sandbox).map(|name| sandbox.read(&name)).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter(|line| line[8..].starts_with(" file ")).count()
+}
+
+/// Answers each path with itself, but only so many of them until it is told to go on.
+fn pausing(most: usize) -> (Server, Arc<AtomicBool>) {
+    let (go_on, answered) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+    let told = Arc::clone(&go_on);
+    let server = Server::start(move |request, wire| {
+        if answered.fetch_add(1, Relaxed) >= most && !told.load(Relaxed) {
+            return wire.wait_for_close();
+        }
+        wire.answer("200 OK", &[], request.target.as_bytes())
+    });
+    (server, go_on)
+}
+
+fn list_of(server: &Server, count: usize) -> String {
+    (0..count).map(|number| server.url(&format!("{number}")) + "\n").collect()
+}
+
+/// Every request is for a file that was not there, and all files are right in the end.
+#[test]
+fn a_killed_list_goes_on_where_it_was() {
+    const ALL: usize = 300;
+    const FIRST: usize = 120;
+    let (server, go_on) = pausing(FIRST);
+    let sandbox = Sandbox::new();
+    sandbox.write("list", list_of(&server, ALL));
+    let running = sandbox.get(["-i", "list", "-o", "in/"]).spawn();
+    wait_for("the files that the server gives", || journalled(&sandbox) == FIRST);
+    running.signal(Signal::KILL);
+    running.wait();
+    let here: Vec<String> = sandbox.names().into_iter().filter(|name| name != "list").collect();
+    assert_eq!(here.len(), FIRST + 2, "the folder, its files and the journal");
+    // One that is gone and one that is not what it was are asked for again.
+    let complete: Vec<String> =
+        here.iter().filter(|name| name.len() > 3 && !name.ends_with(".weir")).cloned().collect();
+    std::fs::remove_file(sandbox.path(&complete[0])).unwrap();
+    sandbox.write(&complete[1], "another size");
+    let (asked, kept) = (server.requests().len(), &complete[2..]);
+    go_on.store(true, Relaxed);
+    let run = sandbox.get(["-i", "list", "-o", "in/", "--json"]).run();
+    run.succeeds().says(&["120 of 300 files are complete since an earlier run", "--force fetches all"]);
+    let record = run.json();
+    assert_eq!(record["counts"]["complete"], ALL);
+    assert_eq!(record["counts"]["earlier"], FIRST - 2);
+    assert!(record["resumed"].as_u64().unwrap() > 0);
+    let again: HashSet<String> =
+        server.requests_from(asked).iter().map(|request| format!("in{}", request.path())).collect();
+    assert_eq!(again.len(), ALL - (FIRST - 2));
+    assert!(kept.iter().all(|name| !again.contains(name)));
+    for number in 0..ALL {
+        assert_eq!(sandbox.read(&format!("in/{number}")), format!("/{number}").as_bytes());
+    }
+    assert_eq!(journal_in(&sandbox), None, "nothing is left of a list that is complete");
+    // Another run is a run of its own.
+    sandbox.get(["-i", "list", "-o", "in/"]).run().succeeds();
+    assert_eq!(server.requests().len(), asked + again.len() + ALL);
+}
+
+#[test]
+fn a_journal_is_of_one_list_and_of_this_user() {
+    const FIRST: usize = 20;
+    let (server, go_on) = pausing(FIRST);
+    let sandbox = Sandbox::new();
+    let list = list_of(&server, 40);
+    sandbox.write("list", &list);
+    let running = sandbox.get(["-i", "list", "-o", "in/"]).spawn();
+    wait_for("the files that the server gives", || journalled(&sandbox) == FIRST);
+    running.signal(Signal::KILL);
+    running.wait();
+    go_on.store(true, Relaxed);
+    let journal = journal_in(&sandbox).unwrap();
+    let text = sandbox.read(&journal);
+    let asked = |args: &[&str]| {
+        let before = server.requests().len();
+        sandbox.get(["-i", "list", "-o", "in/"]).args(args).run().succeeds();
+        server.requests().len() - before
+    };
+    // Another list, and the same one with a range: nothing of it counts.
+    sandbox.write("list", format!("{list}\n# a remark\n"));
+    assert_eq!(asked(&[]), 40);
+    assert_eq!(sandbox.read(&journal), text, "it is not theirs");
+    sandbox.write("list", &list);
+    let before = server.requests().len();
+    sandbox.get(["-i", "list", "-o", "in/", "-r", "0-0"]).run().exits(1);
+    assert_eq!(server.requests().len() - before, 40);
+    // What the options say of all files holds for those too.
+    assert_eq!(asked(&["--force"]), 40);
+    assert_eq!(journal_in(&sandbox), None);
+    // One that others could have written is put aside.
+    sandbox.write(&journal, &text);
+    std::fs::set_permissions(sandbox.path(&journal), PermissionsExt::from_mode(0o666)).unwrap();
+    assert_eq!(asked(&[]), 40);
+    assert_eq!(sandbox.read(&format!("{journal}.aside-1")), text);
+    sandbox.write(&journal, &text);
+    std::fs::set_permissions(sandbox.path(&journal), PermissionsExt::from_mode(0o600)).unwrap();
+    // -N asks for each; --no-clobber needs to ask for none.
+    sandbox.get(["-i", "list", "-o", "in/", "--no-clobber"]).run().succeeds();
+    assert_eq!(asked(&["-N"]), 40);
+}
+
+/// What failed is asked for again, nothing else; and a line of the list cannot take the journal's name.
+#[test]
+fn a_list_that_failed_in_part_is_completed() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let is_broken = Arc::clone(&broken);
+    let server = Server::start(move |request, wire| match request.path() {
+        "/3" | "/7" if is_broken.load(Relaxed) => wire.answer("404 Not Found", &[], b""),
+        _ => wire.answer(
+            "200 OK",
+            &[("Content-Disposition", "attachment; filename=same")],
+            request.target.as_bytes(),
+        ),
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("list", list_of(&server, 20) + "ftp://h/x\n");
+    let run = sandbox.get(["-i", "list", "-o", "in/", "--json"]).run();
+    run.exits(1);
+    let counts = run.json()["counts"].clone();
+    for (name, count) in [("files", 20), ("complete", 18), ("failed", 2), ("bad_lines", 1), ("not_begun", 0)]
+    {
+        assert_eq!(counts[name], count, "{counts}");
+    }
+    let before = server.requests().len();
+    broken.store(false, Relaxed);
+    sandbox.get(["-i", "list", "-o", "in/"]).run().exits(1).says(&["list, line 21: "]);
+    assert_eq!(server.requests().len(), before + 2);
+    let mut bodies: Vec<_> = sandbox
+        .names()
+        .iter()
+        .filter(|name| name.starts_with("in/same"))
+        .map(|name| sandbox.read(name))
+        .collect();
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 20, "no file became another's, under names that the server chose");
+    assert_eq!(journal_in(&sandbox), None, "a bad line would stay bad");
+}
+
+#[test]
+fn a_line_of_json_for_each_file() {
+    let server = Server::start(|request, wire| match request.path() {
+        "/2" => wire.answer("404 Not Found", &[], b""),
+        _ => wire.answer("200 OK", &[], request.target.as_bytes()),
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("list", list_of(&server, 5) + "ftp://h/x\n");
+    let told = |text: &[u8]| -> BTreeMap<String, String> {
+        let lines = String::from_utf8_lossy(text);
+        let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.map(|line| (line["url"].to_string(), line["outcome"].as_str().unwrap().to_owned())).collect()
+    };
+    let run = sandbox.get(["-i", "list", "-o", "in/", "--json-files", "-"]).run();
+    run.exits(1);
+    let mut expected: BTreeMap<String, String> = (0..5)
+        .map(|number| (format!("{:?}", server.url(&format!("{number}"))), "complete".to_owned()))
+        .collect();
+    expected.insert(format!("{:?}", server.url("2")), "failed".to_owned());
+    expected.insert("\"list, line 6\"".to_owned(), "bad-line".to_owned());
+    assert_eq!(told(&run.stdout), expected);
+    let run = sandbox.get(["-i", "list", "-o", "in/", "--json-files", "lines", "--json"]).run();
+    assert_eq!(run.json()["counts"]["files"], 5);
+    assert_eq!(told(&sandbox.read("lines")), expected);
+    for (args, says) in [
+        (&["--json-files", "-", "--json"][..], "--json-files - and --json both want stdout"),
+        (&["--json-files", "-", "-o", "-"], "--json-files - and -o - both want stdout"),
+    ] {
+        sandbox.get([&server.url("0")]).args(args).run().fails(2, &[says]);
+    }
+    let run = sandbox.get([&server.url("0"), "-o", "x", "--json-files", "none/lines"]).run();
+    run.fails(1, &["cannot write none/lines"]);
+}
+
+/// Answers without a log: `/good/` with two bytes, the rest with 404.
+fn quick_server() -> (std::net::SocketAddr, Arc<AtomicUsize>) {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, answered) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&answered);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (Ok(mut stream), count) = (stream, Arc::clone(&count)) else { return };
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let mut is_good = false;
+                while let Some(Ok(line)) = lines.next() {
+                    is_good |= line.starts_with("GET /good/");
+                    if line.is_empty() {
+                        let answer = match std::mem::take(&mut is_good) {
+                            true => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+                            false => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+                        };
+                        count.fetch_add(1, Relaxed);
+                        if stream.write_all(answer.as_bytes()).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (address, answered)
+}
+
+/// Three hundred thousand lines out of a pipe: as much memory as its window, names as they must be, and a
+/// record that stays small.
+#[test]
+fn a_long_list_takes_no_more_memory_than_a_short_one() {
+    const LINES: usize = 300_000;
+    const ANSWERED: usize = 15_000;
+    let (address, answered) = quick_server();
+    let sandbox = Sandbox::new();
+    let good = ["a/x.bin", "b/x.bin", "a/x.bin", "c/x.bin.1", "d/x.bin"];
+    let mut list = String::new();
+    for path in good {
+        writeln!(list, "http://{address}/good/{path}").unwrap();
+    }
+    list.push_str("no:url\n");
+    for number in 0..LINES {
+        writeln!(list, "http://{address}/{}/{number}.bin", number % 1000).unwrap();
+    }
+    let running = sandbox.get(["-i", "-", "-o", "in/", "--json", "-q"]).input(list).spawn();
+    wait_for("most of the first answers", || answered.load(Relaxed) >= ANSWERED);
+    running.signal(Signal::INT);
+    let run = running.wait();
+    let record = run.exits(130).json();
+    let (counts, number) =
+        (&record["counts"], |name: &str| record["counts"][name].as_u64().unwrap() as usize);
+    assert_eq!(number("files"), LINES + good.len() - 1, "{counts}");
+    assert_eq!((number("complete"), number("bad_lines")), (4, 1), "{counts}");
+    assert!(number("failed") >= ANSWERED - 4 && number("not_begun") > LINES / 2, "{counts}");
+    assert!(record["files"].as_array().unwrap().len() <= 1200);
+    // A name that a line has is that line's; the others get the number of files of theirs before them.
+    let names: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("in/x")).collect();
+    assert_eq!(
+        names,
+        ["in/x.bin", "in/x.bin.1", "in/x.bin.2", &format!("in/x.bin.{}", 1 + LINES + good.len())]
+    );
+    let peak = record["peak_memory"].as_u64().unwrap();
+    assert!(peak < 96 << 20, "{peak} bytes");
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use crate::http::make_room;
 use parking_lot::Mutex;
 use url::Url;
 use weir_http::head::ResponseHead;
@@ -77,7 +78,7 @@ pub fn refuse(length: u64, head: &ResponseHead, url: &Url) -> GetError {
 /// Where the tails of this run's objects lie, as far as answers have said that.
 #[derive(Debug, Default)]
 pub struct Tails {
-    /// By the hash of the URL, with keys of its own: a list of a million URLs takes 40 MB.
+    /// By the hash of the URL, with keys of its own.
     spans: Mutex<HashMap<u64, Span>>,
     keys: RandomState,
 }
@@ -92,6 +93,8 @@ impl Tails {
     /// That of `url` lies there.
     pub fn keep(&self, url: &Url, span: Span) {
         let key = self.keys.hash_one(url.as_str());
-        self.spans.lock().insert(key, span);
+        let mut spans = self.spans.lock();
+        make_room(&mut *spans);
+        spans.insert(key, span);
     }
 }
