@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod azure;
+pub mod buckets;
 pub mod caller;
 pub mod credentials;
 pub mod error;
@@ -21,6 +22,8 @@ mod refusal;
 pub mod s3;
 pub mod settings;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod upload;
 pub mod words;
 pub mod xml;

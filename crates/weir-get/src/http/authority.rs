@@ -14,6 +14,11 @@ pub trait Authorizer: Send + Sync {
     /// Requests for `url` are its to authorize.
     fn is_for(&self, url: &Url) -> bool;
 
+    /// Its store honours `If-Match` on a GET, so that a part of another version is never sent.
+    fn pins(&self, _: &Url) -> bool {
+        false
+    }
+
     /// The fields that a request of `method` for `url` gets in addition, names in lower case; `given` are
     /// those that it has already, without `Host`, `Range` and what else a lane adds.
     fn fields(

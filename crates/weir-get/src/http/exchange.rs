@@ -337,7 +337,7 @@ impl<'a> Client<'a> {
         let mut linked = Linked::default();
         self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let UserAnswer { told, shown, said, moved, lacks_certificate } =
+            let UserAnswer { told, shown, said, explained, moved, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
             if let Some(next) = moved {
                 url = next;
@@ -353,7 +353,9 @@ impl<'a> Client<'a> {
                 judged = None;
             }
             let leads_on = is_choice(head.status) && head.header("location").is_some();
-            if !leads_on && !is_redirect(head.status) {
+            // Of a store that says why it leads nowhere the words count.
+            let is_end = explained && head.header("location").is_none();
+            if !leads_on && !is_redirect(head.status) || is_end {
                 let at_home = Origin::of(&url) == Origin::of(home);
                 let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
                 let of_all = self.http.manner.window.is_none();
@@ -368,6 +370,7 @@ impl<'a> Client<'a> {
                     ranged,
                     judged,
                     said,
+                    explained,
                     linked,
                     of_all,
                     notes: std::mem::take(&mut self.notes),

@@ -207,6 +207,7 @@ mod tests {
             range: Some((5, None)),
             set: None,
             if_range: Some("\"e\""),
+            pins: false,
             headers: &[],
             authorization: None,
             cookies: None,

@@ -49,6 +49,8 @@ pub struct Ask<'a> {
     pub set: Option<&'a str>,
     /// The validator the answer must match to be a part (`If-Range`).
     pub if_range: Option<&'a str>,
+    /// That validator is sent as `If-Match` instead: another version is refused by 412, and not sent whole.
+    pub pins: bool,
     /// The user's own fields; they replace ours of the same name.
     pub headers: &'a [(String, String)],
     /// `Basic ...`, `Digest ...`.
@@ -107,13 +109,19 @@ impl Ask<'_> {
         if let Some(range) = self.set.map(|set| format!("bytes={set}")).or(of_range) {
             fields.push(("range".into(), range));
             if let Some(validator) = self.if_range {
-                fields.push(("if-range".into(), validator.to_owned()));
+                let name = if self.is_pinned() { "if-match" } else { "if-range" };
+                fields.push((name.into(), validator.to_owned()));
             }
         }
         if let Some((authorizer, url)) = self.sealed_by {
             authorizer.seals("GET", url, &mut fields);
         }
         fields
+    }
+
+    /// Whether it asks for one version and for no other. A time is no match.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins && self.range.is_some() && self.if_range.is_some_and(|validator| validator.starts_with('"'))
     }
 
     /// See [`head_of`].
@@ -205,6 +213,7 @@ mod tests {
             range: Some((5, Some(10))),
             set: None,
             if_range: Some("\"e\""),
+            pins: false,
             headers,
             authorization: Some("Basic x"),
             cookies: Some("a=1; b=2"),

@@ -89,6 +89,10 @@ impl Authorizer for S3Authorizer {
         within(&self.region()) || within(self.bucket.region())
     }
 
+    fn pins(&self, _: &Url) -> bool {
+        true
+    }
+
     fn fields(
         &self,
         method: &str,
@@ -138,12 +142,20 @@ impl Authorizer for S3Authorizer {
     fn explains(&self, _: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
         let code = words.map_or("", |words| words.split(':').next().unwrap_or_default());
         let way_out = match code {
-            "RequestTimeTooSkewed" => skew(head, SystemTime::now())?,
+            "RequestTimeTooSkewed" => skew(head, SystemTime::now()).unwrap_or_default(),
             "InvalidObjectState" => {
                 "it is archived; restore it first, as aws s3api restore-object does".to_owned()
             }
             "NoSuchBucket" => format!("there is no bucket '{}' there", self.bucket.bucket),
             "ExpiredToken" => "renew them and run the same command again".to_owned(),
+            "SignatureDoesNotMatch" => "the secret does not belong to this key, or is cut".to_owned(),
+            "AccessDenied" if self.bucket.settings.provider.is_none() => {
+                "the bucket is not public: leave --no-sign out and give credentials".to_owned()
+            }
+            _ if head.status == 301 => {
+                "the bucket is elsewhere, and the store does not say where: give its --region or --endpoint"
+                    .to_owned()
+            }
             _ => String::new(),
         };
         let who = match (&*self.used.lock(), head.status) {

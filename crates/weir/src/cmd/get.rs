@@ -1,13 +1,16 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use weir_get::engine;
 use weir_get::error::GetError;
+use weir_get::http::authority::Authorizer;
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::reach::Reach;
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
 use weir_get::job::{FileReport, Job, JobOutcome, Options, Output, RunReport};
@@ -16,11 +19,14 @@ use weir_get::sink::folder::Folder;
 use weir_model::verdict;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
+use weir_store::buckets::Buckets;
+use weir_store::network::Network;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
 use crate::cmd::get_jobs::{self, Bad};
 use crate::cmd::get_who;
+use crate::cmd::stores;
 use crate::evidence;
 use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
@@ -39,21 +45,26 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     }
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
-    let (wanted, bad) = get_jobs::wanted(get)?;
+    let network = network(get)?;
+    let interrupted = network.stop.clone();
+    let buckets = stores::buckets(&get.store, network)?;
+    let (wanted, bad) = get_jobs::wanted(get, &buckets)?;
     get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
     let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
+    let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
     let stop = tui::stop_beside(view)?;
+    interrupted.set(&stop);
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
     if view {
-        live.on(Screen::open(&title(&jobs), KEYS));
+        live.on(Screen::open(&title(&jobs, &buckets), KEYS));
     }
     let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
     live.clear();
     let saved = get_who::save_cookies(get, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
     let code = exit_code(&report, !bad.is_empty());
-    let record = record(&jobs, &report, bad, code);
+    let record = record(&jobs, &report, bad, code, &buckets);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
@@ -65,11 +76,39 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
 const KEYS: &str = "q ends it, what came is kept";
 
 /// What the live view calls it.
-fn title(jobs: &[Job]) -> String {
+fn title(jobs: &[Job], buckets: &Buckets) -> String {
     match jobs {
-        [only] => format!("get {}", object::shown(&only.url)),
+        [only] => format!("get {}", stores::shown(&only.url, buckets)),
         many => format!("get {} files", many.len()),
     }
+}
+
+fn trust(get: &Get) -> Trust {
+    let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
+    Trust { authorities, insecure: get.insecure, ..Trust::default() }
+}
+
+fn proxies(get: &Get, reach: &Reach) -> anyhow::Result<Proxies> {
+    let said = Said { proxy: get.proxy.as_deref(), exempt: get.login.noproxy.as_deref() };
+    // A socket of this machine is the whole way.
+    Ok(match reach.unix {
+        Some(_) => Proxies::default(),
+        None => Proxies::new(said, |name| std::env::var(name).ok())?,
+    })
+}
+
+/// The way to whoever gives credentials: the user's, but for what is of the servers of files alone (a client
+/// certificate, fields, a login, a socket).
+fn network(get: &Get) -> anyhow::Result<Network> {
+    let reach = Reach { unix: None, ..get.reach.reach() };
+    Ok(Network {
+        trust: trust(get),
+        proxies: Some(proxies(get, &reach)?),
+        reach,
+        timeout: get.timeout,
+        connect_timeout: get.connect_timeout.unwrap_or(get.timeout),
+        ..Network::default()
+    })
 }
 
 fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
@@ -80,15 +119,9 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
     }
     let reach = get.reach.reach();
     reach.check().map_err(Usage)?;
-    let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let identity = get_who::identity(&get.login.certificate)?.map(Into::into);
-    let trust = Trust { authorities, insecure: get.insecure, identity, ..Trust::default() };
-    let said = Said { proxy: get.proxy.as_deref(), exempt: get.login.noproxy.as_deref() };
-    // A socket of this machine is the whole way.
-    let proxies = match reach.unix {
-        Some(_) => Proxies::default(),
-        None => Proxies::new(said, |name| std::env::var(name).ok())?,
-    };
+    let trust = Trust { identity, ..trust(get) };
+    let proxies = proxies(get, &reach)?;
     let version = match (get.http1, get.http2) {
         (true, _) => Version::Http1,
         (_, true) => Version::Http2,
@@ -145,7 +178,7 @@ fn speed(get: &Get) -> SpeedLimit {
 }
 
 /// The record of the run, as `--json` prints it. Lines of a list that name nothing come behind the files.
-fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
+fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8, buckets: &Buckets) -> Record {
     let outcome = match code {
         0 => RecordOutcome::Complete,
         _ if report.files.iter().any(|file| matches!(file.outcome, JobOutcome::Partial(_))) => {
@@ -158,7 +191,8 @@ fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
     if outcome != RecordOutcome::Failed || report.received > 0 {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
-    record.files = jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file)).collect();
+    record.files =
+        jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file, buckets)).collect();
     let lines = bad.into_iter();
     record.files.extend(lines.map(|Bad { place, error }| FileRecord {
         url: place,
@@ -171,14 +205,14 @@ fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
     record
 }
 
-fn file_record(job: &Job, file: &FileReport) -> FileRecord {
+fn file_record(job: &Job, file: &FileReport, buckets: &Buckets) -> FileRecord {
     let path = match (&file.path, &job.output) {
         (Some(path), _) => path.display().to_string(),
         (None, Output::Stdout) => "-".to_owned(),
         _ => String::new(),
     };
     FileRecord {
-        url: file.url.clone(),
+        url: buckets.named(&job.url).map_or_else(|| file.url.clone(), |named| named.to_string()),
         path,
         bytes: file.bytes,
         resumed_from: file.resumed_from,

@@ -16,9 +16,11 @@ use weir_get::object;
 use weir_get::sink::links;
 use weir_get::verify::{Expectation, Whose};
 use weir_http::checksums::{Checksums, algorithm_of};
+use weir_store::buckets::Buckets;
 use weir_units::Bytes;
 
 use crate::args::Get;
+use crate::cmd::stores;
 use crate::schemes;
 use crate::voice::Usage;
 
@@ -84,16 +86,16 @@ pub fn resolve(
 }
 
 /// What the command line and its list name, each once, and the lines that name nothing.
-pub fn wanted(get: &Get) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
+pub fn wanted(get: &Get, buckets: &Buckets) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
     let mut wanted = Vec::new();
     let outputs = own_outputs(get)?;
     for (index, text) in get.urls.iter().enumerate() {
-        let (url, zone) = parse_link(text)?;
+        let (url, zone) = parse_named(text, buckets)?;
         wanted.push(Wanted { url, zone, name: None, output: outputs.get(index).cloned() });
     }
     let mut bad = Vec::new();
     if let Some(list) = &get.list {
-        bad = read_list(list, &mut wanted)?;
+        bad = read_list(list, buckets, &mut wanted)?;
         if let (true, Some(Bad { place, error })) = (wanted.is_empty(), bad.first()) {
             return Err(Usage(format!("{place}: {error}")).into());
         }
@@ -164,6 +166,14 @@ pub fn zones(get: &Get, wanted: &[Wanted]) -> Result<HashMap<String, String>, Us
     Ok(zones)
 }
 
+/// A link, or an object of a store.
+fn parse_named(text: &str, buckets: &Buckets) -> Result<(Url, Option<Zone>), Usage> {
+    match stores::object_address(text, buckets) {
+        Some(address) => Ok((address?, None)),
+        None => parse_link(text),
+    }
+}
+
 fn parse_url(text: &str) -> Result<Url, Usage> {
     parse_link(text).map(|(url, _)| url)
 }
@@ -225,7 +235,7 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
 }
 
 /// Adds what the lines name to `wanted`. Returns those that name nothing.
-fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
+fn read_list(list: &str, buckets: &Buckets, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
     let read = match list {
         "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
         path => weir_units::read_file(Path::new(path), MAX_LIST),
@@ -240,7 +250,7 @@ fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
         if line.is_empty() {
             continue;
         }
-        match parse_line(line) {
+        match parse_line(line, buckets) {
             Ok(one) => wanted.push(one),
             Err(Usage(error)) => bad.push(Bad { place: format!("{list}, line {number}"), error }),
         }
@@ -258,7 +268,7 @@ fn without_remark(line: &str) -> &str {
     if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
 }
 
-fn parse_line(line: &str) -> Result<Wanted, Usage> {
+fn parse_line(line: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
     if line.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Usage("it is not UTF-8 text".to_owned()));
     }
@@ -279,7 +289,7 @@ fn parse_line(line: &str) -> Result<Wanted, Usage> {
             return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())));
         }
     }
-    let (url, zone) = parse_link(url)?;
+    let (url, zone) = parse_named(url, buckets)?;
     Ok(Wanted { url, zone, name, output: None })
 }
 

@@ -16,6 +16,7 @@ pub mod report;
 pub mod route;
 pub mod self_check;
 pub mod serve;
+pub mod stores;
 pub mod typed;
 pub mod version;
 pub mod why;

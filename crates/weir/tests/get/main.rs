@@ -27,6 +27,7 @@ mod proxies;
 mod ranges;
 mod reach;
 mod self_check;
+mod stores;
 mod streams;
 mod tls;
 mod words;

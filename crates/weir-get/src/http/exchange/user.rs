@@ -30,6 +30,8 @@ pub(super) struct UserAnswer {
     pub(super) told: Answered,
     pub(super) shown: Shown,
     pub(super) said: Option<String>,
+    /// An authorizer said why it was refused, and what helps.
+    pub(super) explained: bool,
     /// Where the authorizer has it asked for instead.
     pub(super) moved: Option<Url>,
     /// The server asked for a client certificate, and none was shown.
@@ -66,6 +68,7 @@ impl Client<'_> {
                 range,
                 set: None,
                 if_range,
+                pins: authorizer.is_some_and(|authorizer| authorizer.pins(url)),
                 headers,
                 authorization,
                 cookies: cookies.as_deref(),
@@ -100,12 +103,11 @@ impl Client<'_> {
                     (None, None) => Shown::Nobody,
                 };
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let said = match authorizer.filter(|_| may_be_refused(&head)) {
-                    Some(one) => one.explains(url, &head, said.as_deref()).or(said),
-                    None => said,
-                };
+                let speaker = authorizer.filter(|_| may_be_refused(&head));
+                let explained = speaker.and_then(|one| one.explains(url, &head, said.as_deref()));
+                let (said, explained) = (explained.clone().or(said), explained.is_some());
                 let told = Answered { head, body, ranged, judged };
-                return Ok(UserAnswer { told, shown, said, moved, lacks_certificate });
+                return Ok(UserAnswer { told, shown, said, explained, moved, lacks_certificate });
             } else {
                 answers += 1;
             }
