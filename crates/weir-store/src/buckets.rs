@@ -62,17 +62,8 @@ impl Buckets {
     /// The object whose address `url` is, as its user names it.
     pub fn named(&self, url: &Url) -> Option<StoreUrl> {
         self.open.read().iter().find_map(|bucket| {
-            let base = bucket.store.object("", None).ok()?;
-            let rest = url.as_str().strip_prefix(base.as_str())?;
-            let (path, version) = rest.split_once("?versionId=").map_or((rest, None), |(p, v)| (p, Some(v)));
-            let decoded =
-                |text: &str| percent_encoding::percent_decode_str(text).decode_utf8().ok().map(String::from);
-            let path = path.split(['?', '#']).next().unwrap_or_default();
-            let version = match version {
-                Some(version) => Some(decoded(version)?),
-                None => None,
-            };
-            Some(StoreUrl { version, ..bucket.url.with_key(decoded(path)?) })
+            let (key, version) = bucket.store.named(url)?;
+            Some(StoreUrl { version, ..bucket.url.with_key(key) })
         })
     }
 
@@ -100,6 +91,12 @@ impl Authorizer for Buckets {
         self.authorizer(url).map_or_else(|| Ok(Vec::new()), |one| one.fields(method, url, given))
     }
 
+    fn seals(&self, method: &str, url: &Url, fields: &mut Vec<(String, String)>) {
+        if let Some(one) = self.authorizer(url) {
+            one.seals(method, url, fields);
+        }
+    }
+
     fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<Mend, GetError> {
         self.authorizer(url).map_or(Ok(Mend::No), |one| one.mends(url, head, words))
     }
@@ -115,17 +112,27 @@ mod tests {
 
     #[test]
     fn an_address_leads_back_to_its_name() {
-        let flags =
-            StoreFlags { endpoint: Some("http://127.0.0.1:9000".to_owned()), ..StoreFlags::default() };
-        let buckets = Buckets::new(flags, Box::new(|_| None));
-        for text in ["s3://b/a//x y%20?", "s3://b/k?versionId=3/L4", "s3://other/k"] {
+        for text in [
+            "s3://b/a//x y%20?",
+            "s3://b/k?versionId=3/L4",
+            "s3://other/k",
+            "gs://b/a//x y%20?#",
+            "gs://b/a/../k#17",
+            "gs://other/k#17",
+            "az://c@acc/a//x y%20?",
+            "az://c@acc/k?versionId=3/L4",
+        ] {
+            let flags =
+                StoreFlags { endpoint: Some("http://127.0.0.1:9000".to_owned()), ..StoreFlags::default() };
+            let buckets = Buckets::new(flags, Box::new(|_| None));
             let url = StoreUrl::parse(text).unwrap().unwrap();
             let address = buckets.object(&url).unwrap();
+            assert!(!address.as_str().contains("/../"), "{address}");
             assert!(buckets.is_for(&address), "{address}");
             assert_eq!(buckets.named(&address), Some(url));
+            let elsewhere = Url::parse("http://127.0.0.1:9000/third/k").unwrap();
+            assert!(!buckets.is_for(&elsewhere));
+            assert_eq!(buckets.named(&elsewhere), None);
         }
-        let elsewhere = Url::parse("http://127.0.0.1:9000/third/k").unwrap();
-        assert!(!buckets.is_for(&elsewhere));
-        assert_eq!(buckets.named(&elsewhere), None);
     }
 }

@@ -24,6 +24,8 @@ mod refusal;
 pub mod s3;
 pub mod settings;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod upload;
 pub mod words;
 pub mod xml;

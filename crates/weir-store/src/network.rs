@@ -2,8 +2,8 @@
 //! deadline, over sockets of weir's own.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use url::Url;
@@ -32,8 +32,26 @@ pub struct Network {
     pub timeout: Duration,
     /// For a name, its connect and the handshakes.
     pub connect_timeout: Duration,
-    /// Set: give up at once.
-    pub stop: Arc<AtomicBool>,
+    /// Whether the user wants no more.
+    pub stop: Stop,
+}
+
+/// A flag that says that the user wants no more, and that need not be there yet: who names buckets may come
+/// before whoever listens to signals.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<OnceLock<Arc<AtomicBool>>>);
+
+impl Stop {
+    /// It is this flag.
+    pub fn set(&self, flag: &Arc<AtomicBool>) {
+        self.0.get_or_init(|| Arc::clone(flag));
+    }
+
+    /// The flag.
+    pub fn flag(&self) -> &AtomicBool {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        self.0.get().map_or(&NEVER, |flag| flag)
+    }
 }
 
 impl Default for Network {
@@ -45,7 +63,7 @@ impl Default for Network {
             // Token services answer within a second; as long as a download waits by default.
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(30),
-            stop: Arc::default(),
+            stop: Stop::default(),
         }
     }
 }
@@ -142,7 +160,7 @@ impl Asker {
 
     /// The answer, whatever its status.
     pub fn ask(&self, question: &Question<'_>) -> Result<Reply, StoreError> {
-        let (clock, stop) = (StageClock::new(Instant::now()), &*self.network.stop);
+        let (clock, stop) = (StageClock::new(Instant::now()), self.stop());
         let metadata = question.is_metadata;
         let within = |usual: Duration| if metadata { METADATA.min(usual) } else { usual };
         let mut caller = Caller::new(CallerSetup {
@@ -180,7 +198,7 @@ impl Asker {
 
     /// Set: give up at once.
     pub fn stop(&self) -> &AtomicBool {
-        &self.network.stop
+        self.network.stop.flag()
     }
 }
 

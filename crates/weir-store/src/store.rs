@@ -19,6 +19,9 @@ pub trait Store: Send + Sync {
     /// The address of `key`, of this version of it, for a GET, a HEAD or a PUT.
     fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError>;
 
+    /// The key, and the version, whose address `url` is; `None`: it is none of this bucket.
+    fn named(&self, url: &Url) -> Option<(String, Option<String>)>;
+
     /// What it holds.
     fn lists(&self) -> &dyn Lists;
 
@@ -48,4 +51,13 @@ pub fn open(url: &StoreUrl, settings: &Settings) -> Result<Arc<dyn Store>, Store
             Ok(Arc::new(AzureStore::new(settings, url.bucket.clone())))
         }
     }
+}
+
+/// The key whose address is `base` and that key, percent-encoded; with it the value of `version` in the query.
+pub(crate) fn named_below(url: &Url, base: &str, version: &str) -> Option<(String, Option<String>)> {
+    let rest = url.as_str().strip_prefix(base)?;
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    let key = percent_encoding::percent_decode_str(path).decode_utf8().ok()?.into_owned();
+    let of_query = url.query_pairs().find(|(name, _)| name == version);
+    Some((key, of_query.map(|(_, text)| text.into_owned())))
 }

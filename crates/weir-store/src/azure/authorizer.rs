@@ -47,6 +47,7 @@ impl AzureAuthorizer {
         let mut request = HttpRequest::new(HttpRequestBody::empty());
         *request.method_mut() = Method::from_bytes(method.as_bytes()).ok()?;
         *request.uri_mut() = url.as_str().parse().ok()?;
+        fields.retain(|(name, _)| !matches!(name.as_str(), "date" | "authorization"));
         for (name, value) in fields.iter() {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
             request.headers_mut().insert(name, HeaderValue::from_str(value).ok()?);
@@ -55,7 +56,6 @@ impl AzureAuthorizer {
         authorizer.try_authorize(&mut request).ok()?;
         for name in ["date", "authorization"] {
             let value = request.headers().get(name)?.to_str().ok()?.to_owned();
-            fields.retain(|(known, _)| known != name);
             fields.push((name.to_owned(), value));
         }
         Some(())
@@ -70,6 +70,10 @@ impl Authorizer for AzureAuthorizer {
         let is_list = url.path().trim_end_matches('/') == base.path().trim_end_matches('/');
         url.origin() == base.origin()
             && (is_list || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    }
+
+    fn pins(&self, _: &Url) -> bool {
+        true
     }
 
     fn fields(

@@ -21,7 +21,7 @@ use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::network::address;
-use crate::store::Store;
+use crate::store::{Store, named_below};
 use crate::upload::Uploads;
 
 /// How an account is asked.
@@ -111,6 +111,11 @@ impl Store for AzureStore {
             Some(version) => self.at(key, &[("versionid", version)]),
             None => self.at(key, &[]),
         }
+    }
+
+    fn named(&self, url: &Url) -> Option<(String, Option<String>)> {
+        let base = self.settings.endpoint.as_str().trim_end_matches('/');
+        named_below(url, &format!("{base}/{}/", self.container), "versionid")
     }
 
     fn lists(&self) -> &dyn Lists {

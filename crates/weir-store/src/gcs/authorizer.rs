@@ -55,6 +55,10 @@ impl Authorizer for GcsAuthorizer {
         })
     }
 
+    fn pins(&self, _: &Url) -> bool {
+        true
+    }
+
     fn fields(
         &self,
         _method: &str,

@@ -23,7 +23,7 @@ use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::s3::{Dialect, S3Bucket, S3Settings, S3Store};
-use crate::store::Store;
+use crate::store::{Store, named_below};
 use crate::upload::Uploads;
 
 /// Where it is.
@@ -107,6 +107,12 @@ impl Store for GcsStore {
                 self.json(&GcsStore::path_of(&self.bucket, key)?, &query)
             }
         }
+    }
+
+    fn named(&self, url: &Url) -> Option<(String, Option<String>)> {
+        let json = self.json(&format!("b/{}/o/", self.bucket), &[]).ok()?;
+        let by = |base: &Url| named_below(url, base.as_str(), "generation");
+        by(&json).or_else(|| by(&self.xml.object("", None).ok()?))
     }
 
     fn lists(&self) -> &dyn Lists {

@@ -21,7 +21,7 @@ use crate::credentials::Provider;
 use crate::error::StoreError;
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
-use crate::store::Store;
+use crate::store::{Store, named_below};
 use crate::upload::Uploads;
 
 /// Where requests go that name no region; every bucket says from there where it is.
@@ -153,6 +153,10 @@ impl S3Store {
 impl Store for S3Store {
     fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError> {
         self.here().object(key, version)
+    }
+
+    fn named(&self, url: &Url) -> Option<(String, Option<String>)> {
+        named_below(url, self.object("", None).ok()?.as_str(), "versionId")
     }
 
     fn lists(&self) -> &dyn Lists {

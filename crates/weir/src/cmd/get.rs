@@ -10,6 +10,7 @@ use weir_get::engine::{self, Task};
 use weir_get::http::authority::Authorizer;
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::reach::Reach;
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
 use weir_get::job::{Options, RunReport};
@@ -18,6 +19,7 @@ use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
 use weir_store::buckets::Buckets;
+use weir_store::network::Network;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
@@ -47,11 +49,14 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
         check_each(get, path)?;
     }
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
-    let buckets = stores::buckets(&get.store)?;
+    let network = network(get)?;
+    let interrupted = network.stop.clone();
+    let buckets = stores::buckets(&get.store, network)?;
     let asked = Asked::read(get, Arc::clone(&buckets))?;
     let http = http(get, &asked)?.in_zones(asked.zones());
     let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
     let stop = tui::stop_beside(view)?;
+    interrupted.set(&stop);
     let count = asked.count();
     let places = asked.places(get)?;
     let sums = Sums::read(get, count, asked.first(), &http, &options, &stop)?;
@@ -101,6 +106,34 @@ fn check_each(get: &Get, path: &Path) -> Result<(), Usage> {
     Err(Usage(format!("--json-files - and {other} both want stdout; give --json-files a file")))
 }
 
+fn trust(get: &Get) -> Trust {
+    let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
+    Trust { authorities, insecure: get.insecure, ..Trust::default() }
+}
+
+fn proxies(get: &Get, reach: &Reach) -> anyhow::Result<Proxies> {
+    let said = Said { proxy: get.proxy.as_deref(), exempt: get.login.noproxy.as_deref() };
+    // A socket of this machine is the whole way.
+    Ok(match reach.unix {
+        Some(_) => Proxies::default(),
+        None => Proxies::new(said, |name| std::env::var(name).ok())?,
+    })
+}
+
+/// The way to whoever gives credentials: the user's, but for what is of the servers of files alone (a client
+/// certificate, fields, a login, a socket).
+fn network(get: &Get) -> anyhow::Result<Network> {
+    let reach = Reach { unix: None, ..get.reach.reach() };
+    Ok(Network {
+        trust: trust(get),
+        proxies: Some(proxies(get, &reach)?),
+        reach,
+        timeout: get.timeout,
+        connect_timeout: get.connect_timeout.unwrap_or(get.timeout),
+        ..Network::default()
+    })
+}
+
 fn http(get: &Get, asked: &Asked) -> anyhow::Result<Http> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
@@ -109,15 +142,9 @@ fn http(get: &Get, asked: &Asked) -> anyhow::Result<Http> {
     }
     let reach = get.reach.reach();
     reach.check().map_err(Usage)?;
-    let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let identity = get_who::identity(&get.login.certificate)?.map(Into::into);
-    let trust = Trust { authorities, insecure: get.insecure, identity, ..Trust::default() };
-    let said = Said { proxy: get.proxy.as_deref(), exempt: get.login.noproxy.as_deref() };
-    // A socket of this machine is the whole way.
-    let proxies = match reach.unix {
-        Some(_) => Proxies::default(),
-        None => Proxies::new(said, |name| std::env::var(name).ok())?,
-    };
+    let trust = Trust { identity, ..trust(get) };
+    let proxies = proxies(get, &reach)?;
     let version = match (get.http1, get.http2) {
         (true, _) => Version::Http1,
         (_, true) => Version::Http2,

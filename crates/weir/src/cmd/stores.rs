@@ -6,13 +6,16 @@ use url::Url;
 use weir_get::object;
 use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
+use weir_store::network::Network;
+use weir_store::settings::StoreFlags;
 
 use crate::args::StoreArgs;
 use crate::voice::Usage;
 
-/// No bucket yet.
-pub fn buckets(args: &StoreArgs) -> anyhow::Result<Arc<Buckets>> {
-    Ok(Arc::new(Buckets::new(args.flags()?, Box::new(|name| std::env::var(name).ok()))))
+/// No bucket yet; over `network` whoever gives credentials is asked.
+pub fn buckets(args: &StoreArgs, network: Network) -> anyhow::Result<Arc<Buckets>> {
+    let flags = StoreFlags { network, ..args.flags()? };
+    Ok(Arc::new(Buckets::new(flags, Box::new(|name| std::env::var(name).ok()))))
 }
 
 /// The address of the object that `text` names; `None` where it names none of a store.
