@@ -1,5 +1,5 @@
-//! `weir put` to a bucket that does as it should: what is stored is what was sent, in one request or in parts,
-//! from files, folders and stdin.
+//! `weir put` to a bucket that does as it should: what is stored is what was sent, in one request or in
+//! parts, from files, folders and stdin.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

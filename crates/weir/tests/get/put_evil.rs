@@ -42,7 +42,8 @@ fn what_passes_is_tried_again() {
     let part: Which = |request| is_part(&request.target, 2);
     let complete: Which = |request| request.method == "POST" && request.target.contains("uploadId=");
     let begin: Which = |request| request.method == "POST" && request.target.contains("uploads=");
-    let cases: [(&str, Which, fn() -> Fault); 10] = [
+    type Case = (&'static str, Which, fn() -> Fault);
+    let cases: [Case; 10] = [
         ("a connection cut in a part", part, || Fault::CutAfter(300_000)),
         ("a part whose answer is lost", part, || Fault::LoseAnswer),
         ("a part that is damaged", part, || Fault::Damage),
