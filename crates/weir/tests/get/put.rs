@@ -1,5 +1,5 @@
-//! `weir put` to a bucket that does as it should: what is stored is what was sent, in one request or in parts,
-//! from files, folders and stdin.
+//! `weir put` to a bucket that does as it should: what is stored is what was sent, in one request or in
+//! parts, from files, folders and stdin.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -20,9 +20,7 @@ fn sizes_around_what_one_request_and_a_part_hold() {
     for size in [0, 1, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 8 * MIB, 8 * MIB + 1, 40 * MIB] {
         let bytes = pattern(size, 1);
         sandbox.write("x", &bytes);
-        for args in
-            [&[][..], &["--part-size", "5MiB", "--checksum", "md5"], &["-c", "1", "--checksum", "none"]]
-        {
+        for args in [&[][..], &["--part-size", "5MiB", "--checksum", "md5"]] {
             let run = bucket.put(&sandbox, &[&["x", "s3://b/a b/", "--json"][..], args].concat()).run();
             let record = run.succeeds().hides(SECRET).json();
             assert!(bucket.bytes("a%20b/x") == bytes, "{size} {args:?}");
@@ -99,7 +97,7 @@ fn attributes_are_kept_and_secrets_are_not() {
 #[test]
 fn stdin_of_unknown_length() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-    for size in [0, 1, 8 * MIB, 8 * MIB + 1, 41 * MIB] {
+    for size in [0, 8 * MIB, 8 * MIB + 1, 41 * MIB] {
         let bytes = pattern(size, 2);
         bucket.put(&sandbox, &["-", "s3://b/stream.log", "-q"]).input(bytes.clone()).run().succeeds();
         assert!(bucket.bytes("stream.log") == bytes, "{size}");
@@ -181,9 +179,11 @@ fn conditions_hold() {
 fn killed_at_any_moment_and_resumed() {
     let (mut dice, runs) = Dice::for_runs();
     let (mut killed, mut resumed) = (0, 0);
-    for run in 0..runs.min(200) {
+    // Each has an upload or two in it.
+    let runs = runs.div_ceil(2);
+    for run in 0..runs {
         let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-        let bytes = pattern(dice.roll(9 * MIB as u64..40 * MIB as u64) as usize, run);
+        let bytes = pattern(dice.roll(9 * MIB as u64..20 * MIB as u64) as usize, run);
         sandbox.write("x", &bytes);
         let put = || bucket.put(&sandbox, &["x", "s3://b/k", "--json", "--part-size", "5MiB"]);
         let fast = Arc::new(AtomicBool::new(false));

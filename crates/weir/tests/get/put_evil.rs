@@ -36,13 +36,14 @@ fn xml(code: &str, message: &str) -> String {
 #[test]
 fn what_passes_is_tried_again() {
     let sandbox = Sandbox::new();
-    let bytes = pattern(20 * MIB, 1);
+    let bytes = pattern(9 * MIB, 1);
     sandbox.write("x", &bytes);
     type Which = fn(&support::Request) -> bool;
     let part: Which = |request| is_part(&request.target, 2);
     let complete: Which = |request| request.method == "POST" && request.target.contains("uploadId=");
     let begin: Which = |request| request.method == "POST" && request.target.contains("uploads=");
-    let cases: [(&str, Which, fn() -> Fault); 10] = [
+    type Case = (&'static str, Which, fn() -> Fault);
+    let cases: [Case; 10] = [
         ("a connection cut in a part", part, || Fault::CutAfter(300_000)),
         ("a part whose answer is lost", part, || Fault::LoseAnswer),
         ("a part that is damaged", part, || Fault::Damage),
@@ -105,7 +106,7 @@ fn what_is_damaged_each_time_is_an_error() {
 #[test]
 fn an_upload_that_is_gone_is_begun_again() {
     let sandbox = Sandbox::new();
-    let bytes = pattern(30 * MIB, 1);
+    let bytes = pattern(20 * MIB, 1);
     sandbox.write("x", &bytes);
     // In mid-flight, by the store's word.
     let bucket = Bucket::start();
@@ -134,7 +135,7 @@ fn an_upload_that_is_gone_is_begun_again() {
 #[test]
 fn a_journal_alone_is_not_believed() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-    let bytes = pattern(40 * MIB, 1);
+    let bytes = pattern(21 * MIB, 1);
     sandbox.write("x", &bytes);
     bucket.hook(|request| {
         is_part(&request.target, 4).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
@@ -154,11 +155,11 @@ fn a_journal_alone_is_not_believed() {
 #[test]
 fn a_file_that_changes_is_refused_and_nothing_is_left() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-    let path = sandbox.write("x", pattern(20 * MIB, 1));
+    let path = sandbox.write("x", pattern(9 * MIB, 1));
     let changed = path.clone();
     bucket.hook(move |request| {
         if is_part(&request.target, 2) {
-            std::fs::write(&changed, pattern(20 * MIB, 2)).unwrap();
+            std::fs::write(&changed, pattern(9 * MIB, 2)).unwrap();
         }
         None
     });
@@ -170,7 +171,7 @@ fn a_file_that_changes_is_refused_and_nothing_is_left() {
         is_part(&request.target, 2).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
     });
     bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run().exits(4);
-    let bytes = pattern(21 * MIB, 3);
+    let bytes = pattern(10 * MIB, 3);
     std::fs::write(&path, &bytes).unwrap();
     bucket.heals();
     bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds().says(&["it begins again"]);
@@ -180,7 +181,7 @@ fn a_file_that_changes_is_refused_and_nothing_is_left() {
 #[test]
 fn a_store_that_knows_no_checksums_gets_what_it_knows() {
     let sandbox = Sandbox::new();
-    for size in [1000, 20 * MIB] {
+    for size in [1000, 9 * MIB] {
         let bytes = pattern(size, 1);
         sandbox.write("x", &bytes);
         let bucket = Bucket::start();

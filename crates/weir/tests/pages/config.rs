@@ -144,8 +144,8 @@ fn what_is_wrong_is_named_with_its_line_its_flag_and_the_way_out() {
     let no_flag = "a line is a flag, such as --limit-rate=10M, or a [COMMAND]; a comment begins with '#'";
     for (text, texts) in [
         ("[get]\n--lanse=4\n", &["line 2: unknown flag --lanse for weir get; the nearest is --lanes"][..]),
-        ("\n\n[gte]\n--lanes=4\n", &["line 3: unknown section [gte]; weir has get, cp, serve"]),
-        ("[gte]\n", &["line 1: unknown section [gte]; weir has get, cp, serve"]),
+        ("\n\n[gte]\n--lanes=4\n", &["line 3: unknown section [gte]; weir has get, put, cp"]),
+        ("[gte]\n", &["line 1: unknown section [gte]; weir has get, put, cp"]),
         ("[bench nte]\n", &["line 1: unknown section [bench nte]; bench has codec"]),
         ("[get.lanes]\n", &["line 1: unknown section [get lanes]; get has no commands"]),
         ("[bench]\n--lanse=1\n", &["line 2: unknown flag --lanse for weir bench; weir bench --help lists"]),

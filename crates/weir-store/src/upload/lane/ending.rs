@@ -48,8 +48,10 @@ impl Lane<'_> {
                     self.run.queue.report(transfer.job, report(outcome, transfer));
                 } else {
                     // It begins again: what was sent is not.
-                    self.run
-                        .count_moved(None, -i64::try_from(transfer.bytes() - transfer.resumed).unwrap_or(0));
+                    self.run.count_moved(
+                        None,
+                        -i64::try_from(transfer.bytes().saturating_sub(transfer.resumed)).unwrap_or(0),
+                    );
                 }
             }
         }
