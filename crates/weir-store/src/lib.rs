@@ -10,14 +10,15 @@ pub mod caller;
 pub mod credentials;
 pub mod error;
 pub mod glob;
-pub mod instant;
 pub mod key;
 pub mod listing;
 pub mod s3;
 pub mod settings;
 pub mod store;
+pub mod tree;
 pub mod upload;
 pub mod words;
 pub mod xml;
 
 pub use error::StoreError;
+pub use weir_units::instant;
