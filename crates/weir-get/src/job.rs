@@ -13,7 +13,8 @@ use weir_units::Rate;
 use crate::error::GetError;
 use crate::http::connection::MAX_WAIT;
 use crate::http::speed::SpeedLimit;
-use crate::lane::NOBODY;
+use crate::lane::{self, NOBODY};
+use crate::object;
 use crate::sink::stamp::Stamping;
 use crate::sink::stream;
 use crate::verify::Expectation;
@@ -64,6 +65,27 @@ pub struct Job {
 }
 
 impl Job {
+    /// The file that it becomes unless the server names it otherwise; `None` if it becomes none.
+    pub fn target(&self) -> Option<PathBuf> {
+        lane::target_before(self)
+    }
+
+    /// A report in which nothing has happened yet.
+    pub fn blank_report(&self) -> FileReport {
+        FileReport {
+            url: object::shown(&self.url),
+            path: None,
+            bytes: 0,
+            resumed_from: 0,
+            connections: 0,
+            digest: None,
+            verified: false,
+            outcome: JobOutcome::Complete,
+            notes: Vec::new(),
+            body: None,
+        }
+    }
+
     /// A number for its host and port, the same for all jobs of one. That two hosts share one is as likely as
     /// a hit in four thousand million, and makes them wait for each other.
     pub(crate) fn host(&self) -> u32 {

@@ -15,11 +15,13 @@
 pub mod download;
 pub mod engine;
 pub mod error;
+mod filter;
 pub mod http;
 pub mod job;
 pub mod journal;
 pub mod lane;
 pub mod ledger;
+pub mod list;
 mod names;
 pub mod object;
 pub mod pool;

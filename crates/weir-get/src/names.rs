@@ -7,29 +7,20 @@
 //! behind a name that a server chose (about one in a thousand, of those that exist already), never a file.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use url::Url;
 
 use crate::error::GetError;
+use crate::filter::Filters;
 use crate::object;
 use crate::sink::part_file;
 use crate::source::WINDOW;
 
 /// Names remembered exactly: twice as many as there are jobs at once.
 const EXACT: usize = 2 * WINDOW;
-
-/// Keys of the first filter; each further one takes twice as many.
-const FIRST_FILTER: usize = 1 << 20;
-
-/// Filters at most: 15 million names in 30 MB. What comes beyond them makes wrong guesses likelier.
-const MOST_FILTERS: usize = 4;
-
-/// Bits a key: with eight of them set by each, one in two thousand of other names is taken for one.
-const BITS_A_KEY: usize = 16;
-const BITS_SET: u64 = 8;
 
 /// The names of a run.
 #[derive(Debug, Default)]
@@ -45,9 +36,9 @@ struct State {
     /// Where the search for a free number goes on.
     numbers: HashMap<PathBuf, usize>,
     /// Of jobs that have ended: names that their list or URL gave.
-    own: Filters,
+    own: Filters<RandomState>,
     /// And those that a server chose.
-    chosen: Filters,
+    chosen: Filters<RandomState>,
 }
 
 #[derive(Debug)]
@@ -140,7 +131,7 @@ impl State {
         if let Some(owner) = self.known.get(name) {
             return (owner.job != job).then_some(owner.url.as_str());
         }
-        let may_be = self.chosen.may_have(name) || chosen && self.own.may_have(name);
+        let may_be = self.chosen.may_have(&name) || chosen && self.own.may_have(&name);
         (may_be && name.symlink_metadata().is_ok()).then_some("another file of this run")
     }
 
@@ -164,59 +155,6 @@ impl State {
             is_live
         });
     }
-}
-
-/// Filters that grow by one when the last is full.
-#[derive(Debug, Default)]
-struct Filters {
-    filters: Vec<Filter>,
-    /// Two keys nobody can foresee, so that no server can choose names that look taken.
-    hashes: (RandomState, RandomState),
-}
-
-#[derive(Debug)]
-struct Filter {
-    bits: Vec<u64>,
-    room: usize,
-}
-
-impl Filters {
-    fn add(&mut self, name: &Path) {
-        if self.filters.last().is_none_or(|last| last.room == 0) && self.filters.len() < MOST_FILTERS {
-            let room = FIRST_FILTER << self.filters.len();
-            self.filters.push(Filter { bits: vec![0; room * BITS_A_KEY / 64], room });
-        }
-        let pair = self.pair(name);
-        if let Some(last) = self.filters.last_mut() {
-            last.room = last.room.saturating_sub(1);
-            for (word, bit) in places(pair, last.bits.len()) {
-                last.bits[word] |= bit;
-            }
-        }
-    }
-
-    fn may_have(&self, name: &Path) -> bool {
-        if self.filters.is_empty() {
-            return false;
-        }
-        let pair = self.pair(name);
-        let has =
-            |filter: &Filter| places(pair, filter.bits.len()).all(|(word, bit)| filter.bits[word] & bit != 0);
-        self.filters.iter().any(has)
-    }
-
-    fn pair(&self, name: &Path) -> (u64, u64) {
-        (self.hashes.0.hash_one(name), self.hashes.1.hash_one(name) | 1)
-    }
-}
-
-/// Where the bits of a key are, in so many words (a power of two): two hashes stand for all that are needed
-/// (Kirsch and Mitzenmacher, 2006).
-fn places((first, step): (u64, u64), words: usize) -> impl Iterator<Item = (usize, u64)> {
-    (0..BITS_SET).map(move |index| {
-        let hash = first.wrapping_add(step.wrapping_mul(index));
-        ((hash >> 6) as usize & (words - 1), 1 << (hash & 63))
-    })
 }
 
 #[cfg(test)]
@@ -249,15 +187,5 @@ mod tests {
         assert_eq!(names.free(at("first".into()), by(&url, EXACT + 2, true)), at("first.2".into()));
         // No file has it: it was taken by one that failed, or by none at all.
         names.take(&at("1".into()), by(&url, EXACT + 3, true)).unwrap();
-    }
-
-    #[test]
-    fn a_filter_forgets_nothing_and_seldom_guesses_wrong() {
-        let mut filters = Filters::default();
-        let name = |number: usize| PathBuf::from(format!("in/{number}.bin"));
-        (0..FIRST_FILTER / 8).for_each(|number| filters.add(&name(number)));
-        assert!((0..FIRST_FILTER / 8).all(|number| filters.may_have(&name(number))));
-        let wrong = (FIRST_FILTER..FIRST_FILTER + 10_000).filter(|number| filters.may_have(&name(*number)));
-        assert!(wrong.count() < 20);
     }
 }

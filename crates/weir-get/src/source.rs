@@ -46,8 +46,8 @@ pub trait JobSource: Send {
 pub enum Next {
     /// A job.
     Job(Box<Job>),
-    /// A job whose file is here already, with its report: counted and told as others are, not fetched.
-    Here(Box<Job>, Box<FileReport>),
+    /// A job that has ended already, with its report: its file is here, or it cannot be begun.
+    Ended(Box<Job>, Box<FileReport>),
     /// An entry that names nothing to fetch. It costs that entry.
     Bad(Bad),
     /// Nothing for now: asked again after some milliseconds.
@@ -72,6 +72,11 @@ pub struct Bad {
 pub trait Results: Sync {
     /// Job `number` (from 0, in the order in which the source gave them) has ended.
     fn ended(&self, number: usize, job: &Job, report: FileReport);
+
+    /// The source gave this job with the report of its end.
+    fn ended_before(&self, number: usize, job: &Job, report: FileReport) {
+        self.ended(number, job, report);
+    }
 
     /// The source gave this.
     fn bad(&self, _bad: Bad) {}

@@ -226,6 +226,7 @@ fn rate_line(record: &Record) -> String {
     let verb = match record.command.as_str() {
         "why" => "carried",
         "cp" => "copied",
+        "put" => "sent",
         _ => "received",
     };
     format!(

@@ -62,8 +62,13 @@ impl<'a> Caller<'a> {
         Caller { client, clock: setup.clock, retries: setup.retries, throttled: 0, words: None, attempts: 0 }
     }
 
-    /// How many attempts the last request took: of more than one the first may have been done although its
-    /// answer was lost.
+    /// The requests are the user's own: see [`Client::as_user`].
+    pub fn as_user(self) -> Caller<'a> {
+        Caller { client: self.client.as_user(), ..self }
+    }
+
+    /// How often the last request was sent: of more than once the first may have been done although its answer
+    /// was lost.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -82,9 +87,12 @@ impl<'a> Caller<'a> {
     /// the last refusal, as it stands. Only for requests that may be sent twice.
     pub fn ask(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, StoreError> {
         let mut failed = 0;
+        self.attempts = 0;
         loop {
-            self.attempts = failed + 1;
+            // A kept connection that was closed meanwhile costs a request that counts for no failure.
+            self.client.take_counts();
             let outcome = self.client.call(call, content);
+            self.attempts += self.client.take_counts().1;
             let (asked, is_throttle) = match &outcome {
                 Ok(reply) if is_for_later(reply) => {
                     let now = std::time::SystemTime::now();
@@ -124,6 +132,11 @@ impl<'a> Caller<'a> {
             200..300 => Ok(reply),
             _ => Err(refusal(what, call, &reply)),
         }
+    }
+
+    /// Waits for something that the store does meanwhile; an error where the user wants no more.
+    pub fn wait(&mut self, span: Duration) -> Result<(), GetError> {
+        self.pause(span, Stage::FirstByte)
     }
 
     fn pause(&mut self, span: Duration, stage: Stage) -> Result<(), GetError> {
@@ -181,6 +194,7 @@ pub fn is_transient(code: &str) -> bool {
             | "RequestLimitExceeded"
             | "ServerBusy"
             | "OperationAborted"
+            | "ConditionalRequestConflict"
             | "OperationTimedOut"
     )
 }

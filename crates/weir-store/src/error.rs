@@ -45,6 +45,12 @@ pub enum StoreError {
     /// Nothing of that name is there.
     #[error("{0}")]
     Absent(String),
+    /// A file that cannot be sent.
+    #[error("{0}")]
+    Source(String),
+    /// A file that is not what it was when its upload began.
+    #[error("{0} changed while it was sent; run the same command again")]
+    Changed(String),
     /// What the user said does not go together, or is missing.
     #[error("{0}")]
     Usage(String),
@@ -57,6 +63,11 @@ impl StoreError {
             StoreError::Refused { code, .. } => Some(code),
             _ => None,
         }
+    }
+
+    /// The run was stopped.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, StoreError::Http(GetError::Interrupted))
     }
 }
 

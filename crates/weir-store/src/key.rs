@@ -30,6 +30,16 @@ pub fn in_path(key: &str) -> Result<String, StoreError> {
     Ok(utf8_percent_encode(key, PATH).to_string())
 }
 
+/// `key` as one segment of a path, its slashes encoded.
+///
+/// Only a key that is `.` or `..` as a whole is an error.
+pub fn in_segment(key: &str) -> Result<String, StoreError> {
+    if matches!(key, "." | "..") || key.len() > MOST {
+        return in_path(key);
+    }
+    Ok(in_query(key))
+}
+
 /// `text` as a value of a query has it.
 pub fn in_query(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()

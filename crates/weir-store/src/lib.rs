@@ -6,12 +6,19 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod azure;
+pub mod buckets;
 pub mod caller;
 pub mod credentials;
 pub mod error;
+pub mod gcs;
 pub mod glob;
 pub mod key;
 pub mod listing;
+#[cfg(test)]
+pub mod mock;
+pub mod network;
+mod refusal;
 pub mod s3;
 pub mod settings;
 pub mod store;

@@ -1,22 +1,26 @@
 //! What the user and the environment say of stores: where they are, whose requests they are.
 
-use std::sync::Arc;
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object_store::aws::AwsCredential;
 use url::Url;
 use weir_codec::digest::Algorithm;
 
-use crate::credentials::{Provider, aws};
+use crate::azure::AzureSettings;
+use crate::credentials::aws::Aws;
+use crate::credentials::azure::Azure;
+use crate::credentials::google::Google;
 use crate::error::StoreError;
+use crate::gcs::{self, GcsSettings};
+use crate::network::Network;
 use crate::s3::S3Settings;
 
 /// The environment: a variable's value, if it is set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The user's words on stores.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct StoreFlags {
     /// `--endpoint`.
     pub endpoint: Option<String>,
@@ -32,6 +36,19 @@ pub struct StoreFlags {
     pub request_payer: bool,
     /// The key of `--sse-c-key`, 32 bytes.
     pub encryption_key: Option<Vec<u8>>,
+    /// The way to whoever gives credentials.
+    pub network: Network,
+}
+
+impl fmt::Debug for StoreFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key is for no log.
+        f.debug_struct("StoreFlags")
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .field("profile", &self.profile)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The user's words, and what the environment says where they are silent.
@@ -47,37 +64,92 @@ impl Settings<'_> {
     /// How a bucket of S3 is asked.
     pub fn s3(&self) -> Result<S3Settings, StoreError> {
         let flags = &self.flags;
-        let profile = aws::profile(flags.profile.as_deref(), self.environment)?;
-        let one = |names: &[&str]| {
-            names.iter().find_map(|name| (self.environment)(name)).filter(|text| !text.is_empty())
-        };
-        let endpoint = flags.endpoint.clone();
-        let endpoint = endpoint.or_else(|| one(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
-        let endpoint =
-            endpoint.or_else(|| profile.endpoint.clone()).map(|text| endpoint_of(&text)).transpose()?;
-        let region = flags.region.clone().or_else(|| one(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
-        let provider: Option<Arc<dyn Provider<AwsCredential>>> = match flags.no_sign {
+        let aws = Aws::read(flags.profile.as_deref(), self.environment)?;
+        let endpoint = flags.endpoint.clone().or_else(|| aws.endpoint("s3"));
+        let endpoint = endpoint.map(|text| endpoint_of(&text)).transpose()?;
+        let provider = match flags.no_sign {
             true => None,
-            false => aws::provider(&profile, self.environment)?,
+            false => Some(aws.provider(&flags.network)?),
         };
         Ok(S3Settings {
-            region: region.or_else(|| profile.region.clone()),
+            region: flags.region.clone().or_else(|| aws.region()),
             endpoint,
             path_style: flags.path_style,
             provider,
             request_payer: flags.request_payer,
-            encryption: flags.encryption_key.as_deref().map_or_else(Vec::new, encryption),
+            encryption: self
+                .encryption("x-amz-server-side-encryption-customer-", ("key-md5", Algorithm::MD5)),
         })
+    }
+
+    fn encryption(&self, prefix: &str, digest: (&str, Algorithm)) -> Vec<(String, String)> {
+        let key = self.flags.encryption_key.as_deref();
+        key.map_or_else(Vec::new, |key| encryption(key, prefix, digest))
+    }
+
+    /// How a bucket of Google's is asked.
+    pub fn gcs(&self) -> Result<GcsSettings, StoreError> {
+        let flags = &self.flags;
+        // `HOST:PORT`, as Google's libraries read it, is plain HTTP; nobody is asked for a token by it.
+        let emulator = (self.environment)("STORAGE_EMULATOR_HOST").filter(|text| !text.is_empty());
+        let emulator =
+            emulator.map(|text| if text.contains("://") { text } else { format!("http://{text}") });
+        let named = flags.endpoint.clone().or_else(|| emulator.clone());
+        let endpoint = endpoint_of(named.as_deref().unwrap_or(gcs::ENDPOINT))?;
+        let google = match flags.no_sign || named.is_some() && named == emulator {
+            true => None,
+            false => Some(Google::find(&flags.network, self.environment)?),
+        };
+        let quota = google.as_ref().and_then(|google| google.quota_project.clone());
+        let project = google.as_ref().and_then(|google| google.project.clone());
+        let project =
+            project.or_else(|| (self.environment)("GOOGLE_CLOUD_PROJECT")).or_else(|| quota.clone());
+        let payer = match flags.request_payer {
+            false => None,
+            true => Some(quota.or_else(|| project.clone()).ok_or_else(|| {
+                StoreError::Usage(
+                    "--request-payer: which project pays? set GOOGLE_CLOUD_QUOTA_PROJECT".to_owned(),
+                )
+            })?),
+        };
+        Ok(GcsSettings {
+            endpoint,
+            provider: google.map(|google| google.provider),
+            payer,
+            project,
+            encryption: self.encryption("x-goog-encryption-", ("key-sha256", Algorithm::SHA256)),
+        })
+    }
+
+    /// How a container of Azure's is asked; `account`: what its address names.
+    pub fn azure(&self, account: Option<&str>) -> Result<AzureSettings, StoreError> {
+        let flags = &self.flags;
+        let azure = Azure::read(self.environment)?;
+        let account = account.map(str::to_owned).or_else(|| azure.account()).ok_or_else(|| {
+            StoreError::Usage(
+                "which storage account? name it as in az://CONTAINER@ACCOUNT/KEY, or set AZURE_STORAGE_ACCOUNT"
+                    .to_owned(),
+            )
+        })?;
+        let named = flags.endpoint.clone().or_else(|| azure.endpoint(&account));
+        let endpoint = AzureSettings::endpoint_of(&account, named.as_deref())?;
+        let provider = match flags.no_sign {
+            true => None,
+            false => Some(azure.provider(&account, &flags.network)?),
+        };
+        let encryption = self.encryption("x-ms-encryption-", ("key-sha256", Algorithm::SHA256));
+        Ok(AzureSettings { account, endpoint, provider, encryption })
     }
 }
 
-/// The fields of a request for an object that is encrypted with `key` (SSE-C).
-fn encryption(key: &[u8]) -> Vec<(String, String)> {
-    let field = |name: &str, value: String| (format!("x-amz-server-side-encryption-customer-{name}"), value);
+/// The fields of a request for an object that is encrypted with `key` (SSE-C, CSEK, CPK), behind `prefix`;
+/// stores differ in the digest that they want of the key.
+fn encryption(key: &[u8], prefix: &str, (name, digest): (&str, Algorithm)) -> Vec<(String, String)> {
+    let field = |name: &str, value: String| (format!("{prefix}{name}"), value);
     vec![
         field("algorithm", "AES256".to_owned()),
         field("key", STANDARD.encode(key)),
-        field("key-md5", STANDARD.encode(Algorithm::MD5.of(key))),
+        field(name, STANDARD.encode(digest.of(key))),
     ]
 }
 

@@ -6,7 +6,9 @@ use url::Url;
 use weir_get::http::authority::Authorizer;
 
 use crate::address::{StoreKind, StoreUrl};
+use crate::azure::AzureStore;
 use crate::error::StoreError;
+use crate::gcs::GcsStore;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::s3::{S3Bucket, S3Store};
 use crate::settings::Settings;
@@ -40,8 +42,10 @@ pub fn open(url: &StoreUrl, settings: &Settings) -> Result<Arc<dyn Store>, Store
             let bucket = S3Bucket { settings: settings.s3()?, bucket: url.bucket.clone() };
             Ok(Arc::new(S3Store::new(bucket)))
         }
-        StoreKind::Gcs | StoreKind::Azure => Err(StoreError::Usage(format!(
-            "cannot ask {url}: weir speaks to S3 and what speaks as it does; a signed https link of it works"
-        ))),
+        StoreKind::Gcs => Ok(Arc::new(GcsStore::new(settings.gcs()?, url.bucket.clone()))),
+        StoreKind::Azure => {
+            let settings = settings.azure(url.account.as_deref())?;
+            Ok(Arc::new(AzureStore::new(settings, url.bucket.clone())))
+        }
     }
 }

@@ -1,11 +1,14 @@
-//! Instants as stores write them (`2009-10-12T17:50:30.000Z`, RFC 3339), in UTC.
+//! Instants as stores and files of credentials write them (`2009-10-12T17:50:30.000Z`, RFC 3339).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The instant that `text` names.
+/// The instant that `text` names; its zone is `Z`, an offset (`+01:00`, `-0500`), or `UTC` as in caches of
+/// Amazon's tools.
 pub fn parse(text: &str) -> Option<SystemTime> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
-    let time = time.strip_suffix(['Z', 'z']).or_else(|| time.strip_suffix("+00:00"))?;
+    let zone_at = time.find(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '.')))?;
+    let (time, zone) = time.split_at(zone_at);
+    let east = east_of_greenwich(zone)?;
     let number = |text: &str, most: i64| {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse().ok().filter(|number| is_number && *number <= most)
@@ -22,7 +25,26 @@ pub fn parse(text: &str) -> Option<SystemTime> {
         "" => 0,
         digits => number(&format!("{:0<9.9}", digits), 999_999_999)?,
     };
-    at(days * 86_400 + seconds, u32::try_from(nanoseconds).ok()?)
+    at(days * 86_400 + seconds - east, u32::try_from(nanoseconds).ok()?)
+}
+
+/// Seconds.
+fn east_of_greenwich(zone: &str) -> Option<i64> {
+    if matches!(zone, "Z" | "z" | "UTC") {
+        return Some(0);
+    }
+    let sign = if zone.starts_with('-') { -1 } else { 1 };
+    let digits = zone.strip_prefix(['+', '-'])?.replace(':', "");
+    if digits.len() != 4 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (hours, minutes): (i64, i64) = (digits[..2].parse().ok()?, digits[2..].parse().ok()?);
+    Some(sign * (hours * 3600 + minutes * 60))
+}
+
+/// `2009-10-12T17:50:30Z`.
+pub fn formatted(time: SystemTime) -> String {
+    format!("{}Z", shown(time).replace(' ', "T"))
 }
 
 /// That many seconds and nanoseconds after 1970, or before.
@@ -127,6 +149,11 @@ mod tests {
             assert_eq!(at(seconds, nanoseconds), Some(time));
             assert_eq!(shown(time), said);
         }
+        let noon = parse("2026-11-26T12:00:00Z").unwrap();
+        for text in ["2026-11-26T12:00:00UTC", "2026-11-26T13:30:00+01:30", "2026-11-26 07:00:00.0-0500"] {
+            assert_eq!(parse(text), Some(noon), "{text}");
+        }
+        assert_eq!(formatted(noon), "2026-11-26T12:00:00Z");
         for bad in [
             "",
             "2009-10-12",
@@ -134,6 +161,9 @@ mod tests {
             "2009-00-12T00:00:00Z",
             "2009-10-12T24:00:00Z",
             "x-y-zT1:2:3Z",
+            "2026-11-26T12:00:00",
+            "2026-11-26T12:00:00+1",
+            "2026-11-26T12:00:00\u{e9}",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }

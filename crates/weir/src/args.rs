@@ -19,6 +19,7 @@ mod lab;
 mod login;
 mod ls;
 mod plan;
+mod put;
 mod reach;
 mod report;
 mod rsync;
@@ -56,6 +57,7 @@ pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow}
 pub use login::{Certificate, Login};
 pub use ls::Ls;
 pub use plan::{By, Plan};
+pub use put::Put;
 pub use reach::ReachFlags;
 pub use report::Report;
 pub use selection::{Given, Patterns};
@@ -135,6 +137,8 @@ pub struct Cli {
 pub enum Command {
     /// Download, one file or thousands, in parallel where it helps, resumable, verified.
     Get(Box<Get>),
+    /// Upload files, folders or a stream to an object store or by plain PUT, in parts where it helps, resumable, verified.
+    Put(Box<Put>),
     /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
     Cp(Box<Cp>),
     /// List what an object store holds: buckets, folders, objects, versions.
@@ -182,6 +186,7 @@ impl Command {
     pub fn voice(&self) -> Option<&Voice> {
         match self {
             Command::Get(get) => Some(&get.voice),
+            Command::Put(put) => Some(&put.voice),
             Command::Cp(cp) => Some(&cp.voice),
             Command::Why(why) => Some(&why.voice),
             Command::Plan(plan) => Some(&plan.voice),

@@ -59,6 +59,14 @@ fn secrets(command: &Command) -> Vec<Secret> {
             let urls = get.urls.iter().chain(&get.proxy).chain(&get.checksum_from);
             found.extend(urls.filter_map(|url| of_url(url)));
         }
+        Command::Put(put) => {
+            found.extend(put.user.iter().map(|user| Secret { text: user.clone(), hidden: 0..user.len() }));
+            found.extend(put.headers.iter().filter_map(|line| of_field(line)));
+            let cookies = put.login.cookies.iter().filter(|given| given.contains('='));
+            found.extend(cookies.map(|given| Secret { text: given.clone(), hidden: 0..given.len() }));
+            found.extend(put.login.certificate.cert.iter().filter_map(|cert| of_certificate(cert)));
+            found.extend(put.proxy.iter().chain([&put.target]).filter_map(|url| of_url(url)));
+        }
         Command::Bench(bench) => {
             if let BenchCommand::Http(http) = &bench.command {
                 found.extend(http.headers.iter().filter_map(|line| of_field(line)));

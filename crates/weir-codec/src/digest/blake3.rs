@@ -11,6 +11,7 @@ pub(super) const ROW: Row = Row {
     len: 32,
     strength: Strength::Collision,
     start: || Box::new(Blake3State(::blake3::Hasher::new())),
+    combine: None,
     known: &[
         ("", "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"),
         ("123456789", "b7d65b48420d1033cb2595293263b6f72eabee20d55e699d0df1973b3c9deed1"),

@@ -12,6 +12,7 @@ pub(super) const ROW: Row = Row {
     len: 4,
     strength: Strength::Checksum,
     start: || Box::new(Crc32cState(0)),
+    combine: None,
     known: &[("", "00000000"), ("123456789", "e3069283"), ("a", "c1d04330")],
 };
 

@@ -13,6 +13,7 @@ pub(super) const ROW: Row = Row {
     len: 16,
     strength: Strength::Accident,
     start: || Box::new(Md5State(Md5::new())),
+    combine: None,
     known: &[
         ("", "d41d8cd98f00b204e9800998ecf8427e"),
         ("123456789", "25f9e794323b453885f5181f1b624d0b"),

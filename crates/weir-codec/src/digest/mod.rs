@@ -65,9 +65,14 @@ pub struct Row {
     pub strength: Strength,
     /// Starts a computation.
     pub start: fn() -> Box<dyn Digest>,
+    /// The digest of two pieces from those of each and the second's length, where that can be told.
+    pub combine: Option<Combine>,
     /// Published results, as (input, hexadecimal), with those of the empty input and of `123456789` among them.
     pub known: &'static [(&'static str, &'static str)],
 }
+
+/// See [`Row::combine`]; `None` for what is no digest of this kind.
+pub type Combine = fn(first: &[u8], second: &[u8], length: u64) -> Option<Vec<u8>>;
 
 /// A digest of [`ALL`], by reference: small, copied freely, equal when the name is equal.
 #[derive(Clone, Copy)]
@@ -127,6 +132,12 @@ impl Algorithm {
     /// Starts a computation.
     pub fn start(self) -> Box<dyn Digest> {
         (self.0.start)()
+    }
+
+    /// The digest of two pieces one after the other, from their digests and the length of the second in bytes;
+    /// `None` where this kind cannot tell.
+    pub fn combined(self, first: &[u8], second: &[u8], length: u64) -> Option<Vec<u8>> {
+        self.0.combine.and_then(|combine| combine(first, second, length))
     }
 
     /// The digest of bytes already in memory.
@@ -250,7 +261,13 @@ mod tests {
                 let mut digest = algorithm.start();
                 digest.update(&bytes[..cut]);
                 digest.update(&bytes[cut..]);
-                prop_assert_eq!(digest.finish(), algorithm.of(&bytes));
+                let whole = algorithm.of(&bytes);
+                prop_assert_eq!(digest.finish(), whole.clone());
+                let (first, second) = bytes.split_at(cut);
+                let length = second.len() as u64;
+                let combined =
+                    algorithm.combined(&algorithm.of(first), &algorithm.of(second), length);
+                prop_assert!(combined.is_none_or(|combined| combined == whole), "{} of two pieces", algorithm);
             }
         }
     }

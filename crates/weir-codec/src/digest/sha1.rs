@@ -13,6 +13,7 @@ pub(super) const ROW: Row = Row {
     len: 20,
     strength: Strength::Accident,
     start: || Box::new(Sha1State(Context::new(&SHA1_FOR_LEGACY_USE_ONLY))),
+    combine: None,
     known: &[
         ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
         ("123456789", "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),

@@ -13,6 +13,7 @@ pub(super) const ROW: Row = Row {
     len: 32,
     strength: Strength::Collision,
     start: || Box::new(Sha256State(Context::new(&SHA256))),
+    combine: None,
     known: &[
         ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
         ("123456789", "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),

@@ -13,6 +13,7 @@ pub(super) const ROW: Row = Row {
     len: 64,
     strength: Strength::Collision,
     start: || Box::new(Sha512State(Context::new(&SHA512))),
+    combine: None,
     known: &[
         (
             "",

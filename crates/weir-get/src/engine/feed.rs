@@ -88,9 +88,9 @@ impl<'a> Feed<'a> {
                 run.pool.set_count(self.source.count());
                 run.pool.add(*job);
             }
-            Next::Here(job, report) => {
+            Next::Ended(job, report) => {
                 run.pool.set_count(self.source.count());
-                run.results.ended(run.pool.add_ended(report.bytes), &job, *report);
+                run.results.ended_before(run.pool.add_ended(report.bytes), &job, *report);
             }
             Next::Bad(bad) => run.results.bad(bad),
             Next::NotYet => return false,

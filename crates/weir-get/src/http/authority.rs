@@ -14,6 +14,11 @@ pub trait Authorizer: Send + Sync {
     /// Requests for `url` are its to authorize.
     fn is_for(&self, url: &Url) -> bool;
 
+    /// Its store honours `If-Match` on a GET, so that a part of another version is never sent.
+    fn pins(&self, _: &Url) -> bool {
+        false
+    }
+
     /// The fields that a request of `method` for `url` gets in addition, names in lower case; `given` are
     /// those that it has already, without `Host`, `Range` and what else a lane adds.
     fn fields(
@@ -22,6 +27,10 @@ pub trait Authorizer: Send + Sync {
         url: &Url,
         given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, GetError>;
+
+    /// The last word on a request: `fields` are all that it is sent with but `Host`, and the connection's
+    /// own. For signatures that cover what a lane adds (`Range`, `If-Match`); called after [`Authorizer::fields`].
+    fn seals(&self, _method: &str, _url: &Url, _fields: &mut Vec<(String, String)>) {}
 
     /// The request was refused with `head` and these words (`CODE: MESSAGE` of a store): whether one signed
     /// now may be answered otherwise. Called for every answer of 400 and above, and for redirects without a location.

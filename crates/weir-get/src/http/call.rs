@@ -12,9 +12,9 @@ use crate::error::GetError;
 use crate::http::Exchange;
 use crate::http::authority::{MAX_MENDED, Mend};
 use crate::http::connection::Connection;
-use crate::http::exchange::{Client, may_be_refused, origin_of};
-use crate::http::logins::MAX_ANSWERS;
-use crate::http::request::{Origin, USER_AGENT, head_of};
+use crate::http::exchange::{Client, is_at_home, login, may_be_refused, origin_of, redirect};
+use crate::http::logins::{MAX_ANSWERS, Sent, Space};
+use crate::http::request::{Origin, USER_AGENT, add_cookies, head_of, safe_elsewhere};
 use crate::http::said;
 use crate::object;
 
@@ -104,6 +104,21 @@ impl Reply {
     }
 }
 
+/// The user as a call shows them.
+struct ShownUser {
+    headers: Vec<(String, String)>,
+    space: Option<Space>,
+    sent: Option<Sent>,
+    cookies: Option<String>,
+}
+
+/// What comes after an answer to the user's own call.
+enum AsUser {
+    Over,
+    Again,
+    At(Box<Url>),
+}
+
 /// How long a server is given to say `100 Continue`: one that does not know the field says nothing (curl
 /// waits as long).
 const CONTINUE: Duration = Duration::from_secs(1);
@@ -114,16 +129,15 @@ const PIECE: usize = 256 << 10;
 
 impl Client<'_> {
     /// Sends `call` with `content` and reads its answer. Redirects are not followed; a refusal that an
-    /// authorizer can mend is asked again.
+    /// authorizer can mend is asked again. For a call of the user's own see [`Client::as_user`].
     pub fn call(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, GetError> {
-        let mut call = call.clone();
-        let mut mended = 0;
+        let (home, mut call) = (call.url.clone(), call.clone());
+        let (mut mended, mut answers, mut led) = (0, 0, 0);
         loop {
             let origin = origin_of(&call.url)?;
-            let mut fields = vec![("user-agent".to_owned(), USER_AGENT.to_owned())];
-            fields.retain(|(own, _)| !call.fields.iter().any(|(name, _)| name == own));
-            fields.extend(call.fields.iter().cloned());
             let authorizer = self.http.authorizer(&call.url).cloned();
+            let user = self.user(&home, &call).filter(|_| authorizer.is_none());
+            let mut fields = self.own_fields(&call, user.as_ref());
             if let Some(authorizer) = &authorizer {
                 let added = authorizer.fields(call.method, &call.url, &fields)?;
                 fields.extend(added);
@@ -135,8 +149,27 @@ impl Client<'_> {
             if call.asks_first {
                 fields.push(("expect".to_owned(), "100-continue".to_owned()));
             }
+            if let Some(authorizer) = &authorizer {
+                authorizer.seals(call.method, &call.url, &mut fields);
+            }
             let (head, connection) = self.exchange(&call, &origin, &fields, content)?;
             let mut reply = self.read_reply(&call, head, connection)?;
+            if let Some(user) = user {
+                match self.next_as_user(&call.url, &user, &reply.head)? {
+                    AsUser::Again if answers < MAX_ANSWERS => {
+                        answers += 1;
+                        content.rewind()?;
+                        continue;
+                    }
+                    AsUser::At(next) if led < self.http.max_redirects() => {
+                        led += 1;
+                        call.url = *next;
+                        content.rewind()?;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
             let refused = may_be_refused(&reply.head);
             if refused {
                 let secret = said::secrets(&call.url, secrets.iter().map(String::as_str));
@@ -158,6 +191,60 @@ impl Client<'_> {
             }
             mended += 1;
             content.rewind()?;
+        }
+    }
+
+    /// What the user shows to the host of `call`; `None` for calls that are not the user's own.
+    fn user(&self, home: &Url, call: &Call<'_>) -> Option<ShownUser> {
+        if !self.as_user {
+            return None;
+        }
+        let at_home = is_at_home(self.http, home, &call.url);
+        let headers = match at_home {
+            true => self.http.headers().to_vec(),
+            false => safe_elsewhere(self.http.headers()),
+        };
+        let login = login(self.http, home, &call.url, &headers);
+        let target = &call.url[Position::BeforePath..Position::AfterQuery];
+        let sent = login
+            .as_ref()
+            .and_then(|(space, login)| self.http.logins().authorization(space, login, call.method, target));
+        let cookies = self.http.jar().field(&call.url, at_home);
+        Some(ShownUser { headers, space: login.map(|(space, _)| space), sent, cookies })
+    }
+
+    /// The fields of a call, with the user's in place of weir's own.
+    fn own_fields(&self, call: &Call<'_>, user: Option<&ShownUser>) -> Vec<(String, String)> {
+        let mut fields = vec![("user-agent".to_owned(), USER_AGENT.to_owned())];
+        fields.retain(|(own, _)| !call.fields.iter().any(|(name, _)| name == own));
+        fields.extend(call.fields.iter().cloned());
+        let Some(user) = user else { return fields };
+        fields.extend(user.sent.iter().map(|sent| ("authorization".to_owned(), sent.value.clone())));
+        let is_given = |own: &str| user.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(own));
+        let removed = self.http.removed();
+        fields.retain(|(own, _)| !is_given(own) && !removed.iter().any(|name| name == own));
+        fields.extend(user.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
+        if let Some(cookies) = &user.cookies {
+            add_cookies(&mut fields, cookies);
+        }
+        fields
+    }
+
+    /// What an answer to the user's own call leads to.
+    fn next_as_user(&self, url: &Url, user: &ShownUser, head: &ResponseHead) -> Result<AsUser, GetError> {
+        self.http.jar().take(url, &head.fields);
+        if let Some(space) = &user.space {
+            self.http.logins().hears_answer(space, &head.fields);
+            let is_asked = head.status == space.asker.status()
+                && self.http.logins().hears_challenge(space, &head.fields, user.sent.as_ref());
+            if is_asked {
+                return Ok(AsUser::Again);
+            }
+        }
+        // Others may be followed with another method only (RFC 9110 section 15.4).
+        match matches!(head.status, 307 | 308) && head.header("location").is_some() {
+            true => Ok(AsUser::At(Box::new(redirect(url, head)?))),
+            false => Ok(AsUser::Over),
         }
     }
 

@@ -20,10 +20,11 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-use redirects::{is_choice, is_redirect, redirect, take_as_file};
+pub(super) use redirects::redirect;
+use redirects::{is_choice, is_redirect, take_as_file};
 use session::Known;
-pub(super) use user::may_be_refused;
 use user::{Shown, UserAnswer};
+pub(super) use user::{is_at_home, login, may_be_refused};
 
 use crate::error::GetError;
 use crate::http::address::Way;
@@ -187,6 +188,26 @@ impl Http {
         self.authorizers.iter().find(|authorizer| authorizer.is_for(url))
     }
 
+    /// The user's own fields.
+    pub(super) fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
+    /// Names of fields that are not sent, in lower case.
+    pub(super) fn removed(&self) -> &[String] {
+        &self.manner.removed
+    }
+
+    /// Redirects in a row that are followed.
+    pub(super) fn max_redirects(&self) -> usize {
+        self.manner.max_redirects
+    }
+
+    /// What servers know of the user's logins.
+    pub(super) fn logins(&self) -> &Logins {
+        &self.logins
+    }
+
     /// Parts are asked for, unless the user has taken the field for it away.
     pub(crate) fn asks_for_parts(&self) -> bool {
         !self.manner.removed.iter().any(|name| name == "range")
@@ -266,6 +287,8 @@ pub struct Client<'a> {
     unless: Option<Unless>,
     /// A failed attempt is followed by another one.
     tries_again: bool,
+    /// Calls show the user's login, fields and cookies where nobody else speaks for them.
+    pub(super) as_user: bool,
     /// What was left out of the request that is under way.
     notes: Vec<String>,
 }
@@ -289,6 +312,7 @@ impl<'a> Client<'a> {
             requests: 0,
             put_aside,
             tries_again: true,
+            as_user: false,
             notes,
             unless: None,
         }
@@ -298,6 +322,12 @@ impl<'a> Client<'a> {
     pub(crate) fn tries_again(mut self, tries_again: bool) -> Client<'a> {
         self.tries_again = tries_again;
         self
+    }
+
+    /// Calls ([`crate::http::call`]) are the user's own: with the login, the fields and the cookies that were
+    /// given, and redirects that keep the method are followed.
+    pub fn as_user(self) -> Client<'a> {
+        Client { as_user: true, ..self }
     }
 
     /// From now on a name that is long in coming is an error ([`GetError::NamePending`]), with which the job
@@ -318,7 +348,7 @@ impl<'a> Client<'a> {
     }
 
     /// Fresh connections and requests since the last call.
-    pub(crate) fn take_counts(&mut self) -> (u32, u32) {
+    pub fn take_counts(&mut self) -> (u32, u32) {
         (std::mem::take(&mut self.connects), std::mem::take(&mut self.requests))
     }
 
@@ -337,7 +367,7 @@ impl<'a> Client<'a> {
         let mut linked = Linked::default();
         self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let UserAnswer { told, shown, said, moved, lacks_certificate } =
+            let UserAnswer { told, shown, said, explained, moved, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
             if let Some(next) = moved {
                 url = next;
@@ -353,7 +383,9 @@ impl<'a> Client<'a> {
                 judged = None;
             }
             let leads_on = is_choice(head.status) && head.header("location").is_some();
-            if !leads_on && !is_redirect(head.status) {
+            // Of a store that says why it leads nowhere the words count.
+            let is_end = explained && head.header("location").is_none();
+            if !leads_on && !is_redirect(head.status) || is_end {
                 let at_home = Origin::of(&url) == Origin::of(home);
                 let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
                 let of_all = self.http.manner.window.is_none();
@@ -368,6 +400,7 @@ impl<'a> Client<'a> {
                     ranged,
                     judged,
                     said,
+                    explained,
                     linked,
                     of_all,
                     notes: std::mem::take(&mut self.notes),

@@ -207,12 +207,14 @@ mod tests {
             range: Some((5, None)),
             set: None,
             if_range: Some("\"e\""),
+            pins: false,
             headers: &[],
             authorization: None,
             cookies: None,
             removed: &[],
             unless: None,
             codings: Some("identity"),
+            sealed_by: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use url::{Position, Url};
 use weir_http::range_request;
 
+use crate::http::authority::Authorizer;
 use crate::http::proxy::Proxy;
 
 /// The product token servers see.
@@ -40,7 +41,7 @@ impl Origin {
 }
 
 /// A GET, before it is known which connection carries it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Ask<'a> {
     /// First byte wanted, and the byte after the last (`None`: to the end). `None`: no Range field at all.
     pub range: Option<(u64, Option<u64>)>,
@@ -48,6 +49,8 @@ pub struct Ask<'a> {
     pub set: Option<&'a str>,
     /// The validator the answer must match to be a part (`If-Range`).
     pub if_range: Option<&'a str>,
+    /// That validator is sent as `If-Match` instead: another version is refused by 412, and not sent whole.
+    pub pins: bool,
     /// The user's own fields; they replace ours of the same name.
     pub headers: &'a [(String, String)],
     /// `Basic ...`, `Digest ...`.
@@ -60,6 +63,8 @@ pub struct Ask<'a> {
     pub unless: Option<&'a Unless>,
     /// `Accept-Encoding`; `None` leaves it out.
     pub codings: Option<&'static str>,
+    /// Who has the last word on the fields of a request for this URL.
+    pub sealed_by: Option<(&'a dyn Authorizer, &'a Url)>,
 }
 
 /// What is known of a complete file that is here, in the form in which a server is asked whether it is still the same.
@@ -104,10 +109,19 @@ impl Ask<'_> {
         if let Some(range) = self.set.map(|set| format!("bytes={set}")).or(of_range) {
             fields.push(("range".into(), range));
             if let Some(validator) = self.if_range {
-                fields.push(("if-range".into(), validator.to_owned()));
+                let name = if self.is_pinned() { "if-match" } else { "if-range" };
+                fields.push((name.into(), validator.to_owned()));
             }
         }
+        if let Some((authorizer, url)) = self.sealed_by {
+            authorizer.seals("GET", url, &mut fields);
+        }
         fields
+    }
+
+    /// Whether it asks for one version and for no other. A time is no match.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins && self.range.is_some() && self.if_range.is_some_and(|validator| validator.starts_with('"'))
     }
 
     /// See [`head_of`].
@@ -155,7 +169,7 @@ pub(crate) fn head_of(
 }
 
 /// One field has them all (RFC 6265 section 5.4); what the user wrote stands first, but for names that the jar has anew.
-fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
+pub(crate) fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
     let name_of = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
     let newer: Vec<String> = cookies.split(';').map(name_of).collect();
     let own = fields.iter().filter(|(name, _)| name == "cookie");
@@ -199,12 +213,14 @@ mod tests {
             range: Some((5, Some(10))),
             set: None,
             if_range: Some("\"e\""),
+            pins: false,
             headers,
             authorization: Some("Basic x"),
             cookies: Some("a=1; b=2"),
             removed: &[],
             unless: None,
             codings: Some(IDENTITY),
+            sealed_by: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::opening::{blank, target_before};
+use super::opening::target_before;
 use super::{Lane, refuse_unfit};
 use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
@@ -213,7 +213,7 @@ fn failed_before_opening(run: &Run<'_>, job: &Job, download: &mut Download, erro
     let place = target.as_deref().and_then(|target| run.target(target).ok());
     let bytes = place.and_then(|place| run.home_of(&place).ok()).map_or(0, |home| home.kept());
     let outcome = download.on_given_up(error, Remains::Earlier(bytes)).outcome;
-    FileReport { path: target, bytes, resumed_from: bytes, outcome, ..blank(job) }
+    FileReport { path: target, bytes, resumed_from: bytes, outcome, ..job.blank_report() }
 }
 
 /// The report of a job whose object no lane has brought when the run ends with `error`.

@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
-use super::opening::{Opened, blank};
+use super::opening::Opened;
 use super::{Lane, refuse_unfit};
 use crate::error::GetError;
 use crate::http::exchange::Answer;
@@ -150,7 +150,7 @@ impl Lane<'_> {
             digest: found.first().cloned(),
             verified: !found.is_empty(),
             outcome: JobOutcome::Unchanged,
-            ..blank(job)
+            ..job.blank_report()
         })))
     }
 
@@ -360,7 +360,7 @@ impl Lane<'_> {
             digest: found.first().cloned(),
             verified: !found.is_empty(),
             outcome: JobOutcome::Unchanged,
-            ..blank(job)
+            ..job.blank_report()
         }))))
     }
 

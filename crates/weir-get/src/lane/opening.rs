@@ -197,7 +197,7 @@ impl Lane<'_> {
                     digest: found.first().cloned(),
                     verified: !found.is_empty(),
                     outcome: JobOutcome::Skipped,
-                    ..blank(job)
+                    ..job.blank_report()
                 }))
             }
             _ => Ok(None),
@@ -510,22 +510,6 @@ fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
 /// What a job's file is called unless the server says otherwise.
 fn name_of(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| object::name_from_url(&job.url))
-}
-
-/// A report with nothing in it yet.
-pub(super) fn blank(job: &Job) -> FileReport {
-    FileReport {
-        url: object::shown(&job.url),
-        path: None,
-        bytes: 0,
-        resumed_from: 0,
-        connections: 0,
-        digest: None,
-        verified: false,
-        outcome: JobOutcome::Complete,
-        notes: Vec::new(),
-        body: None,
-    }
 }
 
 fn status_416(answer: &Answer) -> GetError {

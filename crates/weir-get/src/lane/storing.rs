@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::Lane;
-use super::opening::{Accepted, Opened, blank};
+use super::opening::{Accepted, Opened};
 use crate::download::SMALL;
 use crate::error::{Fate, GetError};
 use crate::http::exchange::Answer;
@@ -33,7 +33,7 @@ impl Lane<'_> {
         waiting.download.on_body(bytes, None, &object::host_of(&answer.url))?;
         self.client.keep(&answer.url, answer.body);
         waiting.download.on_verified(Ok(()), &self.run.moment());
-        Ok(Opened::Done(Box::new(FileReport { bytes, body: Some(body), ..blank(job) })))
+        Ok(Opened::Done(Box::new(FileReport { bytes, body: Some(body), ..job.blank_report() })))
     }
 
     /// A file in one piece.
@@ -86,7 +86,7 @@ impl Lane<'_> {
             digest: found.first().cloned(),
             verified,
             notes,
-            ..blank(job)
+            ..job.blank_report()
         })))
     }
 

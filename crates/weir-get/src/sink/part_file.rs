@@ -79,6 +79,11 @@ impl Home {
         Home { folder: Arc::clone(folder), part, journal }
     }
 
+    /// The folder and name of its journal.
+    pub(crate) fn journal(&self) -> (&Arc<Folder>, &OsStr) {
+        (&self.folder, &self.journal)
+    }
+
     /// A journal's name is taken: perhaps an earlier run was cut off.
     pub(crate) fn has_journal(&self) -> bool {
         self.folder.look(&self.journal).is_ok_and(|there| there.is_some())

@@ -66,7 +66,7 @@ pub fn at_own_limit(interval: &Interval, cap: f64) -> bool {
     spent(interval).limited >= ASLEEP || reaches(interval.received as f64, cap * seconds)
 }
 
-fn server_said_wait(interval: &Interval) -> Option<Judgement> {
+pub(super) fn server_said_wait(interval: &Interval) -> Option<Judgement> {
     let seconds = interval.span.as_secs_f64();
     let share = if seconds > 0.0 { interval.server_backoff.as_secs_f64() / seconds } else { 0.0 };
     let evidence =

@@ -69,7 +69,9 @@ pub fn subject(record: &Record) -> String {
             let name = if only.path.is_empty() || only.path == "-" { &only.url } else { &only.path };
             return name.trim_end_matches('/').rsplit('/').next().unwrap_or(name).to_owned();
         }
-        files if record.command == "get" => return plural(files.len() as u64, "file"),
+        files if matches!(record.command.as_str(), "get" | "put") => {
+            return plural(files.len() as u64, "file");
+        }
         _ => {}
     }
     if let Some(sources) = record.extra.get("cp").and_then(|cp| cp.get("sources")?.as_array()) {

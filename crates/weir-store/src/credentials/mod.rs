@@ -1,13 +1,22 @@
 //! Whose requests they are: credentials, where they were found, and new ones when they have run out.
 
 pub mod aws;
+pub mod azure;
+pub mod bearer;
+pub mod files;
+pub mod google;
+pub mod ini;
+pub mod process;
+mod renewing;
 
+use std::fmt;
 use std::sync::Arc;
+
+pub use renewing::{Renewing, Temporary};
 
 use crate::error::StoreError;
 
 /// Credentials and where they come from.
-#[derive(Debug)]
 pub struct Found<C> {
     /// What signs.
     pub credential: C,
@@ -15,6 +24,16 @@ pub struct Found<C> {
     pub identity: String,
     /// `the environment (AWS_ACCESS_KEY_ID)`, `the profile 'backup' in ~/.aws/credentials`.
     pub origin: String,
+}
+
+impl<C> fmt::Debug for Found<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What signs is for no log.
+        f.debug_struct("Found")
+            .field("identity", &self.identity)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A source of credentials of one kind.

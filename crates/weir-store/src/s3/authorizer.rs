@@ -13,11 +13,10 @@ use weir_codec::hex;
 use weir_get::GetError;
 use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
-use weir_units::human_duration;
 
 use super::S3Bucket;
 use crate::credentials::Found;
-use crate::error::StoreError;
+use crate::refusal::{as_get_error, skew};
 
 /// A body whose digest is not signed.
 pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
@@ -47,7 +46,7 @@ impl S3Authorizer {
     /// The credentials to sign with; those that a store took before are asked for again by no one.
     fn credentials(&self) -> Result<Option<Arc<Found<AwsCredential>>>, GetError> {
         let Some(provider) = &self.bucket.settings.provider else { return Ok(None) };
-        let found = provider.current().map_err(refused)?;
+        let found = provider.current().map_err(as_get_error)?;
         *self.used.lock() = Some(Arc::clone(&found));
         Ok(Some(found))
     }
@@ -81,13 +80,6 @@ impl S3Authorizer {
     }
 }
 
-fn refused(error: StoreError) -> GetError {
-    match error {
-        StoreError::Http(error) => error,
-        other => GetError::Refused(other.to_string()),
-    }
-}
-
 impl Authorizer for S3Authorizer {
     fn is_for(&self, url: &Url) -> bool {
         let within = |region: &str| {
@@ -95,6 +87,10 @@ impl Authorizer for S3Authorizer {
             base.is_ok_and(|base| url.origin() == base.origin() && url.path().starts_with(base.path()))
         };
         within(&self.region()) || within(self.bucket.region())
+    }
+
+    fn pins(&self, _: &Url) -> bool {
+        true
     }
 
     fn fields(
@@ -137,7 +133,7 @@ impl Authorizer for S3Authorizer {
         let used = self.used.lock().clone();
         let has_expired = matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException");
         if let (true, Some(used), Some(provider)) = (has_expired, used, &self.bucket.settings.provider) {
-            let renewed = provider.renewed(&used).map_err(refused)?;
+            let renewed = provider.renewed(&used).map_err(as_get_error)?;
             return Ok(if renewed.is_some() { Mend::Again } else { Mend::No });
         }
         Ok(Mend::No)
@@ -146,12 +142,20 @@ impl Authorizer for S3Authorizer {
     fn explains(&self, _: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
         let code = words.map_or("", |words| words.split(':').next().unwrap_or_default());
         let way_out = match code {
-            "RequestTimeTooSkewed" => skew(head, SystemTime::now())?,
+            "RequestTimeTooSkewed" => skew(head, SystemTime::now()).unwrap_or_default(),
             "InvalidObjectState" => {
                 "it is archived; restore it first, as aws s3api restore-object does".to_owned()
             }
             "NoSuchBucket" => format!("there is no bucket '{}' there", self.bucket.bucket),
             "ExpiredToken" => "renew them and run the same command again".to_owned(),
+            "SignatureDoesNotMatch" => "the secret does not belong to this key, or is cut".to_owned(),
+            _ if self.bucket.settings.provider.is_none() && matches!(head.status, 401 | 403) => {
+                "the bucket is not public: leave --no-sign out and give credentials".to_owned()
+            }
+            _ if head.status == 301 => {
+                "the bucket is elsewhere, and the store does not say where: give its --region or --endpoint"
+                    .to_owned()
+            }
             _ => String::new(),
         };
         let who = match (&*self.used.lock(), head.status) {
@@ -163,16 +167,6 @@ impl Authorizer for S3Authorizer {
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
-}
-
-/// How far this host's clock is from the store's.
-fn skew(head: &ResponseHead, now: SystemTime) -> Option<String> {
-    let theirs = httpdate::parse_http_date(head.header("date")?).ok()?;
-    let (apart, how) = match now.duration_since(theirs) {
-        Ok(ahead) => (ahead, "ahead of"),
-        Err(behind) => (behind.duration(), "behind"),
-    };
-    Some(format!("this host's clock is {} {how} the store's; set it", human_duration(apart)))
 }
 
 /// The fields that sign a request with these fields for `region`.

@@ -3,6 +3,7 @@
 mod authorizer;
 mod copies;
 mod deletes;
+mod dialect;
 mod lists;
 mod upload;
 
@@ -14,6 +15,7 @@ use url::Url;
 use weir_get::http::authority::Authorizer;
 
 pub use authorizer::S3Authorizer;
+pub use dialect::Dialect;
 
 use crate::credentials::Provider;
 use crate::error::StoreError;
@@ -113,6 +115,7 @@ impl S3Bucket {
 /// A bucket and who signs for it.
 pub struct S3Store {
     bucket: S3Bucket,
+    dialect: Dialect,
     authorizer: Arc<S3Authorizer>,
     /// It knows only version 1 of lists.
     lists_v1: AtomicBool,
@@ -121,8 +124,13 @@ pub struct S3Store {
 impl S3Store {
     /// This bucket.
     pub fn new(bucket: S3Bucket) -> S3Store {
+        S3Store::speaking(bucket, Dialect::Amazon)
+    }
+
+    /// The same of somebody who calls some fields otherwise.
+    pub fn speaking(bucket: S3Bucket, dialect: Dialect) -> S3Store {
         let authorizer = Arc::new(S3Authorizer::new(bucket.clone()));
-        S3Store { bucket, authorizer, lists_v1: AtomicBool::new(false) }
+        S3Store { bucket, dialect, authorizer, lists_v1: AtomicBool::new(false) }
     }
 
     /// Where its objects are.
@@ -138,7 +146,7 @@ impl S3Store {
 
     /// `s3://BUCKET/`.
     fn shown(&self) -> String {
-        format!("s3://{}/", self.bucket.bucket)
+        format!("{}://{}/", self.dialect.scheme(), self.bucket.bucket)
     }
 }
 

@@ -12,6 +12,7 @@ use weir_get::http::call::{AtHand, Call, Content, Reply};
 use weir_http::head::ResponseHead;
 
 use super::S3Store;
+use super::dialect::{Dialect, OF_GOOGLE, kept_by_google};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::key;
@@ -43,11 +44,14 @@ impl Uploads for S3Store {
     }
 
     fn algorithms(&self) -> &[Algorithm] {
-        &ALGORITHMS
+        match self.dialect {
+            Dialect::Amazon => &ALGORITHMS,
+            Dialect::Google => &OF_GOOGLE,
+        }
     }
 
     fn checks_whole(&self, algorithm: Algorithm) -> bool {
-        algorithm == Algorithm::CRC64NVME
+        self.dialect == Dialect::Amazon && algorithm == Algorithm::CRC64NVME
     }
 
     fn put(
@@ -64,12 +68,12 @@ impl Uploads for S3Store {
         let call = Call {
             method: "PUT",
             url: self.bucket().object(object.key, None)?,
-            fields,
+            fields: self.dialect.spoken(&what, fields)?,
             most: SHORT,
             asks_first: false,
         };
         let reply = caller.done(&what, &call, content)?;
-        Ok(stored_of(&reply.head))
+        Ok(self.stored_of(&reply.head))
     }
 
     fn begin(
@@ -86,6 +90,7 @@ impl Uploads for S3Store {
             fields.push(("x-amz-checksum-algorithm".to_owned(), name.to_uppercase()));
             fields.push(("x-amz-checksum-type".to_owned(), kind.to_owned()));
         }
+        let fields = self.dialect.spoken(&what, fields)?;
         let call = self.call("POST", object.key, &[("uploads", "")], fields)?;
         let reply = caller.done(&what, &call, &mut AtHand::default())?;
         let begun: Begun = read(&what, &call, &reply, "InitiateMultipartUploadResult")?;
@@ -104,7 +109,7 @@ impl Uploads for S3Store {
         content: &mut dyn Content,
     ) -> Result<String, StoreError> {
         let what = self.what(&format!("put part {number} of"), upload.object.key);
-        let fields = sum.map(checksum).into_iter().collect();
+        let fields = self.dialect.spoken(&what, sum.map(checksum).into_iter().collect())?;
         let number = number.to_string();
         let query = [("partNumber", number.as_str()), ("uploadId", upload.id)];
         let call = self.call("PUT", upload.object.key, &query, fields)?;
@@ -123,7 +128,8 @@ impl Uploads for S3Store {
         let mut list = String::with_capacity(128 * finish.parts.len());
         list.push_str("<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
         for part in finish.parts {
-            let checksum = part.sum.as_ref().and_then(|sum| Some((checksum_element(sum.algorithm)?, sum)));
+            let checksum =
+                self.dialect.repeated(part).and_then(|sum| Some((checksum_element(sum.algorithm)?, sum)));
             let checksum = checksum
                 .map(|(name, sum)| format!("<{name}>{}</{name}>", STANDARD.encode(&sum.value)))
                 .unwrap_or_default();
@@ -140,10 +146,11 @@ impl Uploads for S3Store {
             fields.push(checksum(whole));
             fields.push(("x-amz-checksum-type".to_owned(), "FULL_OBJECT".to_owned()));
         }
+        let fields = self.dialect.spoken(&what, fields)?;
         let call = self.call("POST", upload.object.key, &[("uploadId", upload.id)], fields)?;
         let reply = caller.done(&what, &call, &mut AtHand::new(list.as_bytes()))?;
         let done: Completed = read(&what, &call, &reply, "CompleteMultipartUploadResult")?;
-        let stored = stored_of(&reply.head);
+        let stored = self.stored_of(&reply.head);
         Ok(Stored { tag: done.etag.or(stored.tag), size: Some(finish.size), ..stored })
     }
 
@@ -232,7 +239,7 @@ impl Uploads for S3Store {
         let what = self.what("ask for", key);
         let reply = caller.ask(&call, &mut AtHand::default())?;
         match reply.head.status {
-            200..300 => Ok(Some(stored_of(&reply.head))),
+            200..300 => Ok(Some(self.stored_of(&reply.head))),
             404 => Ok(None),
             _ => Err(refusal(&what, &call, &reply)),
         }
@@ -241,7 +248,7 @@ impl Uploads for S3Store {
 
 impl S3Store {
     fn what(&self, verb: &str, key: &str) -> String {
-        format!("{verb} s3://{}/{}", self.bucket().bucket, shown(key))
+        format!("{verb} {}{}", self.shown(), shown(key))
     }
 
     fn call(
@@ -252,6 +259,27 @@ impl S3Store {
         fields: Vec<(String, String)>,
     ) -> Result<Call<'static>, StoreError> {
         Ok(Call { method, url: self.bucket().query_of(key, query)?, fields, most: SHORT, asks_first: false })
+    }
+}
+
+impl S3Store {
+    fn stored_of(&self, head: &ResponseHead) -> Stored {
+        let text = |name: &str| head.header(name).map(str::to_owned);
+        // Those of parts are none of the object's: they end with the number of parts.
+        let sums = ALGORITHMS.iter().filter_map(|algorithm| {
+            let text = head.header(&format!("x-amz-checksum-{}", checksum_name(*algorithm)?))?;
+            let value = STANDARD.decode(text).ok().filter(|value| value.len() == algorithm.len())?;
+            Some(Sum { algorithm: *algorithm, value })
+        });
+        let tag = text("etag").filter(|tag| is_tag(tag));
+        let size = head.header("content-length").and_then(|text| text.parse().ok());
+        match self.dialect {
+            Dialect::Amazon => Stored { tag, version: text("x-amz-version-id"), size, sums: sums.collect() },
+            Dialect::Google => {
+                let version = text("x-goog-generation");
+                Stored { tag, version, size, sums: kept_by_google(head) }
+            }
+        }
     }
 }
 
@@ -301,22 +329,6 @@ fn fields_of(attributes: &Attributes) -> Vec<(String, String)> {
     let single = single.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
     let own = attributes.metadata.iter().map(|(name, value)| (format!("x-amz-meta-{name}"), value.clone()));
     single.chain(own).collect()
-}
-
-fn stored_of(head: &ResponseHead) -> Stored {
-    let text = |name: &str| head.header(name).map(str::to_owned);
-    // Those of parts are none of the object's: they end with the number of parts.
-    let sums = ALGORITHMS.iter().filter_map(|algorithm| {
-        let text = head.header(&format!("x-amz-checksum-{}", checksum_name(*algorithm)?))?;
-        let value = STANDARD.decode(text).ok().filter(|value| value.len() == algorithm.len())?;
-        Some(Sum { algorithm: *algorithm, value })
-    });
-    Stored {
-        tag: text("etag").filter(|tag| is_tag(tag)),
-        version: text("x-amz-version-id"),
-        size: head.header("content-length").and_then(|text| text.parse().ok()),
-        sums: sums.collect(),
-    }
 }
 
 /// A validator that can be sent back: no letters that end a field, and no longer than anybody's.

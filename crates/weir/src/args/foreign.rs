@@ -34,7 +34,7 @@ const TABLE: &[Row] = &[
         &["-m", "--max-time", "--retry-max-time"],
         "timeout SECONDS weir get ... ends it, and the same command resumes",
     ),
-    ("get", &["-T", "--read-timeout"], "it is --timeout SECONDS; weir uploads nothing (curl's -T)"),
+    ("get", &["-T", "--read-timeout"], "it is --timeout SECONDS; weir put FILE URL uploads (curl's -T)"),
     ("get", &["--dns-timeout"], "it is --connect-timeout SECONDS, for a name and its connect together"),
     (
         "get",

@@ -35,6 +35,9 @@ pub struct Get {
     /// Also fetch the URLs in LIST, one URL or URL<TAB>NAME a line, with '#' comments; '-' reads stdin.
     #[arg(short = 'i', long = "input", value_name = "LIST", value_parser = habits::parse_list)]
     pub list: Option<String>,
+    /// Write a line of JSON for each file to FILE as it ends ('-' writes to stdout).
+    #[arg(long, value_name = "FILE|-")]
+    pub json_files: Option<PathBuf>,
     /// Save each file into folders named after its URL's host and path (wget's --force-directories).
     #[arg(short = 'x', long)]
     pub force_directories: bool,

@@ -68,6 +68,7 @@ impl StoreArgs {
             },
             request_payer: self.request_payer,
             encryption_key: self.sse_c_key.as_ref().map(read).transpose()?,
+            ..StoreFlags::default()
         })
     }
 }

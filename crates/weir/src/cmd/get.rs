@@ -1,27 +1,32 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
 use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use weir_get::engine::{self, Task};
+use weir_get::http::authority::Authorizer;
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
-use weir_get::job::{Job, Options, RunReport};
-use weir_get::object;
+use weir_get::job::{Options, RunReport};
 use weir_get::sink::folder::Folder;
-use weir_get::source::Given;
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
+use weir_store::buckets::Buckets;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
-use crate::cmd::get_jobs;
+use crate::cmd::get_each::EachFile;
+use crate::cmd::get_list::{self, Asked};
 use crate::cmd::get_results::{Gains, Gathered};
+use crate::cmd::get_sums::Sums;
 use crate::cmd::get_who;
+use crate::cmd::stores;
 use crate::evidence;
 use crate::live::Live;
 use crate::page;
@@ -38,22 +43,31 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
         Folder::open(temp).with_context(cannot)?;
     }
     let options = options(get);
-    // Before anybody listens to signals: a list may be a pipe that nobody writes to.
-    let (wanted, bad) = get_jobs::wanted(get)?;
-    get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
-    let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
-    let stop = tui::stop_beside(view)?;
-    let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
-    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
-    if view {
-        live.on(Screen::open(&title(&jobs), KEYS));
+    if let Some(path) = &get.json_files {
+        check_each(get, path)?;
     }
-    let gathered = Gathered::new(None);
-    bad.into_iter().for_each(|bad| gathered.add_bad(bad));
-    let task = Task { source: &mut Given::new(jobs), results: &gathered, reserved: None };
+    // Before anybody listens to signals: a list may be a pipe that nobody writes to.
+    let buckets = stores::buckets(&get.store)?;
+    let asked = Asked::read(get, Arc::clone(&buckets))?;
+    let http = http(get, &asked)?.in_zones(asked.zones());
+    let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
+    let stop = tui::stop_beside(view)?;
+    let count = asked.count();
+    let places = asked.places(get)?;
+    let sums = Sums::read(get, count, asked.first(), &http, &options, &stop)?;
+    let title = title(&asked, &buckets);
+    let (mut source, journal) = asked.source(get, places, sums)?;
+    let reserved = journal.as_ref().and_then(|journal| get_list::reserved(get, journal));
+    let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
+    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), count);
+    if view {
+        live.on(Screen::open(&title, KEYS));
+    }
+    let gathered = Gathered::new(each, journal, buckets);
+    let task = Task { source: &mut source, results: &gathered, reserved };
     let mut report = engine::run(task, &options, &http, &stop, &mut live);
     live.clear();
-    let saved = get_who::save_cookies(get, &http);
+    let saved = get_who::save_cookies(&get.login, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
     let gains = gathered.end(&report)?;
     let code = gains.code;
@@ -69,14 +83,25 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
 const KEYS: &str = "q ends it, what came is kept";
 
 /// What the live view calls it.
-fn title(jobs: &[Job]) -> String {
-    match jobs {
-        [only] => format!("get {}", object::shown(&only.url)),
-        many => format!("get {} files", many.len()),
+fn title(asked: &Asked, buckets: &Buckets) -> String {
+    match (asked.first(), asked.count()) {
+        (Some(only), 1) => format!("get {}", stores::shown(only, buckets)),
+        (_, many) => format!("get {many} files"),
     }
 }
 
-fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
+/// Stdout takes one thing.
+fn check_each(get: &Get, path: &Path) -> Result<(), Usage> {
+    let other = match path.as_os_str() == "-" {
+        false => return Ok(()),
+        true if get.voice.json => "--json",
+        true if get.output.iter().any(|output| output == "-") => "-o -",
+        true => return Ok(()),
+    };
+    Err(Usage(format!("--json-files - and {other} both want stdout; give --json-files a file")))
+}
+
+fn http(get: &Get, asked: &Asked) -> anyhow::Result<Http> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -105,7 +130,7 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
         window: get.range.clone(),
         any_answer: get.any_type,
     };
-    let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;
+    let who = get_who::who(get, asked.first())?;
     Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner).compressed(get.compressed))
 }
 

@@ -1,100 +1,43 @@
-//! What `weir get` is asked to fetch: URLs, lists and `-o` become jobs.
+//! What `weir get` is asked to fetch: what a URL, a line of a list and `-o` mean.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use url::Url;
-use weir_codec::digest::Expected;
-use weir_get::engine::{self, Task};
-use weir_get::http::exchange::Http;
-use weir_get::http::window::Window;
-use weir_get::job::{Job, JobOutcome, Options, Output};
+use weir_get::job::Output;
+use weir_get::list::text::{Line, MAX_LINE};
 use weir_get::object;
 use weir_get::sink::links;
-use weir_get::source::{Bad, Given, Kept};
-use weir_get::verify::{Expectation, Whose};
-use weir_http::checksums::{Checksums, algorithm_of};
-use weir_units::Bytes;
+use weir_store::buckets::Buckets;
 
 use crate::args::Get;
+use crate::cmd::stores;
 use crate::schemes;
 use crate::voice::Usage;
 
-/// A list of a million URLs is about 100 MB.
-const MAX_LIST: Bytes = Bytes(256_000_000);
-
-/// Two hundred thousand names with their digests.
-const MAX_CHECKSUMS: Bytes = Bytes(16_000_000);
-
 /// A URL and what names its file: a list, or an `-o` of its own.
 pub struct Wanted {
-    url: Url,
-    zone: Option<Zone>,
-    name: Option<String>,
-    output: Option<String>,
+    /// What is asked for.
+    pub url: Url,
+    /// Of a link-local address.
+    pub zone: Option<Zone>,
+    /// Of its file, where a list gives one.
+    pub name: Option<String>,
+    /// An `-o` of its own.
+    pub output: Option<String>,
 }
 
 /// The zone of a link-local address: the host as a URL writes it, and the interface.
 pub type Zone = (String, String);
 
-impl Wanted {
-    /// What is asked for.
-    pub fn url(&self) -> &Url {
-        &self.url
-    }
-}
-
-/// The jobs that `get` names, checked as far as that is possible before anything is fetched.
-pub fn resolve(
-    get: &Get,
-    wanted: &[Wanted],
-    http: &Http,
-    options: &Options,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Vec<Job>> {
-    let common = match &get.output[..] {
-        [] => Some(OutputOption::of(get, None, wanted.len())?),
-        [all] => Some(OutputOption::of(get, Some(all.as_str()), wanted.len())?),
-        _ => None,
-    };
-    let mut jobs = Vec::with_capacity(wanted.len());
-    for one in wanted {
-        let output = match &common {
-            Some(place) => place.output(one, get.force_directories)?,
-            None => OutputOption::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?,
-        };
-        let mut url = one.url.clone();
-        // No server sees it, and here it names a window.
-        url.set_fragment(get.range.as_ref().map(Window::fragment).as_deref());
-        jobs.push(Job { url, home: None, output, name: None, expectations: Vec::new() });
-    }
-    number_equal_names(&mut jobs)?;
-    expect_digests(get, &mut jobs, http, options, stop)?;
-    Ok(jobs)
-}
-
-/// What the command line and its list name, each once, and the lines that name nothing.
-pub fn wanted(get: &Get) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
-    let mut wanted = Vec::new();
+/// What the command line names, apart from its list.
+pub fn named(get: &Get, buckets: &Buckets) -> anyhow::Result<Vec<Wanted>> {
     let outputs = own_outputs(get)?;
-    for (index, text) in get.urls.iter().enumerate() {
-        let (url, zone) = parse_link(text)?;
-        wanted.push(Wanted { url, zone, name: None, output: outputs.get(index).cloned() });
-    }
-    let mut bad = Vec::new();
-    if let Some(list) = &get.list {
-        bad = read_list(list, &mut wanted)?;
-        if let (true, Some(Bad { place, error })) = (wanted.is_empty(), bad.first()) {
-            return Err(Usage(format!("{place}: {error}")).into());
-        }
-        if wanted.is_empty() {
-            return Err(Usage(format!("the list {list} names no url; it takes one a line")).into());
-        }
-    }
-    Ok((each_once(wanted), bad))
+    let own = |(index, text): (usize, &String)| {
+        let (url, zone) = parse_named(text, buckets)?;
+        Ok(Wanted { url, zone, name: None, output: outputs.get(index).cloned() })
+    };
+    get.urls.iter().enumerate().map(own).collect()
 }
 
 /// Several `-o`: one for each URL, in their order, as curl has it.
@@ -125,43 +68,21 @@ fn is_stdout(output: &str) -> bool {
     matches!(output, "-" | "/dev/stdout")
 }
 
-/// What is named twice, by the same URL and for the same name, is fetched once.
-fn each_once(wanted: Vec<Wanted>) -> Vec<Wanted> {
-    let mut seen = HashSet::new();
-    let mut once = Vec::with_capacity(wanted.len());
-    for one in wanted {
-        let mut url = one.url.clone();
-        url.set_fragment(None);
-        if seen.insert((url, one.name.clone(), one.output.clone())) {
-            once.push(one);
-        } else {
-            tracing::warn!("{} is named twice; it is fetched once", object::shown(&one.url));
-        }
+/// A link, or an object of a store.
+fn parse_named(text: &str, buckets: &Buckets) -> Result<(Url, Option<Zone>), Usage> {
+    match stores::object_address(text, buckets) {
+        Some(address) => Ok((address?, None)),
+        None => parse_link(text),
     }
-    once
 }
 
-/// The zones that the URLs name. One address of two interfaces cannot be told apart by what a URL says of it
-/// later.
-pub fn zones(get: &Get, wanted: &[Wanted]) -> Result<HashMap<String, String>, Usage> {
-    let list = get.checksum_from.as_deref().and_then(|list| parse_link(list).ok()?.1);
-    let mut zones: HashMap<String, String> = HashMap::new();
-    for (host, zone) in wanted.iter().filter_map(|one| one.zone.clone()).chain(list) {
-        let other = zones.insert(host.clone(), zone.clone()).filter(|other| *other != zone);
-        if let Some(other) = other {
-            return Err(Usage(format!(
-                "{host} is asked for over {other} and over {zone}; run weir once for each"
-            )));
-        }
-    }
-    Ok(zones)
-}
-
-fn parse_url(text: &str) -> Result<Url, Usage> {
+/// The URL that `text` is, with http before a bare host.
+pub fn parse_url(text: &str) -> Result<Url, Usage> {
     parse_link(text).map(|(url, _)| url)
 }
 
-fn parse_link(text: &str) -> Result<(Url, Option<Zone>), Usage> {
+/// The same, and the zone that its address names.
+pub fn parse_link(text: &str) -> Result<(Url, Option<Zone>), Usage> {
     let (text, zone) = without_zone(text);
     let url = parse_without_zone(&text)?;
     let host = object::host_of(&url);
@@ -217,30 +138,6 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
     }
 }
 
-/// Adds what the lines name to `wanted`. Returns those that name nothing.
-fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
-    let read = match list {
-        "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
-        path => weir_units::read_file(Path::new(path), MAX_LIST),
-    };
-    let bytes = read.with_context(|| format!("cannot read the list {list}"))?;
-    // A line that is not UTF-8 costs that line.
-    let text = weir_units::list_bytes(&bytes).map(String::from_utf8_lossy);
-    let text = text.with_context(|| format!("cannot read the list {list}"))?;
-    let mut bad = Vec::new();
-    for (number, line) in weir_units::lines(&text) {
-        let line = without_remark(line);
-        if line.is_empty() {
-            continue;
-        }
-        match parse_line(line) {
-            Ok(one) => wanted.push(one),
-            Err(Usage(error)) => bad.push(Bad { place: format!("{list}, line {number}"), error }),
-        }
-    }
-    Ok(bad)
-}
-
 /// A line up to a `#` at its start or behind the blanks after its URL; within a URL it begins a fragment, and a name
 /// may hold one.
 fn without_remark(line: &str) -> &str {
@@ -251,7 +148,21 @@ fn without_remark(line: &str) -> &str {
     if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
 }
 
-fn parse_line(line: &str) -> Result<Wanted, Usage> {
+/// What a line of a list names; `None`: it is empty, or a remark.
+pub fn parse_entry(line: &Line<'_>, buckets: &Buckets) -> Option<Result<Wanted, Usage>> {
+    // A line that is not UTF-8 costs that line.
+    let text = String::from_utf8_lossy(line.bytes);
+    let text = without_remark(&text);
+    if text.is_empty() {
+        return None;
+    }
+    if line.is_too_long {
+        return Some(Err(Usage(format!("it is longer than {MAX_LINE} bytes"))));
+    }
+    Some(parse_line(text, buckets))
+}
+
+fn parse_line(line: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
     if line.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Usage("it is not UTF-8 text".to_owned()));
     }
@@ -272,20 +183,23 @@ fn parse_line(line: &str) -> Result<Wanted, Usage> {
             return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())));
         }
     }
-    let (url, zone) = parse_link(url)?;
+    let (url, zone) = parse_named(url, buckets)?;
     Ok(Wanted { url, zone, name, output: None })
 }
 
 /// What `-o` means.
-enum OutputOption {
+pub enum OutputOption {
+    /// This file.
     File(PathBuf),
+    /// Files in this folder.
     Folder(PathBuf),
+    /// Stdout.
     Stdout,
 }
 
 impl OutputOption {
     /// Of an `-o` for `count` URLs.
-    fn of(get: &Get, output: Option<&str>, count: usize) -> anyhow::Result<OutputOption> {
+    pub fn of(get: &Get, output: Option<&str>, count: usize) -> anyhow::Result<OutputOption> {
         let many = count != 1 || get.list.is_some();
         match output.map(|text| if is_stdout(text) { "-" } else { text }) {
             None => Ok(OutputOption::Folder(PathBuf::from("."))),
@@ -330,7 +244,8 @@ impl OutputOption {
         Ok(OutputOption::File(behind))
     }
 
-    fn output(&self, wanted: &Wanted, in_folders: bool) -> anyhow::Result<Output> {
+    /// Where the file of `wanted` goes; its folders are made.
+    pub fn output(&self, wanted: &Wanted, in_folders: bool) -> anyhow::Result<Output> {
         Ok(match (self, &wanted.name) {
             (OutputOption::File(_) | OutputOption::Stdout, _) if in_folders => {
                 return Err(Usage(
@@ -359,7 +274,7 @@ impl OutputOption {
 
 /// `HOST/PATH/OF/URL`, as wget has it: with the port where it is not the scheme's own, and without the last part, which is
 /// the file's.
-fn folders_of(url: &Url) -> PathBuf {
+pub fn folders_of(url: &Url) -> PathBuf {
     let host = url.host_str().unwrap_or_default();
     let mut folders = PathBuf::from(match url.port() {
         Some(port) => format!("{host}:{port}"),
@@ -384,127 +299,6 @@ fn no_bait_on_the_way(folder: &Path, parent: &Path) -> anyhow::Result<()> {
     match below.into_iter().find(|one| links::end_of(one).1) {
         Some(link) => anyhow::bail!("cannot save into {}: it is a link of another user", link.display()),
         None => Ok(()),
-    }
-}
-
-/// Two URLs that would be saved under one name would overwrite each other: the later one gets a number behind its name,
-/// the same in each run of the same command.
-fn number_equal_names(jobs: &mut [Job]) -> Result<(), Usage> {
-    let of = |job: &Job| match &job.output {
-        Output::File(path) | Output::Pipe(path) => Some(path.clone()),
-        Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
-        Output::Stdout | Output::Memory(_) => None,
-    };
-    let mut taken: HashMap<PathBuf, usize> = HashMap::new();
-    for index in 0..jobs.len() {
-        let Some(path) = of(&jobs[index]) else { continue };
-        let Some(owner) = taken.get(&path).copied() else {
-            taken.insert(path, index);
-            continue;
-        };
-        let (first, second) = (object::shown(&jobs[owner].url), object::shown(&jobs[index].url));
-        let free = (1..=jobs.len()).map(|number| weir_http::filename::numbered(&path, number));
-        let free =
-            free.into_iter().find(|numbered| !taken.contains_key(numbered)).unwrap_or_else(|| path.clone());
-        match &mut jobs[index].output {
-            Output::Folder(_) => {
-                let name = free.file_name().map(|name| name.to_string_lossy().into_owned());
-                jobs[index].name = name;
-            }
-            Output::File(own) => own.clone_from(&free),
-            _ => return Err(Usage(format!("{first} and {second} would both go to {}", path.display()))),
-        }
-        tracing::info!("{second} is saved as {}, since {first} has its name", free.display());
-        taken.insert(free, index);
-    }
-    Ok(())
-}
-
-fn expect_digests(
-    get: &Get,
-    jobs: &mut [Job],
-    http: &Http,
-    options: &Options,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<()> {
-    if !get.checksum.is_empty() && jobs.len() != 1 {
-        return Err(Usage("--checksum is of one file; for several use --checksum-from".to_owned()).into());
-    }
-    if !get.checksum.is_empty() && get.range.as_ref().is_some_and(Window::is_several) {
-        let why = "--checksum is of bytes that are always the same, and a server divides the parts of several ranges by \
-                   another line each time; ask for one range (-r) at a time";
-        return Err(Usage(why.to_owned()).into());
-    }
-    for text in &get.checksum {
-        let expected: Expected = text.parse().map_err(|error| Usage(format!("{error}")))?;
-        jobs[0].expectations.push(Expectation {
-            expected,
-            origin: "--checksum".to_owned(),
-            whose: Whose::User,
-        });
-    }
-    if let Some(list) = &get.checksum_from {
-        let checksums = fetch_checksums(list, jobs.first().map(|job| &job.url), http, options, stop)?;
-        let list = match parse_url(list) {
-            Ok(url) if list.contains("://") => object::shown(&url),
-            _ => list.clone(),
-        };
-        for job in jobs {
-            let name = name_in_list(job);
-            let expected =
-                checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
-            let (expected, origin) = (expected.clone(), list.clone());
-            let expectation = Expectation { expected, origin, whose: Whose::User };
-            job.expectations.push(expectation);
-        }
-    }
-    Ok(())
-}
-
-/// A list names the file as it lies on the server, whatever it is called here.
-fn name_in_list(job: &Job) -> String {
-    object::name_from_url(&job.url)
-}
-
-/// The list as a file of this machine, if that is what was named.
-fn read_checksums(list: &str) -> anyhow::Result<Option<Vec<u8>>> {
-    if list.contains("://") || !Path::new(list).is_file() {
-        return Ok(None);
-    }
-    let text = weir_units::read_file(Path::new(list), MAX_CHECKSUMS);
-    Ok(Some(text.with_context(|| format!("cannot read the checksums {list}"))?))
-}
-
-fn fetch_checksums(
-    list: &str,
-    of: Option<&Url>,
-    http: &Http,
-    options: &Options,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Checksums> {
-    if let Some(text) = read_checksums(list)? {
-        let name = Path::new(list).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        return Checksums::parse(&text, algorithm_of(name))
-            .with_context(|| format!("cannot read the checksums {list}"));
-    }
-    let url = parse_url(list)?;
-    let hint = algorithm_of(&object::name_from_url(&url));
-    // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its own.
-    let own_user = !url.username().is_empty() || url.password().is_some();
-    let home = of.filter(|_| !own_user).cloned();
-    let output = Output::Memory(MAX_CHECKSUMS.0 as usize);
-    let job = Job { url, home, output, name: None, expectations: Vec::new() };
-    let options = Options { rate_cap: None, ..options.clone() };
-    let kept = Kept::default();
-    let task = Task { source: &mut Given::new(vec![job]), results: &kept, reserved: None };
-    engine::run(task, &options, http, stop, &mut ());
-    let Some(file) = kept.into_reports().pop() else { anyhow::bail!("cannot fetch the checksums {list}") };
-    match file.outcome {
-        JobOutcome::Failed(error) | JobOutcome::Partial(error) => {
-            Err(anyhow::Error::new(error).context(format!("cannot fetch the checksums {}", file.url)))
-        }
-        _ => Checksums::parse(&file.body.unwrap_or_default(), hint)
-            .with_context(|| format!("cannot read the checksums {}", file.url)),
     }
 }
 

@@ -2,13 +2,16 @@
 //! on a line of its own where that was asked for.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use weir_get::error::GetError;
 use weir_get::job::{FileReport, Job, JobOutcome, Output, RunReport};
+use weir_get::list::journal::ListJournal;
 use weir_get::object;
 use weir_get::source::{Bad, Results};
 use weir_report::schema::{CountsRecord, DigestRecord, FileRecord};
+use weir_store::buckets::Buckets;
 
 use crate::cmd::get_each::EachFile;
 use crate::interrupt::INTERRUPTED;
@@ -25,6 +28,8 @@ const NOTED: usize = 100;
 pub struct Gathered {
     state: Mutex<State>,
     each: Option<EachFile>,
+    journal: Option<ListJournal>,
+    buckets: Arc<Buckets>,
 }
 
 #[derive(Default)]
@@ -63,22 +68,9 @@ pub struct Gains {
 }
 
 impl Gathered {
-    /// Nothing yet; each file is told to `each` as well.
-    pub fn new(each: Option<EachFile>) -> Gathered {
-        Gathered { state: Mutex::default(), each }
-    }
-
-    /// A line of a list that names nothing to fetch, found before the run.
-    pub fn add_bad(&self, bad: Bad) {
-        let record = FileRecord { url: bad.place, error: Some(bad.error), ..FileRecord::default() };
-        if let Some(each) = &self.each {
-            each.tell(&record, "bad-line");
-        }
-        let mut state = self.state.lock();
-        state.counts.bad_lines += 1;
-        if state.bad.len() < FAILURES {
-            state.bad.push(record);
-        }
+    /// Nothing yet; each file is told to `each` as well, and complete ones to the journal of their list.
+    pub fn new(each: Option<EachFile>, journal: Option<ListJournal>, buckets: Arc<Buckets>) -> Gathered {
+        Gathered { state: Mutex::default(), each, journal, buckets }
     }
 
     /// What was gained, after `report`.
@@ -94,6 +86,9 @@ impl Gathered {
             counts.folder = format!("{}/", folder.display());
         }
         let is_lacking = counts.partial + counts.failed + counts.not_begun > 0;
+        if let Some(journal) = self.journal {
+            journal.end(!is_lacking && report.not_given.is_some() && report.broken.is_none());
+        }
         let code = match () {
             () if report.interrupted && (is_lacking || report.not_given.is_none()) => INTERRUPTED,
             () if unverified > 0 => 3,
@@ -110,19 +105,55 @@ impl Gathered {
 
 impl Results for Gathered {
     fn ended(&self, number: usize, job: &Job, report: FileReport) {
-        let record = file_record(job, &report);
-        let outcome = word(&report.outcome);
-        if let Some(each) = &self.each {
-            each.tell(&record, outcome);
+        if let (Some(journal), JobOutcome::Complete, Some(path)) =
+            (&self.journal, &report.outcome, &report.path)
+        {
+            let is_own = job.target().is_some_and(|own| own == *path);
+            let name = path.file_name().filter(|_| !is_own).map(|name| name.to_string_lossy());
+            if let Err(error) = journal.add(number, &job.url, report.bytes, name.as_deref()) {
+                tracing::warn!(
+                    "cannot write {}: {}; if this run is cut off, the next one fetches again what comes now",
+                    journal.path().display(),
+                    weir_units::plain(&error)
+                );
+            }
         }
-        let mut state = self.state.lock();
-        state.count(&report);
-        state.folder.add(report.path.as_deref());
-        state.list(number, record);
+        self.take(number, job, &report);
+    }
+
+    fn ended_before(&self, number: usize, job: &Job, report: FileReport) {
+        if let JobOutcome::Complete = report.outcome {
+            self.state.lock().counts.earlier += 1;
+        }
+        self.take(number, job, &report);
     }
 
     fn bad(&self, bad: Bad) {
-        self.add_bad(bad);
+        let record = FileRecord { url: bad.place, error: Some(bad.error), ..FileRecord::default() };
+        if let Some(each) = &self.each {
+            each.tell(&record, "bad-line");
+        }
+        let mut state = self.state.lock();
+        state.counts.bad_lines += 1;
+        if state.bad.len() < FAILURES {
+            state.bad.push(record);
+        }
+    }
+}
+
+impl Gathered {
+    fn take(&self, number: usize, job: &Job, report: &FileReport) {
+        let mut record = file_record(job, report);
+        if let Some(named) = self.buckets.named(&job.url) {
+            record.url = named.to_string();
+        }
+        if let Some(each) = &self.each {
+            each.tell(&record, word(&report.outcome));
+        }
+        let mut state = self.state.lock();
+        state.count(report);
+        state.folder.add(report.path.as_deref());
+        state.list(number, record);
     }
 }
 

@@ -23,9 +23,13 @@ const MAX_COOKIES: Bytes = Bytes(16 << 20);
 /// A password is one line.
 const MAX_PASSWORD: Bytes = Bytes(4096);
 
-/// Logins and cookies; `first` is the URL that is asked first.
+/// Logins and cookies of `weir get`; `first` is the URL that is asked first.
 pub fn who(get: &Get, first: Option<&Url>) -> anyhow::Result<Who> {
-    let login = &get.login;
+    who_of(&get.login, get.user.as_deref(), first)
+}
+
+/// Logins and cookies: `given` is `-u`.
+pub fn who_of(login: &Login, given: Option<&str>, first: Option<&Url>) -> anyhow::Result<Who> {
     if let Some(path) = &login.save_cookies {
         if path.as_os_str() == "-" {
             return Err(
@@ -45,9 +49,9 @@ pub fn who(get: &Get, first: Option<&Url>) -> anyhow::Result<Who> {
         Login { anyauth: true, .. } => Schemes::Any,
         _ => Schemes::Usual,
     };
-    let mut user = get.user.as_deref().map(from_pair);
+    let mut user = given.map(from_pair);
     if let Some(user) = &mut user
-        && get.user.as_ref().is_some_and(|text| !text.contains(':'))
+        && given.is_some_and(|text| !text.contains(':'))
     {
         let netrc = Credentials::new(None, netrc.clone(), false);
         user.password = missing_password(&netrc, first, &user.login);
@@ -139,8 +143,8 @@ fn load(jar: &Jar, file: &Path, login: &Login) -> anyhow::Result<()> {
 }
 
 /// Writes the jar where that was asked for, whatever became of the files: who logged in keeps that.
-pub fn save_cookies(get: &Get, http: &Http) -> anyhow::Result<()> {
-    let Some(path) = &get.login.save_cookies else { return Ok(()) };
+pub fn save_cookies(login: &Login, http: &Http) -> anyhow::Result<()> {
+    let Some(path) = &login.save_cookies else { return Ok(()) };
     output::write_private(path, http.jar().netscape().as_bytes())
         .with_context(|| format!("cannot save cookies to {}", path.display()))
 }

@@ -3,6 +3,7 @@
 #![allow(unused_imports, reason = "each test binary uses a part")]
 
 pub(crate) mod browser;
+pub(crate) mod bucket;
 mod dice;
 mod expect;
 pub(crate) mod http2;

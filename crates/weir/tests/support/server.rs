@@ -111,6 +111,28 @@ impl Stream for StreamOwned<ServerConnection, TcpStream> {
 }
 
 impl Wire {
+    /// Reads `length` bytes of a request's body, at the pace set.
+    pub(crate) fn receive(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        let start = Instant::now();
+        let mut body = vec![0; length];
+        let mut done = 0;
+        while done < length {
+            if let Some(pace) = self.pace {
+                let due = Duration::from_secs_f64(done as f64 / pace as f64);
+                std::thread::sleep(due.saturating_sub(start.elapsed()));
+            }
+            if self.ending.load(Relaxed) {
+                return super::over();
+            }
+            let end = length.min(done + (64 << 10));
+            match self.stream.read(&mut body[done..end])? {
+                0 => return super::over(),
+                got => done += got,
+            }
+        }
+        Ok(body)
+    }
+
     /// Sends raw bytes.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)?;
@@ -416,7 +438,7 @@ fn converse(
     }
 }
 
-/// The next request's line and fields; `None` at the end of the connection. Requests have no bodies here.
+/// The next request's line and fields; `None` at the end of the connection. A body is the handler's to read.
 fn read_request(stream: &mut dyn Stream) -> Option<(String, String, Fields)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

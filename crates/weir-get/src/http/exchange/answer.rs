@@ -47,6 +47,8 @@ pub struct Answer {
     pub lacks_certificate: bool,
     /// What an error says of itself.
     pub said: Option<String>,
+    /// Those words say what helps as well.
+    pub(crate) explained: bool,
     /// What the redirects on the way said of the object.
     pub linked: Linked,
     /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
@@ -83,6 +85,7 @@ impl Answer {
     /// What a server that refuses wants to see of us, where that is known.
     fn way_in(&self) -> Option<&'static str> {
         match self.head.status {
+            _ if self.explained => Some(""),
             400 | 403 | 495 | 496 if self.lacks_certificate => {
                 Some("; it asked for a client certificate: --cert FILE and --key FILE show one")
             }

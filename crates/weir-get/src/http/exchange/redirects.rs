@@ -51,7 +51,7 @@ pub(super) fn take_as_file(head: &mut ResponseHead, is_part: bool) -> Option<Str
 }
 
 /// The URL that an answer from `from` leads to.
-pub(super) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, GetError> {
+pub(in crate::http) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, GetError> {
     let refused = |detail: String| GetError::Redirect { host: object::host_of(from), detail };
     let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
     let location = location.filter(|location| !location.is_empty());

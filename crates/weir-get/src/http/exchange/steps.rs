@@ -45,7 +45,13 @@ impl Client<'_> {
                 }
             };
             let start = lesser.range.map(|range| range.0);
-            let judged = object::judge(&head, url, start, SystemTime::now());
+            let judged = match head.status == 412 && lesser.is_pinned() {
+                true => Err(GetError::Changed {
+                    host: origin.host.clone(),
+                    detail: "it has not this ETag any more".to_owned(),
+                }),
+                false => object::judge(&head, url, start, SystemTime::now()),
+            };
             match ladder::reply(&judged, lesser) {
                 // What comes without a range counts, whatever it is.
                 Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}

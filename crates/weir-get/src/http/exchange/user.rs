@@ -30,6 +30,8 @@ pub(super) struct UserAnswer {
     pub(super) told: Answered,
     pub(super) shown: Shown,
     pub(super) said: Option<String>,
+    /// An authorizer said why it was refused, and what helps.
+    pub(super) explained: bool,
     /// Where the authorizer has it asked for instead.
     pub(super) moved: Option<Url>,
     /// The server asked for a client certificate, and none was shown.
@@ -66,12 +68,14 @@ impl Client<'_> {
                 range,
                 set: None,
                 if_range,
+                pins: authorizer.is_some_and(|authorizer| authorizer.pins(url)),
                 headers,
                 authorization,
                 cookies: cookies.as_deref(),
                 removed: &http.manner.removed,
                 unless: unless.as_ref(),
                 codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
+                sealed_by: authorizer.map(|one| (&**one, url)),
             };
             let Answered { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
             http.jar.take(url, &head.fields);
@@ -99,12 +103,11 @@ impl Client<'_> {
                     (None, None) => Shown::Nobody,
                 };
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let said = match authorizer.filter(|_| may_be_refused(&head)) {
-                    Some(one) => one.explains(url, &head, said.as_deref()).or(said),
-                    None => said,
-                };
+                let speaker = authorizer.filter(|_| may_be_refused(&head));
+                let explained = speaker.and_then(|one| one.explains(url, &head, said.as_deref()));
+                let (said, explained) = (explained.clone().or(said), explained.is_some());
                 let told = Answered { head, body, ranged, judged };
-                return Ok(UserAnswer { told, shown, said, moved, lacks_certificate });
+                return Ok(UserAnswer { told, shown, said, explained, moved, lacks_certificate });
             } else {
                 answers += 1;
             }
@@ -143,12 +146,17 @@ pub(in crate::http) fn may_be_refused(head: &ResponseHead) -> bool {
     head.status >= 400 || is_redirect(head.status) && head.header("location").is_none()
 }
 
-fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {
+pub(in crate::http) fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {
     http.credentials.everywhere || Origin::of(url) == Origin::of(home)
 }
 
 /// The login for `url`, where the user gave none in `headers`, and to whom it is shown.
-fn login(http: &Http, home: &Url, url: &Url, headers: &[(String, String)]) -> Option<(Space, Login)> {
+pub(in crate::http) fn login(
+    http: &Http,
+    home: &Url,
+    url: &Url,
+    headers: &[(String, String)],
+) -> Option<(Space, Login)> {
     let at_home = is_at_home(http, home, url);
     let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     // Another port of the host that was named, or it without TLS, is not who the netrc file means.

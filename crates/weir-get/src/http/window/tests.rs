@@ -82,6 +82,7 @@ fn requests_are_moved_and_end_with_the_span() {
         removed: &[],
         unless: None,
         codings: None,
+        sealed_by: None,
     };
     for (text, range, outer) in [
         ("100-200", None, (100, Some(201))),

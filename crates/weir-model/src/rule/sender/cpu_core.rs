@@ -6,6 +6,8 @@
 //! 2. its socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it. With data
 //!    waiting, a full thread only spins; so it does while a protocol above TCP waits for credit ([`super::protocol_window`]).
 //!
+//! Or, of an upload of weir's own, when its threads together fill the processors ([`stage::processors`]).
+//!
 //! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own ([`super::program`]).
 //!
 //! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one then
@@ -15,11 +17,16 @@ use super::flow::{Flow, by_flow};
 use super::{program, protocol_window};
 use crate::evidence::Interval;
 use crate::rule::cpu_core::thread_load;
-use crate::rule::{Context, Judgement};
+use crate::rule::{Context, Judgement, View, stage};
 use crate::words::percent;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    // Where the receiver is seen too, its rule has asked for both ends together.
+    let alone = View::of(interval, context).sender_only();
+    if let Some(judged) = stage::processors(interval, context).filter(|_| alone) {
+        return judged;
+    }
     by_flow(interval, context, judge_flow)
 }
 

@@ -1,0 +1,131 @@
+//! The buckets that a run asks, each opened when it is first named, and who speaks for their requests.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use url::Url;
+use weir_get::GetError;
+use weir_get::http::authority::{Authorizer, Mend};
+use weir_http::head::ResponseHead;
+
+use crate::address::StoreUrl;
+use crate::error::StoreError;
+use crate::settings::{Settings, StoreFlags};
+use crate::store::{self, Store};
+
+/// The environment, for as long as a run goes on.
+pub type OwnEnvironment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// All buckets of a run. As an [`Authorizer`] it speaks for requests to any of them.
+pub struct Buckets {
+    flags: StoreFlags,
+    environment: OwnEnvironment,
+    open: RwLock<Vec<Bucket>>,
+}
+
+struct Bucket {
+    /// With an empty key.
+    url: StoreUrl,
+    store: Arc<dyn Store>,
+    authorizer: Arc<dyn Authorizer>,
+}
+
+impl Buckets {
+    /// None yet; what the user and the environment say of all.
+    pub fn new(flags: StoreFlags, environment: OwnEnvironment) -> Buckets {
+        Buckets { flags, environment, open: RwLock::default() }
+    }
+
+    /// The bucket of `url`.
+    pub fn store(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+        let bucket = url.with_key("");
+        let known =
+            |open: &[Bucket]| open.iter().find(|one| one.url == bucket).map(|one| Arc::clone(&one.store));
+        if let Some(store) = known(&self.open.read()) {
+            return Ok(store);
+        }
+        let mut open = self.open.write();
+        if let Some(store) = known(&open) {
+            return Ok(store);
+        }
+        let settings = Settings { flags: self.flags.clone(), environment: &*self.environment };
+        let store = store::open(&bucket, &settings)?;
+        open.push(Bucket { url: bucket, authorizer: store.authorizer(), store: Arc::clone(&store) });
+        Ok(store)
+    }
+
+    /// The address of the object `url`.
+    pub fn object(&self, url: &StoreUrl) -> Result<Url, StoreError> {
+        self.store(url)?.object(&url.key, url.version.as_deref())
+    }
+
+    /// The object whose address `url` is, as its user names it.
+    pub fn named(&self, url: &Url) -> Option<StoreUrl> {
+        self.open.read().iter().find_map(|bucket| {
+            let base = bucket.store.object("", None).ok()?;
+            let rest = url.as_str().strip_prefix(base.as_str())?;
+            let (path, version) = rest.split_once("?versionId=").map_or((rest, None), |(p, v)| (p, Some(v)));
+            let decoded =
+                |text: &str| percent_encoding::percent_decode_str(text).decode_utf8().ok().map(String::from);
+            let path = path.split(['?', '#']).next().unwrap_or_default();
+            let version = match version {
+                Some(version) => Some(decoded(version)?),
+                None => None,
+            };
+            Some(StoreUrl { version, ..bucket.url.with_key(decoded(path)?) })
+        })
+    }
+
+    fn authorizer(&self, url: &Url) -> Option<Arc<dyn Authorizer>> {
+        let open = self.open.read();
+        open.iter().find(|bucket| bucket.authorizer.is_for(url)).map(|bucket| Arc::clone(&bucket.authorizer))
+    }
+}
+
+impl Authorizer for Buckets {
+    fn is_for(&self, url: &Url) -> bool {
+        self.authorizer(url).is_some()
+    }
+
+    fn pins(&self, url: &Url) -> bool {
+        self.authorizer(url).is_some_and(|one| one.pins(url))
+    }
+
+    fn fields(
+        &self,
+        method: &str,
+        url: &Url,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, GetError> {
+        self.authorizer(url).map_or_else(|| Ok(Vec::new()), |one| one.fields(method, url, given))
+    }
+
+    fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<Mend, GetError> {
+        self.authorizer(url).map_or(Ok(Mend::No), |one| one.mends(url, head, words))
+    }
+
+    fn explains(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
+        self.authorizer(url)?.explains(url, head, words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_back_to_its_name() {
+        let flags =
+            StoreFlags { endpoint: Some("http://127.0.0.1:9000".to_owned()), ..StoreFlags::default() };
+        let buckets = Buckets::new(flags, Box::new(|_| None));
+        for text in ["s3://b/a//x y%20?", "s3://b/k?versionId=3/L4", "s3://other/k"] {
+            let url = StoreUrl::parse(text).unwrap().unwrap();
+            let address = buckets.object(&url).unwrap();
+            assert!(buckets.is_for(&address), "{address}");
+            assert_eq!(buckets.named(&address), Some(url));
+        }
+        let elsewhere = Url::parse("http://127.0.0.1:9000/third/k").unwrap();
+        assert!(!buckets.is_for(&elsewhere));
+        assert_eq!(buckets.named(&elsewhere), None);
+    }
+}

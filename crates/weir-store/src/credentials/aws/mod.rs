@@ -1,0 +1,389 @@
+//! Amazon's credentials, from where its own tools take them, in their order:
+//!
+//! 1. `AWS_ACCESS_KEY_ID` and its companions, unless `--profile` names a profile;
+//! 2. the profile: a role to assume, a web identity (also `AWS_WEB_IDENTITY_TOKEN_FILE`), single sign-on, its
+//!    keys in `~/.aws/credentials`, a program (`credential_process`), its keys in `~/.aws/config`;
+//! 3. the container (ECS, EKS);
+//! 4. the metadata of the host (EC2), which is asked only when all others name nobody.
+
+mod container;
+mod metadata;
+mod profile;
+mod sso;
+mod sts;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use object_store::aws::AwsCredential;
+use serde::Deserialize;
+use url::Url;
+
+pub use profile::{Chosen, Files};
+
+use crate::credentials::files::read_json;
+use crate::credentials::ini::Section;
+use crate::credentials::{Fixed, Found, Provider, Renewing, Temporary, process};
+use crate::error::StoreError;
+use crate::instant;
+use crate::network::{Asker, Network, address, no_credentials};
+use crate::settings::Environment;
+
+/// Who signs.
+pub type AwsProvider = Arc<dyn Provider<AwsCredential>>;
+
+/// What the user's files and the environment say of Amazon.
+pub struct Aws<'a> {
+    files: Files,
+    chosen: Chosen,
+    profile: Section,
+    environment: Environment<'a>,
+}
+
+impl<'a> Aws<'a> {
+    /// Reads the files; `flag` is the profile that the user names.
+    pub fn read(flag: Option<&str>, environment: Environment<'a>) -> Result<Aws<'a>, StoreError> {
+        let (files, chosen) = (Files::read(environment)?, Chosen::of(flag, environment));
+        let profile = files.chosen(&chosen)?;
+        Ok(Aws { files, chosen, profile, environment })
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name).filter(|text| !text.is_empty())
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.variable(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    }
+
+    /// By the environment, else by the profile.
+    pub fn region(&self) -> Option<String> {
+        let named = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| self.variable(name));
+        named.or_else(|| self.profile.get("region").map(str::to_owned))
+    }
+
+    /// The address of `service` (`s3`, `sts`), where it is not Amazon's usual one.
+    pub fn endpoint(&self, service: &str) -> Option<String> {
+        if self.is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") {
+            return None;
+        }
+        let own = format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase());
+        let named = self.variable(&own).or_else(|| self.variable("AWS_ENDPOINT_URL"));
+        named.or_else(|| self.files.endpoint(&self.profile, service))
+    }
+
+    /// Who signs; whether there is anybody is known when it is asked.
+    pub fn provider(&self, network: &Network) -> Result<AwsProvider, StoreError> {
+        let reads_variables = self.chosen.named_by != Some("--profile");
+        if let Some(found) = self.of_variables()?.filter(|_| reads_variables) {
+            return Ok(Arc::new(Fixed::new(found)));
+        }
+        let chain = Chain { aws: self, asker: Arc::new(Asker::new(network, self.environment)?) };
+        let of_profile = chain.of_profile(&self.chosen.name, &mut Vec::new(), reads_variables)?;
+        if let Some(provider) = of_profile.or(chain.of_container()?) {
+            return Ok(provider);
+        }
+        chain.of_metadata(true)
+    }
+
+    fn of_variables(&self) -> Result<Option<Found<AwsCredential>>, StoreError> {
+        let Some(key_id) = self.variable("AWS_ACCESS_KEY_ID") else { return Ok(None) };
+        let Some(secret_key) = self.variable("AWS_SECRET_ACCESS_KEY") else {
+            return Err(StoreError::Usage(
+                "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not; set both or neither".to_owned(),
+            ));
+        };
+        let token = self.variable("AWS_SESSION_TOKEN").or_else(|| self.variable("AWS_SECURITY_TOKEN"));
+        let credential = AwsCredential { key_id: key_id.clone(), secret_key, token };
+        let origin = "the environment (AWS_ACCESS_KEY_ID)".to_owned();
+        Ok(Some(Found { credential, identity: key_id, origin }))
+    }
+}
+
+/// Makes the providers of the chain.
+struct Chain<'a> {
+    aws: &'a Aws<'a>,
+    asker: Arc<Asker>,
+}
+
+impl Chain<'_> {
+    /// The first of those that a profile names. `seen`: those that led to it.
+    fn of_profile(
+        &self,
+        name: &str,
+        seen: &mut Vec<String>,
+        reads_variables: bool,
+    ) -> Result<Option<AwsProvider>, StoreError> {
+        let files = &self.aws.files;
+        let both = files.profile(name).unwrap_or_default();
+        let has_source = both.get("source_profile").or(both.get("credential_source")).is_some();
+        if let Some(arn) = both.get("role_arn").filter(|_| has_source) {
+            // A profile that names itself, with keys of its own, is its own source.
+            if !seen.iter().any(|known| known == name) {
+                return self.of_role(name, &both, arn, seen).map(Some);
+            }
+        }
+        if let Some(provider) = self.of_web_identity(name, &both, reads_variables)? {
+            return Ok(Some(provider));
+        }
+        if let Some(login) = sso::Login::of(name, &both, files)? {
+            let endpoints = [self.aws.endpoint("sso"), self.aws.endpoint("sso_oidc")];
+            return Ok(Some(login.provider(Arc::clone(&self.asker), endpoints)?));
+        }
+        let of_credentials = files.credentials(name).unwrap_or_default();
+        if let Some(provider) = keys(
+            name,
+            &of_credentials,
+            files.credentials_shown(),
+            |files, name| files.credentials(name),
+            self.aws,
+        )? {
+            return Ok(Some(provider));
+        }
+        if let Some(line) = both.get("credential_process") {
+            return of_process(name, line, Arc::clone(&self.asker)).map(Some);
+        }
+        let of_config = files.config(name).unwrap_or_default();
+        keys(name, &of_config, files.config_shown(), |files, name| files.config(name), self.aws)
+    }
+
+    fn of_role(
+        &self,
+        name: &str,
+        profile: &Section,
+        arn: &str,
+        seen: &mut Vec<String>,
+    ) -> Result<AwsProvider, StoreError> {
+        let whose = format!("the profile '{name}'");
+        if profile.get("mfa_serial").is_some() {
+            return Err(StoreError::Usage(format!(
+                "{whose} wants the code of a device (mfa_serial), which weir does not ask for; put the keys of \
+                 aws configure export-credentials --profile {name} into the environment"
+            )));
+        }
+        seen.push(name.to_owned());
+        let source = match (profile.get("source_profile"), profile.get("credential_source")) {
+            (Some(source), _) => self.of_source(name, source, seen)?,
+            (None, Some("Environment")) => {
+                let missing = || format!("{whose} takes its keys from the environment, and there are none");
+                Arc::new(Fixed::new(self.aws.of_variables()?.ok_or_else(|| StoreError::Usage(missing()))?))
+            }
+            (None, Some("EcsContainer")) => {
+                let missing = || format!("{whose} takes its keys from the container, and this is none");
+                self.of_container()?.ok_or_else(|| StoreError::Usage(missing()))?
+            }
+            (None, Some("Ec2InstanceMetadata")) => self.of_metadata(false)?,
+            (None, other) => {
+                return Err(StoreError::Usage(format!(
+                    "{whose} has the credential_source '{}': expected Environment, EcsContainer or \
+                     Ec2InstanceMetadata",
+                    other.unwrap_or_default()
+                )));
+            }
+        };
+        let role = sts::Role::of(profile, arn, whose);
+        let service = self.sts()?;
+        Ok(Arc::new(Renewing::new(move || service.assume(&*source, &role))))
+    }
+
+    /// Who assumes the role of profile `name`.
+    fn of_source(&self, name: &str, source: &str, seen: &mut Vec<String>) -> Result<AwsProvider, StoreError> {
+        let by = format!("source_profile of '{name}'");
+        if seen.iter().any(|known| known == source) && source != name {
+            return Err(StoreError::Usage(format!(
+                "the profiles {} lead to each other by source_profile; one of them needs keys",
+                seen.join(", ")
+            )));
+        }
+        if self.aws.files.profile(source).is_none() {
+            return Err(self.aws.files.no_profile(source, &by));
+        }
+        let provider = self.of_profile(source, seen, false)?;
+        provider.ok_or_else(|| {
+            StoreError::Usage(format!("the profile '{source}' has no credentials, and is the {by}"))
+        })
+    }
+
+    fn of_web_identity(
+        &self,
+        name: &str,
+        profile: &Section,
+        reads_variables: bool,
+    ) -> Result<Option<AwsProvider>, StoreError> {
+        let variable = |name| self.aws.variable(name).filter(|_| reads_variables);
+        let of_variables = variable("AWS_WEB_IDENTITY_TOKEN_FILE");
+        let origin = match &of_variables {
+            Some(_) => "AWS_WEB_IDENTITY_TOKEN_FILE".to_owned(),
+            None => format!("the profile '{name}'"),
+        };
+        let token_file = of_variables.or(profile.get("web_identity_token_file").map(str::to_owned));
+        let arn = variable("AWS_ROLE_ARN").or_else(|| profile.get("role_arn").map(str::to_owned));
+        let (token_file, arn) = match (token_file, arn) {
+            (Some(file), Some(arn)) => (file, arn),
+            (Some(_), None) => {
+                return Err(StoreError::Usage(format!(
+                    "{origin} names a token and no role; set AWS_ROLE_ARN, or role_arn in the profile"
+                )));
+            }
+            _ => return Ok(None),
+        };
+        let mut role = sts::Role::of(profile, &arn, origin);
+        if let Some(session) = variable("AWS_ROLE_SESSION_NAME") {
+            role.session = session;
+        }
+        let path = crate::credentials::files::path(&token_file, self.aws.environment);
+        let service = self.sts()?;
+        Ok(Some(Arc::new(Renewing::new(move || service.with_web_identity(&path, &role)))))
+    }
+
+    fn sts(&self) -> Result<sts::Service, StoreError> {
+        let region = self.aws.region();
+        let host = |region: &str| {
+            let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+            format!("https://sts.{region}.{domain}/")
+        };
+        let usual = region.as_deref().map_or("https://sts.amazonaws.com/".to_owned(), host);
+        let url = address(&self.aws.endpoint("sts").unwrap_or(usual), "the address of STS")?;
+        let region = region.unwrap_or_else(|| crate::s3::DEFAULT_REGION.to_owned());
+        Ok(sts::Service { asker: Arc::clone(&self.asker), url, region })
+    }
+
+    fn of_container(&self) -> Result<Option<AwsProvider>, StoreError> {
+        container::provider(self.aws.environment, Arc::clone(&self.asker))
+    }
+
+    /// `is_last`: all others have been looked at.
+    fn of_metadata(&self, is_last: bool) -> Result<AwsProvider, StoreError> {
+        let looked = match is_last {
+            true => self.looked_at(),
+            false => Vec::new(),
+        };
+        let named = self.aws.variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+        let named =
+            named.or_else(|| self.aws.profile.get("ec2_metadata_service_endpoint").map(str::to_owned));
+        let mode = self.aws.variable("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE").unwrap_or_default();
+        let usual = if mode.eq_ignore_ascii_case("ipv6") { metadata::IPV6 } else { metadata::IPV4 };
+        let url: Url = address(named.as_deref().unwrap_or(usual), "AWS_EC2_METADATA_SERVICE_ENDPOINT")?;
+        let metadata = metadata::Metadata {
+            asker: Arc::clone(&self.asker),
+            url,
+            is_off: self.aws.is_on("AWS_EC2_METADATA_DISABLED"),
+            only_with_token: self.aws.is_on("AWS_EC2_METADATA_V1_DISABLED"),
+            looked,
+        };
+        Ok(Arc::new(Renewing::new(move || metadata.fetch())))
+    }
+
+    /// All places but the host's metadata.
+    fn looked_at(&self) -> Vec<String> {
+        let mut looked = Vec::new();
+        if self.aws.chosen.named_by != Some("--profile") {
+            looked.push("the environment (AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE)".to_owned());
+        }
+        let files = self.aws.files.shown().join(" and ");
+        looked.push(format!("the profile '{}' of {files}", self.aws.chosen.name));
+        looked.push("the container (AWS_CONTAINER_CREDENTIALS_FULL_URI)".to_owned());
+        looked
+    }
+}
+
+/// The keys of a section, read anew when the store says that they have run out: some tools write new ones
+/// there.
+fn keys(
+    name: &str,
+    section: &Section,
+    file: &str,
+    again: fn(&Files, &str) -> Option<Section>,
+    aws: &Aws<'_>,
+) -> Result<Option<AwsProvider>, StoreError> {
+    let origin = format!("the profile '{name}' in {file}");
+    let Some(first) = keys_of(section, &origin)? else { return Ok(None) };
+    let paths = aws.files.clone();
+    let name = name.to_owned();
+    let first = parking_lot::Mutex::new(Some(first));
+    Ok(Some(Arc::new(Renewing::new(move || {
+        if let Some(found) = first.lock().take() {
+            return Ok(Temporary { found, expires: None });
+        }
+        let section = again(&paths.again()?, &name).unwrap_or_default();
+        let gone = || StoreError::Credentials(no_credentials(&origin, "they are gone from there", ""));
+        Ok(Temporary { found: keys_of(&section, &origin)?.ok_or_else(gone)?, expires: None })
+    }))))
+}
+
+fn keys_of(section: &Section, origin: &str) -> Result<Option<Found<AwsCredential>>, StoreError> {
+    let Some(key_id) = section.get("aws_access_key_id") else { return Ok(None) };
+    let Some(secret_key) = section.get("aws_secret_access_key") else {
+        let way_out = "add that line";
+        let cause = "there is an aws_access_key_id without an aws_secret_access_key";
+        return Err(StoreError::Credentials(no_credentials(origin, cause, way_out)));
+    };
+    let token = section.get("aws_session_token").or_else(|| section.get("aws_security_token"));
+    let credential = AwsCredential {
+        key_id: key_id.to_owned(),
+        secret_key: secret_key.to_owned(),
+        token: token.map(str::to_owned),
+    };
+    Ok(Some(Found { credential, identity: key_id.to_owned(), origin: origin.to_owned() }))
+}
+
+/// What a program prints (`credential_process`).
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Printed {
+    version: u32,
+    access_key_id: String,
+    secret_access_key: String,
+    session_token: Option<String>,
+    expiration: Option<String>,
+}
+
+fn of_process(name: &str, line: &str, asker: Arc<Asker>) -> Result<AwsProvider, StoreError> {
+    let origin = format!("the credential_process of the profile '{name}'");
+    let words = process::words(line)
+        .filter(|words| !words.is_empty())
+        .ok_or_else(|| StoreError::Usage(format!("cannot run {origin}: a quote in it has no end")))?;
+    Ok(Arc::new(Renewing::new(move || {
+        let bytes = process::output(&words, &origin, process::LIMIT, asker.stop())?;
+        let cannot = |cause: String| StoreError::Credentials(no_credentials(&origin, cause, ""));
+        let printed: Printed =
+            read_json(&bytes).map_err(|why| cannot(format!("what it printed is of no use: {why}")))?;
+        if printed.version != 1 {
+            return Err(cannot(format!("it printed version {}, weir reads 1", printed.version)));
+        }
+        let keys = Keys {
+            key_id: printed.access_key_id,
+            secret_key: printed.secret_access_key,
+            token: printed.session_token,
+            expires: printed.expiration.as_deref().map(expiry).transpose().map_err(cannot)?,
+        };
+        Ok(keys.found("", &origin))
+    })))
+}
+
+/// Keys as services give them.
+struct Keys {
+    key_id: String,
+    secret_key: String,
+    token: Option<String>,
+    expires: Option<SystemTime>,
+}
+
+impl Keys {
+    /// `who`: whom they are of, where more is known than the id of the key.
+    fn found(self, who: &str, origin: &str) -> Temporary<AwsCredential> {
+        let identity = match who {
+            "" => self.key_id.clone(),
+            who => format!("{} ({who})", self.key_id),
+        };
+        let credential =
+            AwsCredential { key_id: self.key_id, secret_key: self.secret_key, token: self.token };
+        Temporary { found: Found { credential, identity, origin: origin.to_owned() }, expires: self.expires }
+    }
+}
+
+fn expiry(text: &str) -> Result<SystemTime, String> {
+    instant::parse(text).ok_or_else(|| "its time of expiry is no time".to_owned())
+}

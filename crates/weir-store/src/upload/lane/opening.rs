@@ -1,0 +1,380 @@
+//! How a job begins: in one request, as an upload of parts, or where an earlier run stopped.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_codec::digest::Algorithm;
+use weir_codec::hex;
+
+use super::Lane;
+use crate::error::StoreError;
+use crate::upload::job::{JobReport, Outcome, Source};
+use crate::upload::journal::{Intent, Journal, JournalError, Said};
+use crate::upload::plan::{Plan, SINGLE};
+use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
+use crate::upload::transfer::Transfer;
+use crate::upload::{Condition, Part, Stored, Sum, Upload};
+
+/// What the journal names in place of a file.
+const STDIN: &str = "-";
+
+/// What an earlier run has left.
+enum Left {
+    Nothing,
+    /// An upload with these parts.
+    Upload {
+        id: String,
+        plan: Plan,
+        algorithm: Option<Algorithm>,
+        parts: Vec<Part>,
+    },
+    /// The object itself: that run was cut off when all was done.
+    Stored(Stored),
+}
+
+impl Lane<'_> {
+    /// Begins a job, and sends all of it, or a first part.
+    pub(super) fn open(&mut self, job: usize) {
+        let mut notes = Vec::new();
+        let opened = match &self.run.jobs[job].source {
+            Source::File(path) => self.open_file(job, path, &mut notes),
+            Source::Stdin => self.open_stdin(job, &mut notes),
+        };
+        let report = match opened {
+            Ok(None) => return,
+            Ok(Some(report)) => report,
+            Err(error) => JobReport::failed(error),
+        };
+        if matches!(report.outcome, Outcome::Stored(_)) {
+            self.state.objects.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        notes.extend(report.notes);
+        self.run.queue.report(job, JobReport { notes, ..report });
+    }
+
+    fn open_file(
+        &mut self,
+        job: usize,
+        path: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<JobReport>, StoreError> {
+        let source = FileSource::open(path)?;
+        let size = source.identity().size;
+        let is_single = size <= self.run.options.part_size.unwrap_or(SINGLE);
+        if is_single || self.run.uploads.bounds().parts < 2 {
+            return self.single(job, Cut::File(&source, 0, size)).map(Some);
+        }
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (mut journal, said) = self.journal(job, &path, notes)?;
+        let left = match said {
+            Some(said) => self.left(job, source.identity(), said, notes),
+            None => Ok(Left::Nothing),
+        };
+        let (id, plan, algorithm, parts) = match left {
+            Ok(Left::Upload { id, plan, algorithm, parts }) => (id, plan, algorithm, parts),
+            Ok(Left::Stored(stored)) => {
+                journal.into_iter().for_each(Journal::remove);
+                notes.push("it was complete at the store already".to_owned());
+                return Ok(Some(stored_report(stored, size, None)));
+            }
+            Ok(Left::Nothing) => {
+                let plan = Plan::of_size(size, &self.run.uploads.bounds(), self.run.options.part_size)?;
+                let intent = Intent::new(
+                    path.display().to_string(),
+                    source.identity(),
+                    (self.run.name)(&self.run.jobs[job].key),
+                    plan,
+                );
+                let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
+                (id, plan, algorithm, Vec::new())
+            }
+            // What the earlier run has sent is there still.
+            Err(error) => {
+                let outcome = Outcome::Kept(error);
+                return Ok(Some(JobReport {
+                    outcome,
+                    ..JobReport::failed(StoreError::Usage(String::new()))
+                }));
+            }
+        };
+        let transfer = Transfer::of_file((job, id), (plan, algorithm), source, journal, parts);
+        self.begun(Arc::new(transfer), notes, None);
+        Ok(None)
+    }
+
+    fn open_stdin(&mut self, job: usize, notes: &mut Vec<String>) -> Result<Option<JobReport>, StoreError> {
+        let no_stdin = |error| StoreError::Source(format!("cannot read standard input: {error}"));
+        let mut stream = Stream::stdin().map_err(no_stdin)?;
+        let bounds = self.run.uploads.bounds();
+        let plan = Plan::of_stream(&bounds, self.run.options.part_size)?;
+        let first = if bounds.parts < 2 { bounds.most_single } else { plan.length(1) };
+        let first = Held::read(&mut stream, first, &self.state.clock, &self.dial)?;
+        if first.is_last || bounds.parts < 2 {
+            return self.single(job, Cut::Held(&first)).map(Some);
+        }
+        let (mut journal, said) = self.journal(job, Path::new(STDIN), notes).unwrap_or_default();
+        if let Some(said) = said {
+            self.discard(job, &said);
+        }
+        let target = (self.run.name)(&self.run.jobs[job].key);
+        let intent = Intent::new(STDIN.to_owned(), Identity::default(), target, plan);
+        let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
+        let transfer = Transfer::of_stream((job, id), (plan, algorithm), (stream, 2), journal);
+        self.begun(Arc::new(transfer), notes, Some(&first));
+        Ok(None)
+    }
+
+    /// Lets the other lanes in, and does a first part of it, where this one has it.
+    fn begun(&mut self, transfer: Arc<Transfer>, notes: &mut Vec<String>, first: Option<&Held>) {
+        notes.drain(..).for_each(|note| transfer.note(note));
+        transfer.join();
+        self.run.queue.activate(&transfer);
+        let outcome = first.map_or(Ok(None), |held| self.send_part(&transfer, 1, Cut::Held(held)));
+        self.leave(&transfer, outcome);
+    }
+
+    /// An object in one request.
+    fn single(&mut self, job: usize, cut: Cut<'_>) -> Result<JobReport, StoreError> {
+        let (run, size) = (self.run, cut.length());
+        let (uploads, object) = (run.uploads, run.object(job));
+        let most = uploads.bounds().most_single;
+        if size > most {
+            return Err(StoreError::Usage(format!(
+                "{} are more than one request can store, {}",
+                weir_units::Bytes(size),
+                weir_units::Bytes(most)
+            )));
+        }
+        loop {
+            let algorithm = run.algorithm();
+            let sent = self.send(cut, algorithm, None, &mut |caller, sum, content| {
+                uploads.put(caller, &object, sum, content)
+            });
+            match sent {
+                Ok((stored, sum)) => {
+                    cut.check()?;
+                    return Ok(stored_report(stored, size, sum));
+                }
+                Err(error) if run.weakens(algorithm, &error) => {}
+                Err(error) => {
+                    // The answer to an earlier attempt may have been lost: then the object there is this one.
+                    let is_own = self.caller.attempts() > 1 && error.code() == Some("PreconditionFailed");
+                    let sum = if is_own { self.sum(cut, algorithm) } else { None };
+                    let stored = sum.as_ref().and_then(|sum| self.stored(job, size, Some(sum), &[]));
+                    return match stored {
+                        Some(stored) => Ok(stored_report(stored, size, sum)),
+                        None => Err(self.refused(job, error)),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The journal of a job, if one can be kept.
+    fn journal(
+        &self,
+        job: usize,
+        source: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<(Option<Journal>, Option<Said>), StoreError> {
+        let Some(folder) = &self.run.options.journals else { return Ok((None, None)) };
+        match Journal::open(folder, source, &(self.run.name)(&self.run.jobs[job].key)) {
+            Ok((journal, said)) => Ok((Some(journal), said)),
+            Err(error @ JournalError::Busy) => {
+                Err(StoreError::Source(format!("cannot send {}: {error}", source.display())))
+            }
+            Err(error) => {
+                notes.push(format!("{error}; an interrupted upload would begin again"));
+                Ok((None, None))
+            }
+        }
+    }
+
+    /// What is left of the upload that the journal speaks of, by the store's word.
+    fn left(
+        &mut self,
+        job: usize,
+        identity: Identity,
+        said: Said,
+        notes: &mut Vec<String>,
+    ) -> Result<Left, StoreError> {
+        let is_same = said.intent.identity == identity && !self.run.options.fresh;
+        let id = match &said.id {
+            Some(id) if is_same => id.clone(),
+            _ => {
+                if said.id.is_some() && !self.run.options.fresh {
+                    notes.push(
+                        "the file has changed since its upload was interrupted; it begins again".to_owned(),
+                    );
+                }
+                self.discard(job, &said);
+                return Ok(Left::Nothing);
+            }
+        };
+        let Intent { plan, algorithm, .. } = said.intent;
+        let algorithm = algorithm.and_then(|name| name.parse::<Algorithm>().ok());
+        let kept: Vec<Part> = (said.parts.into_iter())
+            .filter_map(|part| {
+                let value = part.sum.as_deref().and_then(|text| hex::decode(text).ok());
+                let sum = algorithm.zip(value).map(|(algorithm, value)| Sum { algorithm, value });
+                // Without its digest that of the whole is not known.
+                let is_known = algorithm.is_none() || sum.is_some();
+                is_known.then_some(Part { number: part.number, tag: part.tag, sum })
+            })
+            .collect();
+        let upload = Upload { object: self.run.object(job), id: &id };
+        let listed = self.run.uploads.parts(&mut self.caller, &upload);
+        self.count();
+        match listed {
+            Ok(Some(there)) => {
+                let is_there = |part: &Part| {
+                    let length = plan.range(part.number, identity.size).1;
+                    let same = |other: &&crate::upload::PartThere| other.number == part.number;
+                    there.iter().find(same).is_some_and(|other| other.tag == part.tag && other.size == length)
+                };
+                let parts = kept.into_iter().filter(is_there).collect();
+                Ok(Left::Upload { id, plan, algorithm, parts })
+            }
+            Ok(None) => {
+                let whole = whole_of(algorithm, &kept, plan, identity.size);
+                let is_all = kept.len() == plan.parts(identity.size) as usize;
+                let stored =
+                    if is_all { self.stored(job, identity.size, whole.as_ref(), &kept) } else { None };
+                Ok(stored.map_or(Left::Nothing, Left::Stored))
+            }
+            Err(error) if error.code() == Some("NotImplemented") => {
+                self.abort(job, &id);
+                Ok(Left::Nothing)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The object, if it is what was sent.
+    pub(super) fn stored(
+        &mut self,
+        job: usize,
+        size: u64,
+        whole: Option<&Sum>,
+        parts: &[Part],
+    ) -> Option<Stored> {
+        let stored = self.run.uploads.stored(&mut self.caller, &self.run.jobs[job].key);
+        self.count();
+        stored.ok().flatten().filter(|stored| stored.is(size, whole, parts))
+    }
+
+    /// An upload of an earlier run is of no use any more.
+    fn discard(&mut self, job: usize, said: &Said) {
+        if let Some(id) = &said.id {
+            self.abort(job, id);
+            return;
+        }
+        // It was cut off while the upload was begun: that one was not there before, and has no part.
+        let Some(others) = &said.intent.others else { return };
+        let object = self.run.object(job);
+        let pending = self.run.uploads.pending(&mut self.caller, object.key).unwrap_or_default();
+        for one in pending.iter().filter(|one| !others.contains(&one.id)) {
+            let parts = self.run.uploads.parts(&mut self.caller, &Upload { object, id: &one.id });
+            if matches!(parts, Ok(Some(parts)) if parts.is_empty()) {
+                self.abort(job, &one.id);
+            }
+        }
+    }
+
+    /// Begins an upload of parts, known to the journal before the store hears of it.
+    fn begin(
+        &mut self,
+        job: usize,
+        mut intent: Intent,
+        journal: &mut Option<Journal>,
+        notes: &mut Vec<String>,
+    ) -> Result<(String, Option<Algorithm>), StoreError> {
+        let (run, object) = (self.run, self.run.object(job));
+        self.check_condition(job)?;
+        let pending = run.uploads.pending(&mut self.caller, object.key).ok();
+        if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_empty()) {
+            let since = pending.iter().map(|one| one.since.as_str()).min().unwrap_or_default();
+            notes.push(format!(
+                "unfinished uploads of this object are at the store ({}, the first from {since}); --abort removes them",
+                pending.len()
+            ));
+        }
+        intent.others = pending.map(|pending| pending.into_iter().map(|one| one.id).collect());
+        loop {
+            let algorithm = run.algorithm();
+            intent.algorithm = algorithm.map(|algorithm| algorithm.name().to_owned());
+            keep(journal, notes, |journal| journal.intend(&intent));
+            let begun = run.uploads.begin(&mut self.caller, &object, algorithm);
+            self.count();
+            match begun {
+                Ok(id) => {
+                    keep(journal, notes, |journal| journal.begun(&id));
+                    return Ok((id, algorithm));
+                }
+                Err(error) if run.weakens(algorithm, &error) => {}
+                Err(error) => {
+                    // Without an answer it may have begun: the next run looks.
+                    if error.code().is_some() {
+                        journal.take().into_iter().for_each(Journal::remove);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// A condition that does not hold now is said before all of it has been sent. The store has the last word.
+    fn check_condition(&mut self, job: usize) -> Result<(), StoreError> {
+        if self.run.options.condition == Condition::None {
+            return Ok(());
+        }
+        let object = self.run.object(job);
+        let Ok(there) = self.run.uploads.stored(&mut self.caller, object.key) else { return Ok(()) };
+        self.count();
+        let holds = match (&self.run.options.condition, &there) {
+            (Condition::None, _) | (Condition::Absent, None) => true,
+            (Condition::Absent, Some(_)) | (Condition::Matches(_), None) => false,
+            (Condition::Matches(tag), Some(there)) => there.tag.as_ref().is_none_or(|there| there == tag),
+        };
+        let refused = || StoreError::Refused {
+            what: format!("put {}", (self.run.name)(object.key)),
+            code: "PreconditionFailed".to_owned(),
+            message: "the condition does not hold".to_owned(),
+            hint: String::new(),
+        };
+        if holds { Ok(()) } else { Err(self.refused(job, refused())) }
+    }
+}
+
+/// A journal that cannot be written is none from then on.
+fn keep(
+    journal: &mut Option<Journal>,
+    notes: &mut Vec<String>,
+    write: impl FnOnce(&mut Journal) -> std::io::Result<()>,
+) {
+    if let Some(one) = journal
+        && let Err(error) = write(one)
+    {
+        notes.push(format!(
+            "cannot keep the state of the upload: {}; an interrupted one would begin again",
+            weir_units::plain(&error)
+        ));
+        *journal = None;
+    }
+}
+
+fn stored_report(stored: Stored, size: u64, sum: Option<Sum>) -> JobReport {
+    let outcome = Outcome::Stored(stored);
+    JobReport { bytes: size, resumed: 0, connections: 1, sum, outcome, notes: Vec::new() }
+}
+
+/// The digest of all of a file from those of its parts.
+fn whole_of(algorithm: Option<Algorithm>, parts: &[Part], plan: Plan, size: u64) -> Option<Sum> {
+    let algorithm = algorithm?;
+    let mut each = parts.iter();
+    let first = each.next()?.sum.as_ref()?.value.clone();
+    let value = each.try_fold(first, |sum, part| {
+        algorithm.combined(&sum, &part.sum.as_ref()?.value, plan.range(part.number, size).1)
+    })?;
+    Some(Sum { algorithm, value })
+}

@@ -1,0 +1,298 @@
+//! `weir put`: from arguments to objects at a store or a server, a verdict and an exit code.
+
+mod jobs;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use serde_json::json;
+use weir_get::http::exchange::{Http, Manner, Version};
+use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::trust::Trust;
+use weir_model::verdict;
+use weir_report::escape::escape;
+use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome};
+use weir_report::{json as records, terminal};
+use weir_store::settings::Settings;
+use weir_store::store::{self, Store};
+use weir_store::upload::engine::{self, Target};
+use weir_store::upload::job::{Job, JobReport, Options, Outcome, RunReport};
+use weir_store::upload::plain::PlainPut;
+use weir_store::upload::{Condition, Uploads, journal};
+use weir_units::Bytes;
+
+use self::jobs::{Place, Plan};
+use crate::args::{GivenFields, Put};
+use crate::cmd::get_who;
+use crate::evidence;
+use crate::interrupt::{self, INTERRUPTED};
+use crate::live::Live;
+use crate::page;
+use crate::voice::{self, Usage};
+
+/// Sends what `put` names. Returns the exit code.
+pub fn run(put: &Put) -> anyhow::Result<u8> {
+    voice::start_log(put.voice.quiet, put.voice.verbose);
+    evidence::check(put.evidence.as_deref())?;
+    let plan = jobs::plan(put)?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let filled = Filled::open(put, &plan.place, &environment)?;
+    let name = |key: &str| filled.name(key);
+    let target = Target { uploads: filled.uploads(), name: &name };
+    if put.dry_run {
+        return dry_run(put, &plan, &filled);
+    }
+    let http = http(put, &filled)?;
+    let options = options(put, &environment);
+    let stop = interrupt::stop()?;
+    if put.abort {
+        return abort(put, target, &plan, &options, &http, &stop);
+    }
+    let mut live = Live::new(!put.voice.quiet && std::io::stderr().is_terminal(), plan.jobs.len());
+    let report = engine::run(target, &plan.jobs, &options, &http, &stop, &mut live);
+    live.clear();
+    let saved = get_who::save_cookies(&put.login, &http);
+    let code = exit_code(&report, plan.failed.len());
+    let record = record(&plan, &filled, &report, code);
+    say(put, &record)?;
+    page::keep(&put.voice, &record)?;
+    evidence::keep(put.evidence.as_deref(), &report.evidence)?;
+    saved?;
+    Ok(code)
+}
+
+/// What is filled: a bucket, or a server's folder.
+enum Filled {
+    Store(Arc<dyn Store>, weir_store::address::StoreUrl),
+    Plain(PlainPut),
+}
+
+impl Filled {
+    fn open(
+        put: &Put,
+        place: &Place,
+        environment: weir_store::settings::Environment<'_>,
+    ) -> anyhow::Result<Filled> {
+        match place {
+            Place::Store(url) => {
+                let settings = Settings { flags: put.store.flags()?, environment };
+                Ok(Filled::Store(store::open(url, &settings)?, url.clone()))
+            }
+            Place::Plain(base) => Ok(Filled::Plain(PlainPut::new(base.clone()))),
+        }
+    }
+
+    fn uploads(&self) -> &dyn Uploads {
+        match self {
+            Filled::Store(store, _) => store.uploads(),
+            Filled::Plain(plain) => plain,
+        }
+    }
+
+    /// The address of an object, without what is secret in it.
+    fn name(&self, key: &str) -> String {
+        let url = match self {
+            Filled::Store(store, _) => store.object(key, None),
+            Filled::Plain(plain) => plain.url(key),
+        };
+        url.map(|url| weir_get::object::shown(&url)).unwrap_or_else(|_| key.escape_debug().to_string())
+    }
+
+    /// What a person calls it: `s3://BUCKET/KEY`.
+    fn shown(&self, key: &str) -> String {
+        match self {
+            Filled::Store(_, url) => url.with_key(key).to_string(),
+            Filled::Plain(_) => self.name(key),
+        }
+    }
+}
+
+fn http(put: &Put, filled: &Filled) -> anyhow::Result<Http> {
+    let fields = GivenFields::read(&put.headers).map_err(Usage)?;
+    let reach = put.reach.reach();
+    reach.check().map_err(Usage)?;
+    let authorities = put.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
+    let identity = get_who::identity(&put.login.certificate)?.map(Into::into);
+    let trust = Trust { authorities, insecure: put.insecure, identity, ..Trust::default() };
+    let said = Said { proxy: put.proxy.as_deref(), exempt: put.login.noproxy.as_deref() };
+    let proxies = match reach.unix {
+        Some(_) => Proxies::default(),
+        None => Proxies::new(said, |name| std::env::var(name).ok())?,
+    };
+    let manner = Manner { reach, removed: fields.removed, ..Manner::default() };
+    let (first, authorizers) = match filled {
+        Filled::Store(store, _) => (None, vec![store.authorizer()]),
+        Filled::Plain(plain) => (Some(plain.url("")?), Vec::new()),
+    };
+    let who = get_who::who_of(&put.login, put.user.as_deref(), first.as_ref())?;
+    let http = Http::new(trust, proxies, Version::Http1, fields.sent, who).in_manner(manner);
+    Ok(http.authorized_by(authorizers))
+}
+
+fn options(put: &Put, environment: weir_store::settings::Environment<'_>) -> Options {
+    let condition = match (&put.if_match, put.if_absent) {
+        (Some(tag), _) => Condition::Matches(quoted(tag)),
+        (None, true) => Condition::Absent,
+        (None, false) => Condition::None,
+    };
+    Options {
+        lanes: put.lanes,
+        files_at_once: put.jobs,
+        rate_cap: put.limit_rate,
+        timeout: put.timeout,
+        connect_timeout: put.connect_timeout.unwrap_or(put.timeout),
+        retries: put.retries,
+        part_size: put.part_size.map(|size| size.0),
+        check: put.check(),
+        condition,
+        journals: journal::folder(environment),
+        fresh: put.force,
+    }
+}
+
+/// A validator as fields have it, with its quotes.
+fn quoted(tag: &str) -> String {
+    match tag.starts_with('"') || tag.starts_with("W/") || tag == "*" {
+        true => tag.to_owned(),
+        false => format!("\"{tag}\""),
+    }
+}
+
+/// `-n`: what would be sent, a line a file.
+fn dry_run(put: &Put, plan: &Plan, filled: &Filled) -> anyhow::Result<u8> {
+    let mut stdout = std::io::stdout().lock();
+    for job in plan.jobs.iter().filter(|_| !put.voice.quiet && !put.voice.json) {
+        let (source, target) = (jobs::shown(&job.source), filled.shown(&job.key));
+        writeln!(stdout, "{} -> {}", escape(&source), escape(&target)).context("cannot print")?;
+    }
+    let bytes: u64 = plan.jobs.iter().filter_map(|job| job.size).sum();
+    let code = u8::from(!plan.failed.is_empty());
+    if put.voice.json {
+        let mut record = Record::new("put", outcome(code, false), 0, 0.0);
+        record.files = plan.jobs.iter().map(|job| file(job, filled)).collect();
+        record.extra.insert("put".to_owned(), json!({ "dry_run": true, "would_send": bytes }));
+        records::render(&record, &mut stdout).context("cannot print the record")?;
+    }
+    plan.failed.iter().for_each(|(name, error)| voice::warn(&format!("{}: {}", escape(name), escape(error))));
+    if !put.voice.quiet {
+        let files = plan.jobs.len();
+        eprintln!("nothing was sent (-n): {files} of {} to {}", Bytes(bytes), escape(&filled.shown("")));
+    }
+    Ok(code)
+}
+
+/// `--abort`.
+fn abort(
+    put: &Put,
+    target: Target<'_>,
+    plan: &Plan,
+    options: &Options,
+    http: &Http,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<u8> {
+    let mut removed = 0;
+    for job in &plan.jobs {
+        removed += engine::abort(target, job, options, http, stop)?;
+    }
+    if !put.voice.quiet {
+        let plural = if removed == 1 { "" } else { "s" };
+        eprintln!("removed {removed} unfinished upload{plural}; nothing was sent");
+    }
+    Ok(0)
+}
+
+fn outcome(code: u8, has_kept: bool) -> RunOutcome {
+    match code {
+        0 => RunOutcome::Complete,
+        _ if has_kept => RunOutcome::Partial,
+        _ => RunOutcome::Failed,
+    }
+}
+
+fn file(job: &Job, filled: &Filled) -> FileRecord {
+    FileRecord { url: jobs::shown(&job.source), path: filled.shown(&job.key), ..FileRecord::default() }
+}
+
+/// The record of the run, as `--json` prints it.
+fn record(plan: &Plan, filled: &Filled, report: &RunReport, code: u8) -> Record {
+    let has_kept = report.jobs.iter().any(|job| matches!(job.outcome, Outcome::Kept(_)));
+    let outcome = outcome(code, has_kept);
+    let mut record = Record::new("put", outcome, report.sent, report.elapsed.as_secs_f64());
+    if outcome != RunOutcome::Failed || report.sent > 0 {
+        record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
+    }
+    let files = plan.jobs.iter().zip(&report.jobs);
+    record.files = files.map(|(job, report)| file_record(file(job, filled), report)).collect();
+    record.files.extend(plan.failed.iter().map(|(name, error)| FileRecord {
+        url: name.clone(),
+        error: Some(error.clone()),
+        ..FileRecord::default()
+    }));
+    if let Some(first) = record.files.first_mut() {
+        first.notes.extend(plan.notes.iter().cloned());
+    }
+    let resumed: u64 = report.jobs.iter().map(|job| job.resumed).sum();
+    record.resumed = (resumed > 0).then_some(resumed);
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    record
+}
+
+fn file_record(file: FileRecord, report: &JobReport) -> FileRecord {
+    let error = match &report.outcome {
+        Outcome::Stored(_) => None,
+        Outcome::Failed(error) => Some(error.to_string()),
+        Outcome::Kept(error) if report.bytes == 0 => Some(format!(
+            "{error}; what was sent before is at the store: run the same command again to resume"
+        )),
+        Outcome::Kept(error) => Some(format!(
+            "{error}; {} are at the store: run the same command again to resume, or with --abort to remove them",
+            Bytes(report.bytes)
+        )),
+    };
+    FileRecord {
+        bytes: report.bytes,
+        resumed_from: report.resumed,
+        connections: report.connections,
+        digest: report.sum.as_ref().map(|sum| DigestRecord {
+            alg: sum.algorithm.name().to_owned(),
+            hex: weir_codec::hex::encode(&sum.value),
+        }),
+        notes: report.notes.clone(),
+        error,
+        ..file
+    }
+}
+
+/// The record on stdout and failures on stderr, or the summary, which has them too.
+fn say(put: &Put, record: &Record) -> anyhow::Result<()> {
+    if put.voice.quiet || put.voice.json {
+        for file in &record.files {
+            if let Some(error) = &file.error {
+                voice::warn(&format!("{}: {}", escape(&file.url), escape(error)));
+            }
+        }
+    }
+    if put.voice.json {
+        records::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !put.voice.quiet {
+        let render = if put.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
+        let sheet = voice::sheet(&std::io::stderr());
+        render(record, sheet, &mut std::io::stderr().lock())?;
+    }
+    Ok(())
+}
+
+/// 130 interrupted, 1 something failed, 4 something can be resumed, 0 all is stored.
+fn exit_code(report: &RunReport, unread: usize) -> u8 {
+    let is_failed = |job: &JobReport| matches!(job.outcome, Outcome::Failed(_));
+    let is_kept = |job: &JobReport| matches!(job.outcome, Outcome::Kept(_));
+    let has_ended = report.jobs.iter().all(|job| matches!(job.outcome, Outcome::Stored(_)));
+    match () {
+        () if report.interrupted && !has_ended => INTERRUPTED,
+        () if unread > 0 || report.jobs.iter().any(is_failed) => 1,
+        () if report.jobs.iter().any(is_kept) => 4,
+        () => 0,
+    }
+}

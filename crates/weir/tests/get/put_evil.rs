@@ -1,0 +1,248 @@
+//! `weir put` to a store that loses answers, breaks connections, damages what it is sent, forgets uploads and
+//! refuses.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use support::bucket::{Bucket, Fault};
+use support::{MIB, Sandbox, pattern};
+
+fn is_part(target: &str, number: u32) -> bool {
+    target.contains(&format!("partNumber={number}&"))
+}
+
+/// A fault for the first requests that `which` names, so many times.
+fn times(
+    count: usize,
+    which: impl Fn(&support::Request) -> bool + Send + 'static,
+    fault: impl Fn() -> Fault + Send + 'static,
+) -> (Arc<AtomicUsize>, impl FnMut(&support::Request) -> Option<Fault> + Send + 'static) {
+    let met = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&met);
+    let hook = move |request: &support::Request| {
+        (which(request) && counted.fetch_add(1, Relaxed) < count).then(&fault)
+    };
+    (met, hook)
+}
+
+fn xml(code: &str, message: &str) -> String {
+    format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>")
+}
+
+/// What a store does once or twice costs an attempt, and the object is right.
+#[test]
+fn what_passes_is_tried_again() {
+    let sandbox = Sandbox::new();
+    let bytes = pattern(20 * MIB, 1);
+    sandbox.write("x", &bytes);
+    type Which = fn(&support::Request) -> bool;
+    let part: Which = |request| is_part(&request.target, 2);
+    let complete: Which = |request| request.method == "POST" && request.target.contains("uploadId=");
+    let begin: Which = |request| request.method == "POST" && request.target.contains("uploads=");
+    let cases: [(&str, Which, fn() -> Fault); 10] = [
+        ("a connection cut in a part", part, || Fault::CutAfter(300_000)),
+        ("a part whose answer is lost", part, || Fault::LoseAnswer),
+        ("a part that is damaged", part, || Fault::Damage),
+        ("SlowDown to a part", part, || Fault::Answer("503 Slow Down", xml("SlowDown", "less"))),
+        ("a fault of the store's", part, || {
+            Fault::Answer("500 Internal Server Error", xml("InternalError", "no"))
+        }),
+        ("a part refused for its time", part, || {
+            Fault::Answer("400 Bad Request", xml("RequestTimeout", "idle"))
+        }),
+        ("200 with an error at the end", complete, || {
+            Fault::Answer("200 OK", xml("InternalError", "try again"))
+        }),
+        ("a completion whose answer is lost", complete, || Fault::LoseAnswer),
+        ("a beginning that fails", begin, || Fault::Answer("503 Service Unavailable", String::new())),
+        ("too many requests", part, || Fault::Answer("429 Too Many Requests", String::new())),
+    ];
+    for (what, which, fault) in cases {
+        let bucket = Bucket::start();
+        let (met, hook) = times(2, which, fault);
+        bucket.hook(hook);
+        bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds();
+        assert!(bucket.bytes("k") == bytes, "{what}");
+        assert!(bucket.holds().uploads.is_empty(), "{what}");
+        assert!(met.load(Relaxed) >= 1, "{what}: never met");
+    }
+}
+
+#[test]
+fn a_condition_whose_answer_was_lost_is_no_failure() {
+    let sandbox = Sandbox::new();
+    for size in [1000, 9 * MIB] {
+        let bucket = Bucket::start();
+        sandbox.write("x", pattern(size, 1));
+        let is_last = |request: &support::Request| {
+            request.method == "PUT" && !request.target.contains('?')
+                || request.method == "POST" && request.target.contains("uploadId=")
+        };
+        let (met, hook) = times(1, is_last, || Fault::LoseAnswer);
+        bucket.hook(hook);
+        bucket.put(&sandbox, &["x", "s3://b/k", "--if-absent"]).run().succeeds();
+        assert!(bucket.bytes("k") == pattern(size, 1) && met.load(Relaxed) >= 1);
+    }
+}
+
+#[test]
+fn what_is_damaged_each_time_is_an_error() {
+    let sandbox = Sandbox::new();
+    for size in [1000, 9 * MIB] {
+        let bucket = Bucket::start();
+        sandbox.write("x", pattern(size, 1));
+        bucket.hook(|request| (request.method == "PUT").then_some(Fault::Damage));
+        let run = bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run();
+        run.says(&["BadDigest"]);
+        assert!(matches!(run.status.code(), Some(1 | 4)), "{run:?}");
+        assert!(bucket.holds().objects.is_empty());
+    }
+}
+
+#[test]
+fn an_upload_that_is_gone_is_begun_again() {
+    let sandbox = Sandbox::new();
+    let bytes = pattern(30 * MIB, 1);
+    sandbox.write("x", &bytes);
+    // In mid-flight, by the store's word.
+    let bucket = Bucket::start();
+    let (met, hook) = times(
+        1,
+        |request| is_part(&request.target, 3),
+        || Fault::Answer("404 Not Found", xml("NoSuchUpload", "gone")),
+    );
+    bucket.hook(hook);
+    bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds();
+    assert!(bucket.bytes("k") == bytes && met.load(Relaxed) >= 1);
+    // Between two runs.
+    let bucket = Bucket::start();
+    bucket.hook(|request| {
+        is_part(&request.target, 3).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
+    });
+    let run = bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run();
+    run.fails(4, &["AccessDenied", "are at the store"]).hides("a-secret-of-tests");
+    assert_eq!(bucket.holds().uploads.len(), 1);
+    bucket.heals();
+    bucket.holds().uploads.clear();
+    bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds();
+    assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
+}
+
+#[test]
+fn a_journal_alone_is_not_believed() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let bytes = pattern(40 * MIB, 1);
+    sandbox.write("x", &bytes);
+    bucket.hook(|request| {
+        is_part(&request.target, 4).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
+    });
+    bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1", "--part-size", "5MiB"]).run().exits(4);
+    bucket.heals();
+    // One part is lost at the store, another is not what was sent.
+    for upload in bucket.holds().uploads.values_mut() {
+        upload.parts.remove(&1);
+        upload.parts.insert(2, (vec![0; 5 << 20], "\"other\"".to_owned()));
+    }
+    let record = bucket.put(&sandbox, &["x", "s3://b/k", "--json"]).run().succeeds().json();
+    assert_eq!(record["resumed"], 5 << 20);
+    assert!(bucket.bytes("k") == bytes);
+}
+
+#[test]
+fn a_file_that_changes_is_refused_and_nothing_is_left() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let path = sandbox.write("x", pattern(20 * MIB, 1));
+    let changed = path.clone();
+    bucket.hook(move |request| {
+        if is_part(&request.target, 2) {
+            std::fs::write(&changed, pattern(20 * MIB, 2)).unwrap();
+        }
+        None
+    });
+    let run = bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run();
+    run.fails(1, &["changed while it was sent; run the same command again"]);
+    assert!(bucket.holds().objects.is_empty() && bucket.holds().uploads.is_empty());
+    // What an interrupted run has sent of another state of the file is of no use.
+    bucket.hook(|request| {
+        is_part(&request.target, 2).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
+    });
+    bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).run().exits(4);
+    let bytes = pattern(21 * MIB, 3);
+    std::fs::write(&path, &bytes).unwrap();
+    bucket.heals();
+    bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds().says(&["it begins again"]);
+    assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
+}
+
+#[test]
+fn a_store_that_knows_no_checksums_gets_what_it_knows() {
+    let sandbox = Sandbox::new();
+    for size in [1000, 20 * MIB] {
+        let bytes = pattern(size, 1);
+        sandbox.write("x", &bytes);
+        let bucket = Bucket::start();
+        let refuses = |request: &support::Request| {
+            let has =
+                request.fields.iter().any(|(name, _)| name.to_lowercase().starts_with("x-amz-checksum-"));
+            let words = "Unsupported header 'x-amz-checksum-algorithm' received for this API call.";
+            has.then(|| Fault::Answer("400 Bad Request", xml("InvalidArgument", words)))
+        };
+        bucket.hook(refuses);
+        bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds();
+        assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
+        let seen = bucket.server.requests();
+        let with_md5 = |seen: &Arc<support::LoggedRequest>| seen.request.field("content-md5").is_some();
+        assert!(seen.iter().any(with_md5));
+        let run = bucket.put(&sandbox, &["x", "s3://b/k", "--checksum", "crc64nvme"]).run();
+        run.fails(1, &["InvalidArgument"]);
+    }
+}
+
+#[test]
+fn other_uploads_of_the_object_are_named() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    sandbox.write("x", pattern(9 * MIB, 1));
+    let upload = support::bucket::Upload { key: "k".to_owned(), ..Default::default() };
+    bucket.holds().uploads.insert("another".to_owned(), upload);
+    let run = bucket.put(&sandbox, &["x", "s3://b/k"]).run();
+    run.succeeds().says(&[
+        "unfinished uploads of this object are at the store (1, the first from 2026-01-01",
+        "--abort",
+    ]);
+    assert_eq!(bucket.holds().uploads.len(), 1, "it is another's");
+    // As a kill leaves it that comes between the store's answer and the journal.
+    let run = bucket.put(&sandbox, &["x", "s3://b/k", "--abort"]).run();
+    run.succeeds().says(&["removed 1 unfinished upload;"]);
+}
+
+#[test]
+fn two_runs_do_not_share_an_upload() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    sandbox.write("x", pattern(20 * MIB, 1));
+    bucket.hook(|request| (request.method == "PUT").then_some(Fault::Slow(2 << 20)));
+    let first = bucket.put(&sandbox, &["x", "s3://b/k"]).spawn();
+    support::wait_for("an upload", || !bucket.holds().uploads.is_empty());
+    bucket.put(&sandbox, &["x", "s3://b/k"]).run().fails(1, &["another weir sends this file there now"]);
+    drop(first);
+}
+
+#[test]
+fn a_state_folder_that_takes_nothing_costs_the_resume_only() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let bytes = pattern(20 * MIB, 1);
+    sandbox.write("x", &bytes);
+    sandbox.write("no-folder", "");
+    let put = || {
+        bucket.put(&sandbox, &["x", "s3://b/k", "-c", "1"]).env("XDG_STATE_HOME", sandbox.path("no-folder"))
+    };
+    put().run().succeeds().says(&["cannot keep the state of the upload"]);
+    assert!(bucket.bytes("k") == bytes);
+    bucket.hook(|request| {
+        is_part(&request.target, 2).then(|| Fault::Answer("403 Forbidden", xml("AccessDenied", "no")))
+    });
+    put().run().fails(1, &["AccessDenied"]);
+    assert!(bucket.holds().uploads.is_empty());
+}
