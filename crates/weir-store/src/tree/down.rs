@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use weir_get::GetError;
-use weir_get::job::{FileReport, Job, JobOutcome, Output};
+use weir_get::job::{Job, Output};
 use weir_get::source::{Bad, JobSource, Next};
 use weir_tree::{Entry, Kind, Name, Target, TreeError};
 
@@ -194,7 +194,10 @@ impl Down<'_> {
         let there = self.target.existing(&name).map_err(|error| error.to_string())?;
         match self.decide(caller, object, there.as_ref())? {
             Decision::Leave => Ok(None),
-            Decision::Same => Ok(Some(self.here(object, &name)?)),
+            Decision::Same => {
+                self.copy.hears.unchanged(&name.to_string(), object.size);
+                Ok(None)
+            }
             _ if self.copy.is_dry => {
                 self.copy.hears.moves(&name.to_string(), object.size);
                 Ok(None)
@@ -295,23 +298,6 @@ impl Down<'_> {
 
     fn path(&self, name: &Name) -> PathBuf {
         self.root.join(name.as_path())
-    }
-
-    fn here(&self, object: &Listed, name: &Name) -> Result<Next, String> {
-        let job = self.job_of(object, name)?;
-        let report = FileReport {
-            url: self.from.url(&object.key),
-            path: Some(self.path(name)),
-            bytes: object.size,
-            resumed_from: 0,
-            connections: 0,
-            digest: None,
-            verified: false,
-            outcome: JobOutcome::Unchanged,
-            notes: Vec::new(),
-            body: None,
-        };
-        Ok(Next::Here(Box::new(job), Box::new(report)))
     }
 
     /// Makes a folder and those on the way, by no link.

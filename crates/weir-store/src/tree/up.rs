@@ -1,22 +1,17 @@
-//! From folders and files into a prefix of a store: the walk goes ahead, and each file it meets is decided on and
-//! sent by one of several threads.
+//! From folders and files into a prefix of a store: the walk goes ahead, each file it meets is decided on by one of
+//! several threads, and what is to be moved goes to the engine of uploads, some hundreds of files at a time.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use weir_get::GetError;
-use weir_get::http::call::Content;
-use weir_tree::source::unchanged;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
-use weir_units::limiter::Limiter;
 
 use super::content;
-use super::decide::{Decision, Facts, decide};
+use super::decide::{Decision, Mtime, decide};
 use super::down::facts_of_file;
 use super::known::Known;
 use super::names::key_of;
@@ -24,16 +19,21 @@ use super::{Copy, Place};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::listing::{PagesSetup, ahead, mtime_text};
-use crate::upload::{Attributes, Condition, Finish, Object, Part, Sum, Upload, Uploads};
+use crate::upload::job::{Job, Source as JobFile};
+use crate::upload::{Attributes, kinds};
 
 /// Files that wait for a thread: each holds its folder open.
 const WAITING: usize = 64;
 
-/// The largest object that is sent in one request: beyond it what breaks is not sent again as a whole.
-const SINGLE: u64 = 64 << 20;
+/// Files that are handed on together, at most: 300 KB of what is known of them. The engine begins the next lot when
+/// it is through with one, so a lot is long against the moment in which its last lanes have nothing to do.
+pub const LOT: usize = 1000;
 
-/// The size of a part, unless the store wants larger ones for so large an object.
-const PART: u64 = 16 << 20;
+/// How long a lot waits for its first files to become more: the first of all would be of one file otherwise.
+const GATHERING: Duration = Duration::from_millis(50);
+
+/// How soon a signal is heard where nothing is to be moved.
+const POLL: Duration = Duration::from_millis(100);
 
 /// A copy into a store.
 pub struct Up<'a> {
@@ -49,10 +49,6 @@ pub struct Up<'a> {
     pub only: Option<String>,
     /// For each object: what the user wants to be kept with it.
     pub attributes: Attributes,
-    /// `--limit-rate`.
-    pub limiter: Option<&'a Limiter>,
-    /// Bytes sent so far.
-    pub sent: &'a AtomicU64,
 }
 
 /// What is known at the end.
@@ -71,10 +67,11 @@ struct Met {
     entry: Entry,
     source: Source,
     key: String,
+    path: PathBuf,
 }
 
-/// Copies. Returns when all files have ended, or the run was stopped.
-pub fn run(up: &Up<'_>, stop: &AtomicBool) -> Result<Walked, StoreError> {
+/// Copies: `sends` is given one lot of files after another. Returns when all have ended, or the run was stopped.
+pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> Result<Walked, StoreError> {
     let known = Known::new(up.to);
     let failed: Mutex<Option<StoreError>> = Mutex::default();
     let over = AtomicBool::new(false);
@@ -101,16 +98,20 @@ pub fn run(up: &Up<'_>, stop: &AtomicBool) -> Result<Walked, StoreError> {
             });
         }
         let known = &known;
-        let workers: Vec<_> = (0..up.copy.at_once)
-            .map(|_| {
-                let worker = std::thread::Builder::new().name("send".to_owned());
-                worker.spawn_scoped(scope, move || up.work(from, known, stop)).map_err(local)
-            })
-            .collect::<Result<_, _>>()?;
-        let walked = up.walk(to, stop);
-        for worker in workers {
-            let _ = worker.join();
+        let (give, jobs) = sync_channel(LOT);
+        for _ in 0..up.copy.at_once {
+            let (worker, give) = (std::thread::Builder::new().name("decide".to_owned()), give.clone());
+            worker.spawn_scoped(scope, move || up.work(from, known, &give, stop)).map_err(local)?;
         }
+        drop(give);
+        let walk = scope.spawn(move || up.walk(to, stop));
+        while let Some(lot) = lot(&jobs, stop) {
+            if !lot.is_empty() {
+                sends(lot);
+            }
+        }
+        drop(jobs);
+        let walked = walk.join().unwrap_or(Walked { is_partial: true, ..Walked::default() });
         over.store(true, Relaxed);
         Ok(walked)
     })?;
@@ -118,6 +119,25 @@ pub fn run(up: &Up<'_>, stop: &AtomicBool) -> Result<Walked, StoreError> {
         up.copy.hears.notes(format!("{error}; each file was asked for by itself instead"));
     }
     Ok(walked)
+}
+
+/// The files that are next; `None`: there are no more.
+fn lot(jobs: &Receiver<Job>, stop: &AtomicBool) -> Option<Vec<Job>> {
+    let mut lot = Vec::new();
+    let mut until = Instant::now() + POLL;
+    while lot.len() < LOT && !stop.load(Relaxed) {
+        match jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(job) => {
+                if lot.is_empty() {
+                    until = Instant::now() + GATHERING;
+                }
+                lot.push(job);
+            }
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => return (!lot.is_empty()).then_some(lot),
+        }
+    }
+    (!stop.load(Relaxed)).then_some(lot)
 }
 
 impl Up<'_> {
@@ -162,7 +182,10 @@ impl Up<'_> {
         let fails = |why: String| self.copy.hears.fails(&entry.name.to_string(), why);
         match entry.kind {
             Kind::File { .. } => match self.key(&entry.name) {
-                Ok(key) => return Some(Met { entry, source, key }),
+                Ok(key) => {
+                    let path = self.path(&entry.name);
+                    return Some(Met { entry, source, key, path });
+                }
                 Err(why) => fails(why),
             },
             Kind::Symlink { .. } => fails(
@@ -181,7 +204,17 @@ impl Up<'_> {
         }
     }
 
-    fn work(&self, from: &Mutex<Receiver<Met>>, known: &Known<'_>, stop: &AtomicBool) {
+    /// Where a name of the walk is on this machine.
+    fn path(&self, name: &Name) -> PathBuf {
+        let root = self.roots.iter().find(|root| name.is_within(&root.name));
+        let rest = |root: &Root| {
+            let rest = name.as_path().strip_prefix(root.name.as_path()).unwrap_or(name.as_path());
+            if rest == Path::new("") { root.path.clone() } else { root.path.join(rest) }
+        };
+        root.map_or_else(|| name.as_path().to_owned(), rest)
+    }
+
+    fn work(&self, from: &Mutex<Receiver<Met>>, known: &Known<'_>, to: &SyncSender<Job>, stop: &AtomicBool) {
         let mut caller = Caller::new(self.copy.caller);
         loop {
             let met = from.lock().recv();
@@ -192,14 +225,17 @@ impl Up<'_> {
             }
             let shown = self.to.url(&met.key);
             match self.one(&mut caller, known, &met) {
-                Ok(()) => {}
+                Ok(None) => {}
+                // Nobody takes it when the run is to end; the walk is let go on all the same.
+                Ok(Some(job)) => drop(to.send(job)),
                 Err(_) if stop.load(Relaxed) => {}
                 Err(error) => self.copy.hears.fails(&shown, error.to_string()),
             }
         }
     }
 
-    fn one(&self, caller: &mut Caller<'_>, known: &Known<'_>, met: &Met) -> Result<(), StoreError> {
+    /// What becomes of a file; `None`: it is not moved.
+    fn one(&self, caller: &mut Caller<'_>, known: &Known<'_>, met: &Met) -> Result<Option<Job>, StoreError> {
         let (shown, size) = (self.to.url(&met.key), met.entry.size());
         let own = facts_of_file(&met.entry);
         let there = known.at(caller, &met.key)?;
@@ -215,13 +251,21 @@ impl Up<'_> {
             Decision::Leave => {}
             Decision::Same => self.copy.hears.unchanged(&shown, size),
             _ if self.copy.is_dry => self.copy.hears.moves(&shown, size),
-            _ => {
-                self.copy.hears.moves(&shown, size);
-                self.send(caller, met, &own)?;
-                self.copy.hears.moved(&shown, size);
-            }
+            _ => return Ok(Some(self.job(met, own.mtime))),
         }
-        Ok(())
+        Ok(None)
+    }
+
+    fn job(&self, met: &Met, mtime: Mtime) -> Job {
+        let mut attributes = self.attributes.clone();
+        if attributes.content_type.is_none() {
+            attributes.content_type = kinds::of(&met.key).map(str::to_owned);
+        }
+        if let Mtime::Known(time) = mtime {
+            attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
+        }
+        let source = JobFile::File(met.path.clone());
+        Job { source, key: met.key.clone(), size: Some(met.entry.size()), attributes }
     }
 
     fn compare(&self, caller: &mut Caller<'_>, met: &Met) -> Result<Decision, StoreError> {
@@ -232,128 +276,5 @@ impl Up<'_> {
         let file = met.source.open(&met.entry).map_err(|error| StoreError::Local(error.to_string()))?;
         let own = content::digest(&file, algorithm, 0, met.entry.size());
         Ok(if own.is_ok_and(|own| own == value) { Decision::Same } else { Decision::Move })
-    }
-
-    fn send(&self, caller: &mut Caller<'_>, met: &Met, facts: &Facts) -> Result<(), StoreError> {
-        let local = |error: weir_tree::TreeError| StoreError::Local(error.to_string());
-        let file = met.source.open(&met.entry).map_err(local)?;
-        let mut attributes = self.attributes.clone();
-        if let super::decide::Mtime::Known(time) = facts.mtime
-            && !attributes.metadata.iter().any(|(name, _)| name == "mtime")
-        {
-            attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
-        }
-        let object = Object { key: &met.key, attributes: &attributes, condition: &Condition::None };
-        let sending = Sending { up: self, uploads: self.to.store.uploads(), file: &file, met };
-        let bounds = sending.uploads.bounds();
-        if met.entry.size() > bounds.most {
-            let most = weir_units::Bytes(bounds.most);
-            return Err(StoreError::Local(format!("cannot be an object: the largest one there has {most}")));
-        }
-        match met.entry.size() <= SINGLE.min(bounds.most_single) {
-            true => sending.whole(caller, object)?,
-            false => sending.in_parts(caller, object)?,
-        }
-        match unchanged(&file, &met.entry).map_err(local)? {
-            true => Ok(()),
-            false => {
-                Err(StoreError::Local("it changed while it was read; run the same command again".to_owned()))
-            }
-        }
-    }
-}
-
-/// A file on its way.
-struct Sending<'a> {
-    up: &'a Up<'a>,
-    uploads: &'a dyn Uploads,
-    file: &'a File,
-    met: &'a Met,
-}
-
-impl Sending<'_> {
-    fn whole(&self, caller: &mut Caller<'_>, object: Object<'_>) -> Result<(), StoreError> {
-        let size = self.met.entry.size();
-        let sum = self.sum(0, size)?;
-        self.uploads.put(caller, &object, sum.as_ref(), &mut self.content(0, size)).map(drop)
-    }
-
-    fn in_parts(&self, caller: &mut Caller<'_>, object: Object<'_>) -> Result<(), StoreError> {
-        let algorithm = self.uploads.algorithms().first().copied();
-        let id = self.uploads.begin(caller, &object, algorithm)?;
-        let upload = Upload { object, id: &id };
-        let sent = self.parts(caller, &upload);
-        if sent.is_err()
-            && let Err(error) = self.uploads.abort(caller, &upload)
-        {
-            tracing::warn!("the upload {id} of {} is left: {error}", self.up.to.url(object.key));
-        }
-        sent
-    }
-
-    fn parts(&self, caller: &mut Caller<'_>, upload: &Upload<'_>) -> Result<(), StoreError> {
-        let (size, bounds) = (self.met.entry.size(), self.uploads.bounds());
-        let part = PART.max(bounds.least_part).max(size.div_ceil(u64::from(bounds.parts)));
-        let mut parts = Vec::new();
-        for (number, start) in (1..).zip((0..size).step_by(usize::try_from(part).unwrap_or(usize::MAX))) {
-            let length = part.min(size - start);
-            let sum = self.sum(start, length)?;
-            let content = &mut self.content(start, length);
-            let tag = self.uploads.part(caller, upload, number, sum.as_ref(), content)?;
-            parts.push(Part { number, tag, sum });
-        }
-        self.uploads.complete(caller, upload, &Finish { parts: &parts, size, whole: None }).map(drop)
-    }
-
-    /// What the store checks it by.
-    fn sum(&self, start: u64, length: u64) -> Result<Option<Sum>, StoreError> {
-        let Some(algorithm) = self.uploads.algorithms().first().copied() else { return Ok(None) };
-        let value = content::digest(self.file, algorithm, start, length);
-        let value = value
-            .map_err(|error| StoreError::Local(format!("cannot read it: {}", weir_units::plain(&error))))?;
-        Ok(Some(Sum { algorithm, value }))
-    }
-
-    fn content(&self, start: u64, length: u64) -> Piece<'_> {
-        Piece { sending: self, start, length, at: 0 }
-    }
-}
-
-/// A range of a file, as a request carries it.
-struct Piece<'a> {
-    sending: &'a Sending<'a>,
-    start: u64,
-    length: u64,
-    at: u64,
-}
-
-impl Content for Piece<'_> {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn rewind(&mut self) -> Result<(), GetError> {
-        self.at = 0;
-        Ok(())
-    }
-
-    fn next(&mut self, buffer: &mut [u8]) -> Result<usize, GetError> {
-        let up = self.sending.up;
-        let piece = up.limiter.map_or(buffer.len(), |limiter| limiter.piece().min(buffer.len()));
-        let left = usize::try_from(self.length - self.at).unwrap_or(usize::MAX);
-        let buffer = &mut buffer[..piece.min(left)];
-        let read = self.sending.file.read_at(buffer, self.start + self.at);
-        let got = read.map_err(|source| GetError::Local {
-            action: "read",
-            path: self.sending.met.entry.name.as_path().to_owned(),
-            source,
-            kept: None,
-        })?;
-        self.at += got as u64;
-        up.sent.fetch_add(got as u64, Relaxed);
-        if let Some(limiter) = up.limiter {
-            std::thread::sleep(limiter.book(got as u64, Instant::now()));
-        }
-        Ok(got)
     }
 }

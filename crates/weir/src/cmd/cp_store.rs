@@ -57,8 +57,8 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     let record = record(cp, &outcome);
     say(cp, &record, outcome.more)?;
     page::keep(&cp.voice, &record)?;
-    if let Some(report) = &outcome.way.report {
-        evidence::keep(cp.evidence.as_deref(), &report.evidence)?;
+    if let Some(seen) = &outcome.way.evidence {
+        evidence::keep(cp.evidence.as_deref(), seen)?;
     }
     Ok(outcome.code)
 }
@@ -128,11 +128,11 @@ fn record(cp: &Cp, outcome: &Outcome) -> Record {
         _ => RunOutcome::Failed,
     };
     let mut record = Record::new("cp", word, outcome.bytes, outcome.span.as_secs_f64());
-    if let Some(report) = &outcome.way.report
+    if let Some(seen) = &outcome.way.evidence
         && !cp.dry_run
         && outcome.bytes > 0
     {
-        let mut evidence = report.evidence.clone();
+        let mut evidence = seen.clone();
         calibration::set_disk_alone(&mut evidence.facts);
         record = record.with_verdict(&evidence, &verdict::explain(&evidence));
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -21,11 +21,10 @@ use weir_store::listing::{Chosen, PagesSetup};
 use weir_store::store::Store;
 use weir_store::tree::seen::Seen;
 use weir_store::tree::{self, Copy, Place, across, down, prune, up};
-use weir_store::upload::Attributes;
+use weir_store::upload::{self, Attributes, Condition};
 use weir_tree::compare::Keep;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Name, Target, destination};
-use weir_units::limiter::Limiter;
 
 use super::Choice;
 use super::told::{Told, WayEnd};
@@ -128,7 +127,7 @@ impl Between {
             at_once: cp.lanes.map_or(AT_ONCE, |lanes| lanes as usize),
             hears: told,
         };
-        let way = Way { cp, choice, told, stop, http: &http, copy, stores: &stores };
+        let way = Way { cp, choice, told, stop, http: &http, copy, stores: &stores, began: Instant::now() };
         let ended = match self {
             Between::Down { from, to } => way.down(from, to),
             Between::Up { from, to } => way.up(from, to),
@@ -167,6 +166,7 @@ struct Way<'a> {
     http: &'a Http,
     copy: Copy<'a>,
     stores: &'a [Arc<dyn Store>],
+    began: Instant,
 }
 
 impl Way<'_> {
@@ -201,8 +201,7 @@ impl Way<'_> {
             any_type: true,
             ..Options::default()
         };
-        let is_shown = !self.cp.voice.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
-        let mut live = Live::new(is_shown && !self.cp.dry_run, 2);
+        let mut live = self.live(2);
         let (ended, report) = std::thread::scope(|scope| -> anyhow::Result<_> {
             let cannot = "cannot start a thread";
             let pages = chosen.chosen.pages(scope, self.copy.caller).context(cannot)?;
@@ -221,7 +220,7 @@ impl Way<'_> {
         {
             end.error = Some(nothing(from));
         }
-        end.report = Some(report);
+        end.evidence = Some(report.evidence);
         let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
         if let Some(seen) = &seen {
             match is_whole {
@@ -275,8 +274,6 @@ impl Way<'_> {
         }
         let shown = to.with_key("").to_string();
         let place = Place { store: &*self.stores[0], prefix: &prefix, shown: &shown };
-        let limiter = self.cp.limit_rate.map(Limiter::new);
-        let sent = AtomicU64::new(0);
         let wanted = Wanted {
             referents: self.choice.copy_links,
             one_file_system: self.choice.one_file_system,
@@ -289,11 +286,10 @@ impl Way<'_> {
             wanted,
             only: only.clone(),
             attributes: Attributes::default(),
-            limiter: limiter.as_ref(),
-            sent: &sent,
         };
-        let walked = up::run(&up, self.stop)?;
-        let mut end = WayEnd { is_interrupted: self.stop.load(Relaxed), ..WayEnd::default() };
+        let mut end = WayEnd::default();
+        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, to, &mut end))?;
+        end.is_interrupted = self.stop.load(Relaxed);
         let hears = |note| tree::Hears::notes(self.told, note);
         if walked.empty_folders > 0 {
             hears(format!("{} empty folders are not in the store, which has none", walked.empty_folders));
@@ -312,6 +308,39 @@ impl Way<'_> {
             end.pruned(prune::there(&self.copy, &place, &source, self.choice.max_delete)?);
         }
         Ok(end)
+    }
+
+    /// Sends one lot of files.
+    fn send(&self, lot: Vec<upload::job::Job>, to: &StoreUrl, end: &mut WayEnd) {
+        let environment = |name: &str| std::env::var(name).ok();
+        let options = upload::job::Options {
+            lanes: self.cp.lanes,
+            files_at_once: None,
+            rate_cap: self.cp.limit_rate,
+            timeout: asked_store::TIMEOUT,
+            connect_timeout: asked_store::TIMEOUT,
+            retries: asked_store::RETRIES,
+            part_size: None,
+            check: upload::job::Check::Preferred,
+            condition: Condition::None,
+            journals: upload::journal::folder(&environment),
+            fresh: false,
+        };
+        let name = |key: &str| to.with_key(key).to_string();
+        let target = upload::engine::Target { uploads: self.stores[0].uploads(), name: &name };
+        let began = self.began.elapsed().as_secs_f64();
+        let mut live = self.live(lot.len());
+        let report = upload::engine::run(target, &lot, &options, self.http, self.stop, &mut live);
+        live.clear();
+        for (job, report) in lot.iter().zip(report.jobs) {
+            self.told.sent(&name(&job.key), report);
+        }
+        end.add(report.evidence, began);
+    }
+
+    fn live(&self, files: usize) -> Live {
+        let is_shown = !self.cp.voice.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Live::new(is_shown && !self.cp.dry_run, files)
     }
 
     fn across(&self, from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<WayEnd> {

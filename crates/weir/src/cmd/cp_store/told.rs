@@ -4,11 +4,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use weir_get::job::{FileReport, Job, JobOutcome, RunReport};
+use weir_get::job::{FileReport, Job, JobOutcome};
 use weir_get::source::{Bad, Results};
+use weir_model::evidence::{Evidence, Interval, Trial};
 use weir_report::escape::escape;
 use weir_report::schema::FileRecord;
 use weir_store::tree::Hears;
+use weir_store::upload::job::{JobReport, Outcome as Sent};
 use weir_units::Bytes;
 
 use crate::args::Cp;
@@ -16,6 +18,9 @@ use crate::interrupt::INTERRUPTED;
 
 /// Failures that the record lists one by one: 1 MB.
 const LISTED: usize = 1000;
+
+/// Intervals that are judged: an hour of them.
+const INTERVALS: usize = 36_000;
 
 /// Hears of a copy.
 pub struct Told<'a> {
@@ -39,8 +44,8 @@ struct State {
 /// How a way ended.
 #[derive(Default)]
 pub struct WayEnd {
-    /// Of a download: what the engine saw.
-    pub report: Option<RunReport>,
+    /// What the engine saw, one lot after the other.
+    pub evidence: Option<Evidence>,
     /// Bytes that went over the network, where that is not what was moved.
     pub sent: Option<u64>,
     /// The store copied by itself.
@@ -81,6 +86,20 @@ pub struct Outcome {
     pub code: u8,
 }
 
+impl WayEnd {
+    /// What the engine saw of one more lot, which began `at` seconds after the copy did.
+    pub fn add(&mut self, more: Evidence, at: f64) {
+        let Some(all) = &mut self.evidence else {
+            self.evidence = Some(more);
+            return;
+        };
+        all.intervals.extend(more.intervals.into_iter().map(|one| Interval { at: one.at + at, ..one }));
+        all.trials.extend(more.trials.into_iter().map(|one| Trial { at: one.at + at, ..one }));
+        // Of a copy of millions of files the first hours say as much as all.
+        all.intervals.truncate(INTERVALS);
+    }
+}
+
 impl<'a> Told<'a> {
     /// Nothing yet.
     pub fn new(cp: &'a Cp) -> Told<'a> {
@@ -115,6 +134,21 @@ impl<'a> Told<'a> {
             span,
             code,
             way,
+        }
+    }
+
+    /// An upload has ended.
+    pub fn sent(&self, name: &str, report: JobReport) {
+        report.notes.into_iter().for_each(|note| self.notes(format!("{name}: {note}")));
+        self.state.lock().resumed += report.resumed;
+        match report.outcome {
+            Sent::Stored(_) => self.moved(name, report.bytes),
+            Sent::Kept(error) => {
+                let mut state = self.state.lock();
+                state.partial += 1;
+                state.list(name.to_owned(), format!("{error}; run the same command again to resume"));
+            }
+            Sent::Failed(error) => self.fails(name, error.to_string()),
         }
     }
 
