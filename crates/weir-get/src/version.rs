@@ -5,9 +5,12 @@
 //! after all redirects. Its coding belongs to it too: a tag ought to differ between codings (section
 //! 8.8.3.3), and often does not.
 
+use std::time::SystemTime;
+
 use url::{Position, Url};
 use weir_http::Fields;
 use weir_http::validator::{Agreement, Validators};
+use weir_units::instant;
 
 use crate::error::GetError;
 use crate::http::credentials;
@@ -19,13 +22,18 @@ pub struct Version {
     validators: Validators,
     place: String,
     coding: Option<String>,
+    mtime: Option<SystemTime>,
 }
+
+/// Fields in which stores keep the time of the file that an object was made from, as rclone and weir write it.
+const MTIME: [&str; 3] = ["x-amz-meta-mtime", "x-goog-meta-mtime", "x-ms-meta-mtime"];
 
 impl Version {
     /// The version that an answer from `url`, after redirects, is of.
     pub fn of(fields: &Fields, url: &Url) -> Version {
         let coding = object::foreign_coding(fields, &object::name_from_url(url));
-        Version { validators: Validators::from_fields(fields), place: place(url), coding }
+        let mtime = MTIME.iter().find_map(|name| instant::mtime(fields.header(name)?));
+        Version { validators: Validators::from_fields(fields), place: place(url), coding, mtime }
     }
 
     /// A version out of a journal.
@@ -36,7 +44,12 @@ impl Version {
         coding: Option<&str>,
     ) -> Version {
         let validators = Validators::from_journal(etag, last_modified);
-        Version { validators, place: place.to_owned(), coding: coding.map(str::to_owned) }
+        Version { validators, place: place.to_owned(), coding: coding.map(str::to_owned), mtime: None }
+    }
+
+    /// The time of the file that the object was made from, where a store keeps it.
+    pub fn mtime(&self) -> Option<SystemTime> {
+        self.mtime
     }
 
     /// What `If-Range` takes; `None` where parts of this version cannot be told from those of another.

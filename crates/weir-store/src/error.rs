@@ -39,6 +39,9 @@ pub enum StoreError {
     /// No credentials, or such as do not do.
     #[error("{0}")]
     Credentials(String),
+    /// Something on this machine.
+    #[error("{0}")]
+    Local(String),
     /// Nothing of that name is there.
     #[error("{0}")]
     Absent(String),

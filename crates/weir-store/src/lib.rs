@@ -13,7 +13,6 @@ pub mod credentials;
 pub mod error;
 pub mod gcs;
 pub mod glob;
-pub mod instant;
 pub mod key;
 pub mod listing;
 pub mod measure;
@@ -24,8 +23,7 @@ mod refusal;
 pub mod s3;
 pub mod settings;
 pub mod store;
-#[cfg(test)]
-mod testing;
+pub mod tree;
 pub mod upload;
 pub mod words;
 pub mod xml;

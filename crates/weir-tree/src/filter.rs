@@ -158,7 +158,7 @@ impl Filter {
     }
 
     /// Whether folders have rules of their own.
-    pub(crate) fn has_scopes(&self) -> bool {
+    pub fn has_scopes(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.what, What::Merge(_)))
     }
 }

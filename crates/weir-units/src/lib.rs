@@ -26,6 +26,7 @@ pub mod stats;
 mod bounded;
 mod cause;
 mod foreign;
+pub mod instant;
 mod lines;
 
 use std::fmt;

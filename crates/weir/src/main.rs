@@ -43,6 +43,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
     }
     match cli.command {
         Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
+        Command::Cp(cp) if cmd::cp_store::is_meant(&cp) => cmd::cp_store::run(&cp),
         Command::Put(put) => cmd::put::run(&put),
         Command::Cp(cp) => cmd::cp::run(&cp),
         Command::Ls(ls) => cmd::ls::run(&ls),

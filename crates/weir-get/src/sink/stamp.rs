@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT, utim
 use weir_http::validator::{Validators, equal_weak, http_date};
 use weir_tree::entry::Xattr;
 use weir_tree::xattr::At;
+use weir_units::instant;
 
 use super::folder::{Target, kind};
 use crate::http::request::Unless;
@@ -63,9 +64,12 @@ impl Stamping {
             return;
         }
         let validators = version.validators();
-        if let Some(time) = validators.modified().and_then(|time| time.duration_since(UNIX_EPOCH).ok()) {
+        // With the version's word a file has the time that servers compare with, and no other.
+        let of_file = version.mtime().filter(|_| self == Stamping::Time);
+        if let Some(time) = of_file.or(validators.modified()) {
             let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-            let modified = Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or_default(), tv_nsec: 0 };
+            let (seconds, nanoseconds) = instant::since_epoch(time);
+            let modified = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
             let times = Timestamps { last_access: omitted, last_modification: modified };
             if let Err(errno) = utimensat(target.folder(), target.name(), &times, AtFlags::SYMLINK_NOFOLLOW) {
                 tracing::debug!("{} does not take its time: {errno}", target.path().display());

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Scope;
 
-use super::{ListAsk, Lists, Page};
+use super::{ListAsk, Listed, Lists, Page};
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
 
@@ -134,4 +134,31 @@ pub fn ahead<'scope, 'env>(
     };
     std::thread::Builder::new().name("list".to_owned()).spawn_scoped(scope, list)?;
     Ok(from)
+}
+
+/// What is copied of a bucket.
+pub enum Chosen<'a> {
+    /// What a list has.
+    List(PagesSetup<'a>),
+    /// One object.
+    One(Box<Listed>),
+}
+
+impl<'env> Chosen<'env> {
+    /// Its pages; those of a list as [`ahead`] has them.
+    pub fn pages<'scope>(
+        self,
+        scope: &'scope Scope<'scope, 'env>,
+        caller: CallerSetup<'env>,
+    ) -> std::io::Result<Receiver<Result<Page, StoreError>>> {
+        match self {
+            Chosen::List(setup) => ahead(scope, setup, caller),
+            Chosen::One(object) => {
+                let (to, from) = sync_channel(1);
+                // There is room for it.
+                let _ = to.send(Ok(Page { objects: vec![*object], ..Page::default() }));
+                Ok(from)
+            }
+        }
+    }
 }

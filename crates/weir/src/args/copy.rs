@@ -9,7 +9,7 @@ use weir_cp::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
 use super::selection::rsync_bytes;
-use super::{Ssh, Voice, What};
+use super::{Ssh, StoreArgs, Voice, What};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,6 +97,9 @@ pub struct Cp {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+    /// How object stores are asked.
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.

@@ -77,6 +77,36 @@ pub fn shown(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
+/// The time of a file as metadata have it: seconds since 1970 with a fraction, as rclone writes it and reads it.
+pub fn mtime_text(time: SystemTime) -> String {
+    let (seconds, nanoseconds) = since_epoch(time);
+    match (seconds, nanoseconds) {
+        (_, 0) => seconds.to_string(),
+        // -1 s and 0.25 s are -0.75 s.
+        (..0, _) => {
+            let sign = if seconds == -1 { "-" } else { "" };
+            let text = format!("{sign}{}.{:09}", seconds + 1, 1_000_000_000 - nanoseconds);
+            text.trim_end_matches('0').to_owned()
+        }
+        _ => format!("{seconds}.{nanoseconds:09}").trim_end_matches('0').to_owned(),
+    }
+}
+
+/// Reads what [`mtime_text`] and rclone write (and s3fs, without a fraction).
+pub fn mtime(text: &str) -> Option<SystemTime> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole.strip_prefix('-').unwrap_or(whole)) || !is_digits(fraction) {
+        return None;
+    }
+    let seconds: i64 = whole.parse().ok()?;
+    let nanoseconds: u32 = format!("{fraction:0<9.9}").parse().ok()?;
+    match (whole.starts_with('-'), nanoseconds) {
+        (true, 1..) => at(seconds.checked_sub(1)?, 1_000_000_000 - nanoseconds),
+        _ => at(seconds, nanoseconds),
+    }
+}
+
 /// Days from 1970 to a date of the Gregorian calendar (Howard Hinnant, days_from_civil).
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     if month < 1 || day < 1 {
@@ -136,6 +166,25 @@ mod tests {
             "2026-11-26T12:00:00\u{e9}",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_in_metadata() {
+        for (text, seconds, nanoseconds) in [
+            ("1700000000", 1_700_000_000, 0),
+            ("1700000000.123456789", 1_700_000_000, 123_456_789),
+            ("1700000000.5", 1_700_000_000, 500_000_000),
+            ("-0.75", -1, 250_000_000),
+            ("-2.5", -3, 500_000_000),
+            ("0", 0, 0),
+        ] {
+            let time = at(seconds, nanoseconds).unwrap();
+            assert_eq!(mtime(text), Some(time), "{text}");
+            assert_eq!(mtime_text(time), text);
+        }
+        for bad in ["", "x", "1.x", "-", ".5", "1e9", "99999999999999999999"] {
+            assert_eq!(mtime(bad), None, "{bad}");
         }
     }
 }

@@ -1,0 +1,62 @@
+//! Whether a file has the content of an object, by a digest that the store keeps of it (`--checksum`).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use weir_codec::digest::Algorithm;
+use weir_codec::hex;
+
+use crate::listing::Looked;
+
+/// What is read at once.
+const PIECE: usize = 256 << 10;
+
+/// The checksums that S3 keeps, the cheapest to compute first.
+const KEPT: [(&str, Algorithm); 5] = [
+    ("x-amz-checksum-crc64nvme", Algorithm::CRC64NVME),
+    ("x-amz-checksum-crc32c", Algorithm::CRC32C),
+    ("x-amz-checksum-crc32", Algorithm::CRC32),
+    ("x-amz-checksum-sha256", Algorithm::SHA256),
+    ("x-amz-checksum-sha1", Algorithm::SHA1),
+];
+
+/// A digest of all of the object; `None` where the store keeps none: of an object of parts it may keep digests
+/// of digests alone.
+pub(super) fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
+    let header =
+        |name: &str| looked.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+    let is_composite =
+        header("x-amz-checksum-type").is_some_and(|kind| kind.eq_ignore_ascii_case("COMPOSITE"));
+    let kept = KEPT.iter().filter(|_| !is_composite).find_map(|(name, algorithm)| {
+        let value = STANDARD.decode(header(name)?).ok()?;
+        (value.len() == algorithm.len()).then_some((*algorithm, value))
+    });
+    kept.or_else(|| {
+        // The tag of what came in one piece is its MD5, unless the store encrypts it with a key of its own.
+        let is_plain = header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
+            && header("x-amz-server-side-encryption-customer-algorithm").is_none();
+        let tag = looked.listed.etag.as_deref()?.trim_matches('"');
+        let value = hex::decode(tag).ok().filter(|value| is_plain && value.len() == Algorithm::MD5.len())?;
+        Some((Algorithm::MD5, value))
+    })
+}
+
+/// The digest of `length` bytes of a file from `start` on.
+pub(super) fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut digest = algorithm.start();
+    let mut buffer = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE).max(1))];
+    let mut at = 0;
+    while at < length {
+        let piece = buffer.len().min(usize::try_from(length - at).unwrap_or(usize::MAX));
+        let got = file.read_at(&mut buffer[..piece], start + at)?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        digest.update(&buffer[..got]);
+        at += got as u64;
+    }
+    Ok(digest.finish())
+}

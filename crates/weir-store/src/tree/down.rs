@@ -1,0 +1,329 @@
+//! From a prefix of a store into a folder: the list becomes jobs for the engine of downloads while it comes.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use weir_get::GetError;
+use weir_get::job::{Job, Output};
+use weir_get::source::{Bad, JobSource, Next};
+use weir_tree::{Entry, Kind, Name, Target, TreeError};
+
+use super::content;
+use super::decide::{Decision, Facts, Mtime, decide};
+use super::known::{facts_of, facts_of_look};
+use super::names::{Unholdable, name_of};
+use super::seen::Seen;
+use super::{Copy, Place};
+use crate::caller::Caller;
+use crate::error::StoreError;
+use crate::glob::Glob;
+use crate::instant;
+use crate::listing::{Listed, Page};
+
+/// Jobs that wait for a lane: fewer than the engine holds itself.
+const WAITING: usize = 256;
+
+/// How soon the engine hears that there is nothing for now.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A copy into a folder.
+pub struct Down<'a> {
+    /// What all ways have in common.
+    pub copy: Copy<'a>,
+    /// From where.
+    pub from: Place<'a>,
+    /// The keys that are meant; `None`: all with the prefix.
+    pub glob: Option<&'a Glob>,
+    /// What the prefix is called in the target: its root, or a folder in it.
+    pub base: Name,
+    /// One object alone, which gets this name.
+    pub only: Option<Name>,
+    /// The folder.
+    pub target: &'a Target,
+    /// Its path.
+    pub root: &'a Path,
+    /// Names that the list has, for [`super::prune::here`].
+    pub seen: Option<&'a Mutex<Seen>>,
+    /// Folders are made by one thread at a time: until one is finished nobody but its owner may enter it.
+    pub folders: Mutex<()>,
+}
+
+/// The jobs, as they are decided on.
+pub struct DownJobs {
+    from: Receiver<Next>,
+    ended: Arc<Ended>,
+}
+
+/// What is known at the end.
+#[derive(Default)]
+pub struct Ended {
+    /// Objects that the list had and the pattern took.
+    pub found: AtomicUsize,
+    jobs: AtomicUsize,
+    failed: Mutex<Option<StoreError>>,
+}
+
+impl DownJobs {
+    /// What is known of the list at the end.
+    pub fn ended(&self) -> Arc<Ended> {
+        Arc::clone(&self.ended)
+    }
+}
+
+impl Ended {
+    /// The list was read to its end.
+    pub fn is_whole(&self) -> bool {
+        self.failed.lock().is_none()
+    }
+}
+
+impl JobSource for DownJobs {
+    fn next(&mut self, over: &AtomicBool) -> Next {
+        match self.from.recv_timeout(POLL) {
+            Ok(next) => next,
+            Err(RecvTimeoutError::Timeout) => Next::NotYet,
+            Err(RecvTimeoutError::Disconnected) if over.load(Relaxed) => Next::NotYet,
+            // It stays, for whoever asks whether the list is whole.
+            Err(RecvTimeoutError::Disconnected) => match &*self.ended.failed.lock() {
+                Some(error) => Next::Failed(GetError::Refused(error.to_string())),
+                None => Next::End,
+            },
+        }
+    }
+
+    fn count(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// Decides on what `pages` have, by threads of `scope`.
+pub fn start<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    down: &'env Down<'env>,
+    pages: Receiver<Result<Page, StoreError>>,
+) -> std::io::Result<DownJobs> {
+    let (to, from) = sync_channel(WAITING);
+    let ended = Arc::new(Ended::default());
+    let feed = Arc::new(Mutex::new(Feed { pages, page: VecDeque::new() }));
+    for _ in 0..down.copy.at_once {
+        let (feed, to, ended) = (Arc::clone(&feed), to.clone(), Arc::clone(&ended));
+        let body = move || down.work(&feed, &to, &ended);
+        std::thread::Builder::new()
+            .name("decide".to_owned())
+            .stack_size(512 << 10)
+            .spawn_scoped(scope, body)?;
+    }
+    Ok(DownJobs { from, ended })
+}
+
+/// The objects of the list, one by one.
+struct Feed {
+    pages: Receiver<Result<Page, StoreError>>,
+    page: VecDeque<Listed>,
+}
+
+impl Feed {
+    fn next(&mut self, ended: &Ended) -> Option<Listed> {
+        loop {
+            if let Some(object) = self.page.pop_front() {
+                return Some(object);
+            }
+            match self.pages.recv() {
+                Ok(Ok(page)) => self.page = page.objects.into(),
+                Ok(Err(error)) => {
+                    *ended.failed.lock() = Some(error);
+                    return None;
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Down<'_> {
+    fn work(&self, feed: &Mutex<Feed>, to: &SyncSender<Next>, ended: &Ended) {
+        let mut caller = Caller::new(self.copy.caller);
+        loop {
+            let Some(object) = feed.lock().next(ended) else { return };
+            if self.glob.is_some_and(|glob| !glob.matches(&object.key)) {
+                continue;
+            }
+            ended.found.fetch_add(1, Relaxed);
+            let next = match self.one(&mut caller, &object) {
+                Ok(next) => next,
+                Err(error) => {
+                    let place = self.from.url(&object.key);
+                    Some(Next::Bad(Bad { place, error }))
+                }
+            };
+            if let Some(next) = next {
+                ended.jobs.fetch_add(1, Relaxed);
+                // Nobody takes them any more: the run is over.
+                if to.send(next).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What becomes of an object; `None`: nothing.
+    fn one(&self, caller: &mut Caller<'_>, object: &Listed) -> Result<Option<Next>, String> {
+        let rest = object.key.strip_prefix(self.from.prefix).unwrap_or(&object.key);
+        let folder = rest.strip_suffix('/');
+        if rest.is_empty() || folder.is_some() && self.only.is_none() {
+            return match (object.size, folder) {
+                (1.., _) => Err(Unholdable::Folder.to_string()),
+                (0, Some(folder)) => self.folder(folder).map(|()| None),
+                (0, None) => Ok(None),
+            };
+        }
+        let name = match &self.only {
+            Some(only) => only.clone(),
+            None => self.name(rest)?,
+        };
+        if self.only.is_none() && !self.copy.takes(&name, false) {
+            return Ok(None);
+        }
+        self.sees(&name)?;
+        let there = self.target.existing(&name).map_err(|error| error.to_string())?;
+        match self.decide(caller, object, there.as_ref())? {
+            Decision::Leave => Ok(None),
+            Decision::Same => {
+                self.copy.hears.unchanged(&name.to_string(), object.size);
+                Ok(None)
+            }
+            _ if self.copy.is_dry => {
+                self.copy.hears.moves(&name.to_string(), object.size);
+                Ok(None)
+            }
+            _ => self.job(object, &name, there).map(Some),
+        }
+    }
+
+    fn name(&self, rest: &str) -> Result<Name, String> {
+        let rest = name_of(rest).map_err(|error| error.to_string())?;
+        let path = [self.base.as_bytes(), rest.as_bytes()];
+        let path = if self.base.is_root() { rest.as_bytes().to_vec() } else { path.join(&b'/') };
+        Name::new(path).map_err(|_| Unholdable::Long.to_string())
+    }
+
+    /// The list has it, and so the folders that it is in.
+    fn sees(&self, name: &Name) -> Result<(), String> {
+        let Some(seen) = self.seen else { return Ok(()) };
+        let mut seen = seen.lock();
+        let failed = |error: std::io::Error| error.to_string();
+        seen.insert(name.as_bytes()).map_err(failed)?;
+        for folder in std::iter::successors(name.parent(), Name::parent).filter(|name| !name.is_root()) {
+            seen.insert(&super::prune::of_folder(&folder)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// What stands for a folder: an object of no bytes, whose key ends with a slash.
+    fn folder(&self, rest: &str) -> Result<(), String> {
+        let name = self.name(rest)?;
+        if !self.copy.takes(&name, true) {
+            return Ok(());
+        }
+        if let Some(seen) = self.seen {
+            seen.lock().insert(&super::prune::of_folder(&name)).map_err(|error| error.to_string())?;
+        }
+        self.sees(&name)?;
+        if self.copy.is_dry { Ok(()) } else { self.make(&name).map_err(|error| error.to_string()) }
+    }
+
+    fn decide(
+        &self,
+        caller: &mut Caller<'_>,
+        object: &Listed,
+        there: Option<&Entry>,
+    ) -> Result<Decision, String> {
+        let to = match there.map(|there| &there.kind) {
+            None | Some(Kind::Symlink { .. }) => None,
+            Some(Kind::File { .. }) => there.map(facts_of_file),
+            Some(Kind::Directory) => {
+                return Err(
+                    "cannot be a file: a folder has its name here; keys like it and its name with a slash \
+                            behind it cannot both be files"
+                        .to_owned(),
+                );
+            }
+            Some(_) => return Err("cannot replace what has its name here: it is no file".to_owned()),
+        };
+        let mut from = facts_of(object);
+        let mut decision = decide(self.copy.rules, &from, to.as_ref());
+        if matches!(decision, Decision::AskTime | Decision::AskContent) {
+            let version = object.version.as_ref().map(|version| version.id.as_str());
+            let looked =
+                self.from.lists().look(caller, &object.key, version).map_err(|error| error.to_string())?;
+            let looked = looked.ok_or("it was deleted meanwhile")?;
+            if decision == Decision::AskContent {
+                let is_same = content::digest_of(&looked).is_some_and(|(algorithm, value)| {
+                    let name = there.map(|there| &there.name);
+                    let file = name.and_then(|name| self.target.open_existing(name).ok());
+                    let own = file.and_then(|file| content::digest(&file, algorithm, 0, object.size).ok());
+                    own == Some(value)
+                });
+                return Ok(if is_same { Decision::Same } else { Decision::Move });
+            }
+            from = Facts { etag: None, ..facts_of_look(&looked) };
+            decision = decide(self.copy.rules, &from, to.as_ref());
+        }
+        Ok(decision)
+    }
+
+    fn job(&self, object: &Listed, name: &Name, there: Option<Entry>) -> Result<Next, String> {
+        if let Some(around) = name.parent().filter(|around| !around.is_root()) {
+            self.make(&around).map_err(|error| error.to_string())?;
+        }
+        if there.is_some_and(|there| matches!(there.kind, Kind::Symlink { .. })) {
+            // What it leads to is not in this tree.
+            self.target.remove(name, self.copy.filter).map_err(|error| error.to_string())?;
+        }
+        Ok(Next::Job(Box::new(self.job_of(object, name)?)))
+    }
+
+    fn job_of(&self, object: &Listed, name: &Name) -> Result<Job, String> {
+        let version = object.version.as_ref().map(|version| version.id.as_str());
+        let url = self.from.store.object(&object.key, version).map_err(|error| error.to_string())?;
+        let output = Output::File(self.path(name));
+        Ok(Job { url, home: None, output, name: None, expectations: Vec::new() })
+    }
+
+    fn path(&self, name: &Name) -> PathBuf {
+        self.root.join(name.as_path())
+    }
+
+    /// Makes a folder and those on the way, by no link.
+    fn make(&self, name: &Name) -> Result<(), TreeError> {
+        if self.target.has_directory(name) {
+            return Ok(());
+        }
+        let _one = self.folders.lock();
+        self.target.directory(name)?;
+        let all = std::iter::successors(Some(name.clone()), Name::parent);
+        for made in all.filter(|name| self.target.was_made(name)) {
+            self.target.finish_directory(&folder_entry(&made))?;
+        }
+        Ok(())
+    }
+}
+
+/// A folder as any program would make it.
+fn folder_entry(name: &Name) -> Entry {
+    let (uid, gid, xattrs) = (0, 0, Vec::new());
+    let mtime = weir_tree::entry::Time::new(0, 0).unwrap_or_else(|| unreachable!("no nanoseconds"));
+    Entry { name: name.clone(), kind: Kind::Directory, mode: 0o777, mtime, uid, gid, xattrs }
+}
+
+/// What is known of a file.
+pub(super) fn facts_of_file(entry: &Entry) -> Facts {
+    let time = instant::at(entry.mtime.secs(), entry.mtime.nanos());
+    Facts { size: entry.size(), mtime: time.map_or(Mtime::Unknown, Mtime::Known), ..Facts::default() }
+}

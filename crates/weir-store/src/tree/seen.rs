@@ -1,0 +1,140 @@
+//! Names that were in a list, in eight bytes each and of bounded memory: whoever asks later whether a name
+//! was among them needs neither the list again nor its order.
+//!
+//! Digests are gathered until they fill [`RUN`], then sorted and written to a file that has no name; a question is a
+//! read of 4 KiB in each of these runs. Two names that share a digest keep each other, which loses nothing.
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use rustix::fs::OFlags;
+
+/// Digests of a run: 8 MB in memory, of ten million names there are ten runs.
+const RUN: usize = 1 << 20;
+
+/// Digests of a block of 4 KiB, of which the first is kept in memory: 16 KiB of a run.
+const BLOCK: usize = 512;
+
+/// The set.
+pub struct Seen {
+    hasher: RandomState,
+    most: usize,
+    fresh: Vec<u64>,
+    is_sorted: bool,
+    spilled: Option<File>,
+    runs: Vec<Run>,
+}
+
+struct Run {
+    /// In digests from the beginning of the file.
+    start: u64,
+    len: usize,
+    /// The first digest of each block.
+    firsts: Vec<u64>,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen::of_runs(RUN)
+    }
+}
+
+impl Seen {
+    fn of_runs(most: usize) -> Seen {
+        let (hasher, fresh) = (RandomState::new(), Vec::new());
+        Seen { hasher, most, fresh, is_sorted: true, spilled: None, runs: Vec::new() }
+    }
+
+    /// One more.
+    pub fn insert(&mut self, name: &[u8]) -> io::Result<()> {
+        let digest = self.hasher.hash_one(name);
+        self.fresh.push(digest);
+        self.is_sorted = false;
+        if self.fresh.len() >= self.most { self.spill() } else { Ok(()) }
+    }
+
+    /// Whether it was inserted.
+    pub fn contains(&mut self, name: &[u8]) -> io::Result<bool> {
+        if !self.is_sorted {
+            self.fresh.sort_unstable();
+            self.is_sorted = true;
+        }
+        let digest = self.hasher.hash_one(name);
+        if self.fresh.binary_search(&digest).is_ok() {
+            return Ok(true);
+        }
+        let Some(file) = &self.spilled else { return Ok(false) };
+        for run in &self.runs {
+            if run.contains(file, digest)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        self.fresh.sort_unstable();
+        self.fresh.dedup();
+        // Many names of one folder: there may be room again.
+        if self.fresh.len() <= self.most / 2 {
+            return Ok(());
+        }
+        let start = self.runs.last().map_or(0, |run| run.start + run.len as u64);
+        let bytes: Vec<u8> = self.fresh.iter().flat_map(|digest| digest.to_le_bytes()).collect();
+        let file = match &self.spilled {
+            Some(file) => file,
+            None => self.spilled.insert(nameless()?),
+        };
+        file.write_all_at(&bytes, start * 8)?;
+        let firsts = self.fresh.iter().step_by(BLOCK).copied().collect();
+        self.runs.push(Run { start, len: self.fresh.len(), firsts });
+        self.fresh.clear();
+        self.is_sorted = true;
+        Ok(())
+    }
+}
+
+impl Run {
+    fn contains(&self, file: &File, digest: u64) -> io::Result<bool> {
+        let Some(block) = self.firsts.partition_point(|first| *first <= digest).checked_sub(1) else {
+            return Ok(false);
+        };
+        let len = BLOCK.min(self.len - block * BLOCK);
+        let mut bytes = [0; BLOCK * 8];
+        let bytes = &mut bytes[..len * 8];
+        file.read_exact_at(bytes, (self.start + (block * BLOCK) as u64) * 8)?;
+        Ok(bytes.chunks_exact(8).any(|own| own == digest.to_le_bytes()))
+    }
+}
+
+/// A file in `$TMPDIR` that is gone when it is closed.
+fn nameless() -> io::Result<File> {
+    let folder = std::env::temp_dir();
+    let flags = OFlags::TMPFILE.bits().cast_signed();
+    let file = File::options().read(true).write(true).mode(0o600).custom_flags(flags).open(&folder);
+    file.map_err(|error| {
+        let why = weir_units::plain(&error);
+        io::Error::new(error.kind(), format!("cannot keep a list of names in {}: {why}", folder.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_memory_and_in_runs() {
+        let mut seen = Seen::of_runs(1000);
+        let name = |number: usize| format!("folder/{number}").into_bytes();
+        for number in 0..5500 {
+            seen.insert(&name(number)).unwrap();
+            seen.insert(b"folder").unwrap();
+        }
+        assert!(seen.runs.len() >= 5, "{}", seen.runs.len());
+        assert!((0..5500).all(|number| seen.contains(&name(number)).unwrap()));
+        assert!(seen.contains(b"folder").unwrap());
+        assert!((5500..7000).all(|number| !seen.contains(&name(number)).unwrap()));
+    }
+}

@@ -1,0 +1,280 @@
+//! From folders and files into a prefix of a store: the walk goes ahead, each file it meets is decided on by one of
+//! several threads, and what is to be moved goes to the engine of uploads, some hundreds of files at a time.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use weir_tree::walk::{Root, Wanted};
+use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
+
+use super::content;
+use super::decide::{Decision, Mtime, decide};
+use super::down::facts_of_file;
+use super::known::Known;
+use super::names::key_of;
+use super::{Copy, Place};
+use crate::caller::Caller;
+use crate::error::StoreError;
+use crate::listing::{PagesSetup, ahead, mtime_text};
+use crate::upload::job::{Job, Source as JobFile};
+use crate::upload::{Attributes, kinds};
+
+/// Files that wait for a thread: each holds its folder open.
+const WAITING: usize = 64;
+
+/// Files that are handed on together, at most: 300 KB of what is known of them. The engine begins the next lot when
+/// it is through with one, so a lot is long against the moment in which its last lanes have nothing to do.
+pub const LOT: usize = 1000;
+
+/// How long a lot waits for its first files to become more: the first of all would be of one file otherwise.
+const GATHERING: Duration = Duration::from_millis(50);
+
+/// How soon a signal is heard where nothing is to be moved.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A copy into a store.
+pub struct Up<'a> {
+    /// What all ways have in common.
+    pub copy: Copy<'a>,
+    /// Where to.
+    pub to: Place<'a>,
+    /// What is copied.
+    pub roots: Vec<Root>,
+    /// What the walk looks at.
+    pub wanted: Wanted,
+    /// The key of the one file that is copied.
+    pub only: Option<String>,
+    /// For each object: what the user wants to be kept with it.
+    pub attributes: Attributes,
+}
+
+/// What is known at the end.
+#[derive(Debug, Default)]
+pub struct Walked {
+    /// Something could not be read: what the source has is not known.
+    pub is_partial: bool,
+    /// Folders in which no file was met.
+    pub empty_folders: u64,
+    /// Named pipes, sockets, devices.
+    pub specials: u64,
+}
+
+/// A file that was met.
+struct Met {
+    entry: Entry,
+    source: Source,
+    key: String,
+    path: PathBuf,
+}
+
+/// Copies: `sends` is given one lot of files after another. Returns when all have ended, or the run was stopped.
+pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> Result<Walked, StoreError> {
+    let known = Known::new(up.to);
+    let failed: Mutex<Option<StoreError>> = Mutex::default();
+    let over = AtomicBool::new(false);
+    let (to, from) = sync_channel(WAITING);
+    let from = &Mutex::new(from);
+    let walked = std::thread::scope(|scope| -> Result<Walked, StoreError> {
+        let local = |error: std::io::Error| StoreError::Local(format!("cannot start a thread: {error}"));
+        let shown = up.to.shown.trim_end_matches('/').to_owned();
+        let prefix = up.only.clone().unwrap_or_else(|| up.to.prefix.to_owned());
+        let setup = PagesSetup { lists: up.to.lists(), prefix, delimiter: None, versions: false, shown };
+        let pages = ahead(scope, setup, up.copy.caller).map_err(local)?;
+        // Of most trees it is all of the list.
+        if known.take(&pages)? {
+            let (known, failed, over) = (&known, &failed, &over);
+            scope.spawn(move || {
+                loop {
+                    match known.take(&pages) {
+                        Ok(true) if !over.load(Relaxed) => {}
+                        Ok(_) => return,
+                        // It was a help; each file can be asked for.
+                        Err(error) => return *failed.lock() = Some(error),
+                    }
+                }
+            });
+        }
+        let known = &known;
+        let (give, jobs) = sync_channel(LOT);
+        for _ in 0..up.copy.at_once {
+            let (worker, give) = (std::thread::Builder::new().name("decide".to_owned()), give.clone());
+            worker.spawn_scoped(scope, move || up.work(from, known, &give, stop)).map_err(local)?;
+        }
+        drop(give);
+        let walk = scope.spawn(move || up.walk(to, stop));
+        while let Some(lot) = lot(&jobs, stop) {
+            if !lot.is_empty() {
+                sends(lot);
+            }
+        }
+        drop(jobs);
+        let walked = walk.join().unwrap_or(Walked { is_partial: true, ..Walked::default() });
+        over.store(true, Relaxed);
+        Ok(walked)
+    })?;
+    if let Some(error) = failed.into_inner() {
+        up.copy.hears.notes(format!("{error}; each file was asked for by itself instead"));
+    }
+    Ok(walked)
+}
+
+/// The files that are next; `None`: there are no more.
+fn lot(jobs: &Receiver<Job>, stop: &AtomicBool) -> Option<Vec<Job>> {
+    let mut lot = Vec::new();
+    let mut until = Instant::now() + POLL;
+    while lot.len() < LOT && !stop.load(Relaxed) {
+        match jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(job) => {
+                if lot.is_empty() {
+                    until = Instant::now() + GATHERING;
+                }
+                lot.push(job);
+            }
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => return (!lot.is_empty()).then_some(lot),
+        }
+    }
+    (!stop.load(Relaxed)).then_some(lot)
+}
+
+impl Up<'_> {
+    /// Hands on the files of the walk.
+    fn walk(&self, to: SyncSender<Met>, stop: &AtomicBool) -> Walked {
+        let mut walked = Walked::default();
+        // Of each folder that the walk is in: a file was met in it, or below.
+        let mut full: Vec<bool> = Vec::new();
+        for step in Walk::new(self.roots.clone(), self.copy.filter.clone(), self.wanted) {
+            if stop.load(Relaxed) {
+                walked.is_partial = true;
+                break;
+            }
+            match step {
+                Step::Found(entry, _) if entry.is_directory() => full.push(false),
+                Step::Leave(_) => {
+                    let is_full = full.pop().unwrap_or(true);
+                    walked.empty_folders += u64::from(!is_full);
+                    if let Some(around) = full.last_mut() {
+                        *around = true;
+                    }
+                }
+                Step::Found(entry, source) => {
+                    full.last_mut().into_iter().for_each(|full| *full = true);
+                    if let Some(met) = self.meet(entry, source, &mut walked)
+                        && to.send(met).is_err()
+                    {
+                        walked.is_partial = true;
+                        break;
+                    }
+                }
+                Step::Failed(name, error) => {
+                    walked.is_partial = true;
+                    self.copy.hears.fails(&name.to_string(), error.to_string());
+                }
+            }
+        }
+        walked
+    }
+
+    fn meet(&self, entry: Entry, source: Source, walked: &mut Walked) -> Option<Met> {
+        let fails = |why: String| self.copy.hears.fails(&entry.name.to_string(), why);
+        match entry.kind {
+            Kind::File { .. } => match self.key(&entry.name) {
+                Ok(key) => {
+                    let path = self.path(&entry.name);
+                    return Some(Met { entry, source, key, path });
+                }
+                Err(why) => fails(why),
+            },
+            Kind::Symlink { .. } => fails(
+                "cannot be an object: it is a symbolic link; -L copies what it leads to, --exclude leaves it out"
+                    .to_owned(),
+            ),
+            _ => walked.specials += 1,
+        }
+        None
+    }
+
+    fn key(&self, name: &Name) -> Result<String, String> {
+        match &self.only {
+            Some(key) => Ok(key.clone()),
+            None => key_of(self.to.prefix, name).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Where a name of the walk is on this machine.
+    fn path(&self, name: &Name) -> PathBuf {
+        let root = self.roots.iter().find(|root| name.is_within(&root.name));
+        let rest = |root: &Root| {
+            let rest = name.as_path().strip_prefix(root.name.as_path()).unwrap_or(name.as_path());
+            if rest == Path::new("") { root.path.clone() } else { root.path.join(rest) }
+        };
+        root.map_or_else(|| name.as_path().to_owned(), rest)
+    }
+
+    fn work(&self, from: &Mutex<Receiver<Met>>, known: &Known<'_>, to: &SyncSender<Job>, stop: &AtomicBool) {
+        let mut caller = Caller::new(self.copy.caller);
+        loop {
+            let met = from.lock().recv();
+            let Ok(met) = met else { return };
+            // The walk is let go on, so that it sees that it is to end.
+            if stop.load(Relaxed) {
+                continue;
+            }
+            let shown = self.to.url(&met.key);
+            match self.one(&mut caller, known, &met) {
+                Ok(None) => {}
+                // Nobody takes it when the run is to end; the walk is let go on all the same.
+                Ok(Some(job)) => drop(to.send(job)),
+                Err(_) if stop.load(Relaxed) => {}
+                Err(error) => self.copy.hears.fails(&shown, error.to_string()),
+            }
+        }
+    }
+
+    /// What becomes of a file; `None`: it is not moved.
+    fn one(&self, caller: &mut Caller<'_>, known: &Known<'_>, met: &Met) -> Result<Option<Job>, StoreError> {
+        let (shown, size) = (self.to.url(&met.key), met.entry.size());
+        let own = facts_of_file(&met.entry);
+        let there = known.at(caller, &met.key)?;
+        let mut decision = decide(self.copy.rules, &own, there.as_ref());
+        if decision == Decision::AskTime {
+            let looked = known.look(caller, &met.key)?;
+            decision = decide(self.copy.rules, &own, looked.as_ref());
+        }
+        if decision == Decision::AskContent {
+            decision = self.compare(caller, met)?;
+        }
+        match decision {
+            Decision::Leave => {}
+            Decision::Same => self.copy.hears.unchanged(&shown, size),
+            _ if self.copy.is_dry => self.copy.hears.moves(&shown, size),
+            _ => return Ok(Some(self.job(met, own.mtime))),
+        }
+        Ok(None)
+    }
+
+    fn job(&self, met: &Met, mtime: Mtime) -> Job {
+        let mut attributes = self.attributes.clone();
+        if attributes.content_type.is_none() {
+            attributes.content_type = kinds::of(&met.key).map(str::to_owned);
+        }
+        if let Mtime::Known(time) = mtime {
+            attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
+        }
+        let source = JobFile::File(met.path.clone());
+        Job { source, key: met.key.clone(), size: Some(met.entry.size()), attributes }
+    }
+
+    fn compare(&self, caller: &mut Caller<'_>, met: &Met) -> Result<Decision, StoreError> {
+        let looked = self.to.lists().look(caller, &met.key, None)?;
+        let Some((algorithm, value)) = looked.as_ref().and_then(content::digest_of) else {
+            return Ok(Decision::Move);
+        };
+        let file = met.source.open(&met.entry).map_err(|error| StoreError::Local(error.to_string()))?;
+        let own = content::digest(&file, algorithm, 0, met.entry.size());
+        Ok(if own.is_ok_and(|own| own == value) { Decision::Same } else { Decision::Move })
+    }
+}

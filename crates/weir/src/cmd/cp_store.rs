@@ -1,0 +1,182 @@
+//! `weir cp` with a store on either side: from arguments to a copy, a record and an exit code.
+
+mod between;
+mod told;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use weir_model::verdict;
+use weir_report::schema::{Record, RunOutcome};
+use weir_report::{json, terminal};
+use weir_store::tree::Rules;
+use weir_tree::Filter;
+
+use self::between::Between;
+use self::told::{Outcome, Told};
+use crate::args::Cp;
+use crate::calibration;
+use crate::cmd::chosen;
+use crate::evidence;
+use crate::interrupt::{self, INTERRUPTED};
+use crate::page;
+use crate::voice::{self, Usage};
+
+/// Whether a store is on either side.
+pub fn is_meant(cp: &Cp) -> bool {
+    cp.paths.iter().any(|path| between::is_store(path))
+}
+
+/// What the flags choose, as stores have it.
+struct Choice {
+    rules: Rules,
+    filter: Filter,
+    delete: bool,
+    max_delete: Option<u64>,
+    copy_links: bool,
+    one_file_system: bool,
+    mkpath: bool,
+}
+
+/// Copies what `cp` names. Returns the exit code.
+pub fn run(cp: &Cp) -> anyhow::Result<u8> {
+    voice::start_log(cp.voice.quiet, cp.voice.verbose);
+    evidence::check(cp.evidence.as_deref())?;
+    refuse(cp)?;
+    let between = Between::of(&cp.paths)?;
+    let choice = choice(cp, between.sources())?;
+    if cp.what.archive {
+        tracing::warn!("-a: a store keeps the times of files, and no owners, modes, links or attributes");
+    }
+    let stop = interrupt::stop()?;
+    let told = Told::new(cp);
+    let began = Instant::now();
+    let outcome = between.copy(cp, &choice, &told, &stop)?;
+    let outcome = told.end(outcome, began.elapsed());
+    let record = record(cp, &outcome);
+    say(cp, &record, outcome.more)?;
+    page::keep(&cp.voice, &record)?;
+    if let Some(seen) = &outcome.way.evidence {
+        evidence::keep(cp.evidence.as_deref(), seen)?;
+    }
+    Ok(outcome.code)
+}
+
+/// Flags that stand for what no store has, or for the way between hosts.
+fn refuse(cp: &Cp) -> Result<(), Usage> {
+    let (what, choice) = (&cp.what, &cp.what.choice);
+    let given: [(bool, &str, &str); 13] = [
+        (what.files_from.is_some(), "--files-from", "--include and --exclude choose"),
+        (
+            choice.backup || choice.backup_dir.is_some(),
+            "--backup",
+            "a bucket with versions keeps what is replaced",
+        ),
+        (!choice.link_dest.is_empty(), "--link-dest", "a store has no hard links"),
+        (!choice.chmod.is_empty(), "--chmod", "a store keeps no modes"),
+        (choice.chown.is_some(), "--chown", "a store keeps no owners"),
+        (choice.usermap.is_some() || choice.groupmap.is_some(), "--usermap", "a store keeps no owners"),
+        (choice.remove_source_files, "--remove-source-files", "delete the source when the copy is complete"),
+        (choice.keep_dirlinks, "--keep-dirlinks", "nothing is written over links"),
+        (cp.codec.is_some(), "--codec", "a store takes and gives bytes as they are"),
+        (cp.transport.is_some(), "--transport", "a store speaks HTTP alone"),
+        (cp.port_range.is_some(), "--port-range", "a store speaks HTTP alone"),
+        (cp.plain, "--plain", "--endpoint http://HOST is not encrypted"),
+        (what.nodes.nodes || what.nodes.devices || what.nodes.specials, "-D", "a store has no devices"),
+    ];
+    match given.iter().find(|(given, ..)| *given) {
+        Some((_, flag, why)) => Err(Usage(format!("{flag} does not go with a store: {why}; leave it out"))),
+        None => Ok(()),
+    }
+}
+
+fn choice(cp: &Cp, sources: usize) -> Result<Choice, Usage> {
+    let (options, _) = chosen::options(&cp.what, sources)?;
+    let selection = options.selection;
+    if options.filter.has_scopes() {
+        return Err(Usage(
+            "rules in the folders themselves (--cvs-exclude, --filter ': FILE') do not go with a store: give them by \
+             --exclude or --filter '. FILE'"
+                .to_owned(),
+        ));
+    }
+    Ok(Choice {
+        rules: Rules {
+            size_only: selection.size_only,
+            checksum: options.checksum,
+            window: Duration::from_secs(options.modify_window.into()),
+            ignore_existing: selection.ignore_existing,
+            existing: selection.existing,
+            max_size: selection.max_size,
+            min_size: selection.min_size,
+        },
+        filter: options.filter,
+        delete: options.delete,
+        max_delete: selection.max_delete,
+        copy_links: selection.copy_links,
+        one_file_system: selection.one_file_system,
+        mkpath: selection.mkpath,
+    })
+}
+
+/// The record of the run, as `--json` prints it.
+fn record(cp: &Cp, outcome: &Outcome) -> Record {
+    let word = match outcome.code {
+        0 => RunOutcome::Complete,
+        4 | INTERRUPTED => RunOutcome::Partial,
+        _ => RunOutcome::Failed,
+    };
+    let mut record = Record::new("cp", word, outcome.bytes, outcome.span.as_secs_f64());
+    if let Some(seen) = &outcome.way.evidence
+        && !cp.dry_run
+        && outcome.bytes > 0
+    {
+        let mut evidence = seen.clone();
+        calibration::set_disk_alone(&mut evidence.facts);
+        record = record.with_verdict(&evidence, &verdict::explain(&evidence));
+    }
+    record.resumed = (outcome.resumed > 0).then_some(outcome.resumed);
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    record.error.clone_from(&outcome.error);
+    record.files.clone_from(&outcome.failures);
+    let shown = |path: &std::ffi::OsString| path.to_string_lossy().into_owned();
+    let (target, sources) = cp.paths.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
+    let own = serde_json::json!({
+        "sources": sources.iter().map(shown).collect::<Vec<_>>(),
+        "target": target.map(shown),
+        "dry_run": cp.dry_run,
+        "files": outcome.files + outcome.unchanged,
+        "unchanged": outcome.unchanged,
+        "deleted": outcome.deleted,
+        "failed": outcome.failed,
+        "server_side": outcome.way.is_server_side,
+    });
+    record.extra.insert("cp".to_owned(), own);
+    record
+}
+
+/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary, which
+/// has them too.
+fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
+    let mut stderr = std::io::stderr().lock();
+    if cp.voice.quiet || cp.voice.json {
+        for file in record.files.iter().filter(|file| file.error.is_some()) {
+            let error = format!("{}: {}", file.url, file.error.as_deref().unwrap_or_default());
+            voice::warn(&weir_report::escape::escape(&error));
+        }
+        if let Some(error) = &record.error {
+            voice::warn(&weir_report::escape::escape(error));
+        }
+    }
+    if cp.voice.json {
+        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !cp.voice.quiet {
+        let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
+        render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
+    }
+    if more > 0 && !cp.voice.quiet {
+        writeln!(stderr, "failed: {more} more are not in the record")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,470 @@
+//! From where to where: which way a copy with a store goes, and what its ends are called there.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use anyhow::Context;
+use parking_lot::Mutex;
+use weir_get::engine::{self, Task};
+use weir_get::http::exchange::Http;
+use weir_get::job::Options;
+use weir_observe::stage_clock::StageClock;
+use weir_store::StoreError;
+use weir_store::address::StoreUrl;
+use weir_store::caller::Caller;
+use weir_store::glob::Glob;
+use weir_store::listing::{Chosen, PagesSetup};
+use weir_store::store::Store;
+use weir_store::tree::seen::Seen;
+use weir_store::tree::{self, Copy, Place, across, down, prune, up};
+use weir_store::upload::{self, Attributes, Condition};
+use weir_tree::compare::Keep;
+use weir_tree::walk::{Root, Wanted};
+use weir_tree::{Name, Target, destination};
+
+use super::Choice;
+use super::told::{Told, WayEnd};
+use crate::args::Cp;
+use crate::cmd::asked_store;
+use crate::live::Live;
+use crate::voice::Usage;
+
+/// Requests at once for lists, looks and small objects: with 20 ms for each it is 800 a second.
+const AT_ONCE: usize = 16;
+
+/// The two ends.
+pub enum Between {
+    Down { from: StoreUrl, to: PathBuf },
+    Up { from: Vec<PathBuf>, to: StoreUrl },
+    Across { from: StoreUrl, to: StoreUrl },
+}
+
+/// Whether a path is in a store.
+pub fn is_store(path: &OsString) -> bool {
+    path.to_str().is_some_and(|text| StoreUrl::parse(text).is_some())
+}
+
+fn store_url(path: &OsString) -> Result<Option<StoreUrl>, Usage> {
+    let url = path.to_str().and_then(StoreUrl::parse).transpose();
+    url.map_err(|bad| Usage(bad.to_string()))
+}
+
+impl Between {
+    /// From arguments: sources, then the target.
+    pub fn of(paths: &[OsString]) -> Result<Between, Usage> {
+        let (Some((target, sources)), true) = (paths.split_last(), paths.len() > 1) else {
+            return Err(Usage(
+                "nothing to copy: weir cp SRC... DST, each a path or s3://BUCKET/PREFIX".to_owned(),
+            ));
+        };
+        let to = store_url(target)?;
+        let from: Vec<Option<StoreUrl>> = sources.iter().map(store_url).collect::<Result<_, _>>()?;
+        for path in paths {
+            if !is_store(path) && is_of_a_host(path) {
+                return Err(Usage(format!(
+                    "cannot copy between a store and '{}': a host is reached over ssh, a store from here; copy to this \
+                     machine first",
+                    path.to_string_lossy()
+                )));
+            }
+        }
+        match (&from[..], to) {
+            ([Some(from)], None) => Ok(Between::Down { from: from.clone(), to: PathBuf::from(target) }),
+            ([Some(from)], Some(to)) => Ok(Between::Across { from: from.clone(), to }),
+            (all, Some(to)) if all.iter().all(Option::is_none) => {
+                Ok(Between::Up { from: sources.iter().map(PathBuf::from).collect(), to })
+            }
+            _ => Err(Usage(
+                "one source from a store goes in a command; a pattern names several objects, as in 's3://BUCKET/*.gz'"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// How many sources were named.
+    pub fn sources(&self) -> usize {
+        match self {
+            Between::Up { from, .. } => from.len(),
+            Between::Down { .. } | Between::Across { .. } => 1,
+        }
+    }
+
+    /// Copies.
+    pub fn copy(
+        &self,
+        cp: &Cp,
+        choice: &Choice,
+        told: &Told<'_>,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<WayEnd> {
+        let urls: Vec<&StoreUrl> = match self {
+            Between::Down { from, .. } => vec![from],
+            Between::Up { to, .. } => vec![to],
+            Between::Across { from, to } if from.kind != to.kind => {
+                return Err(Usage(format!(
+                    "cannot copy from {}:// to {}:// in one command: no store copies from another; copy to a folder here \
+                     first",
+                    from.kind.scheme(),
+                    to.kind.scheme()
+                ))
+                .into());
+            }
+            Between::Across { from, to } => vec![from, to],
+        };
+        let stores =
+            urls.iter().map(|url| asked_store::open(&cp.store, url)).collect::<anyhow::Result<Vec<_>>>()?;
+        let http = asked_store::http(None, &stores.iter().collect::<Vec<_>>())?;
+        let clock = StageClock::new(Instant::now());
+        let copy = Copy {
+            rules: &choice.rules,
+            filter: &choice.filter,
+            is_dry: cp.dry_run,
+            caller: asked_store::caller(&http, &clock, stop),
+            at_once: cp.lanes.map_or(AT_ONCE, |lanes| lanes as usize),
+            hears: told,
+        };
+        let way = Way { cp, choice, told, stop, http: &http, copy, stores: &stores, began: Instant::now() };
+        let ended = match self {
+            Between::Down { from, to } => way.down(from, to),
+            Between::Up { from, to } => way.up(from, to),
+            Between::Across { from, to } => way.across(from, to),
+        };
+        match ended {
+            Err(_) if stop.load(Relaxed) => Ok(WayEnd { is_interrupted: true, ..WayEnd::default() }),
+            other => other,
+        }
+    }
+}
+
+/// `host:path`, as scp reads it.
+fn is_of_a_host(path: &OsString) -> bool {
+    let bytes = path.as_bytes();
+    let end = bytes.iter().position(|byte| *byte == b'/' || *byte == b':');
+    end.is_some_and(|end| end > 0 && bytes[end] == b':')
+}
+
+/// What is copied of a bucket.
+struct Meant<'a> {
+    chosen: Chosen<'a>,
+    glob: Option<Glob>,
+    /// What all keys begin with that goes from their names: empty, or with a slash at its end.
+    prefix: String,
+    /// What the whole is called at the target.
+    base: Name,
+    is_one: bool,
+}
+
+struct Way<'a> {
+    cp: &'a Cp,
+    choice: &'a Choice,
+    told: &'a Told<'a>,
+    stop: &'a Arc<AtomicBool>,
+    http: &'a Http,
+    copy: Copy<'a>,
+    stores: &'a [Arc<dyn Store>],
+    began: Instant,
+}
+
+impl Way<'_> {
+    fn down(&self, from: &StoreUrl, to: &Path) -> anyhow::Result<WayEnd> {
+        let shown = from.with_key("").to_string();
+        let chosen = self.from(from, &shown)?;
+        let (root, only) = match chosen.is_one {
+            true => {
+                let (root, name) = place_of_one(from, to)?;
+                (root, Some(name))
+            }
+            false => (to.to_owned(), None),
+        };
+        let target = self.target(&root)?;
+        let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(Seen::default()));
+        let down = down::Down {
+            copy: self.copy,
+            from: Place { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
+            glob: chosen.glob.as_ref(),
+            base: chosen.base.clone(),
+            only,
+            target: &target,
+            root: &root,
+            seen: seen.as_ref(),
+            folders: Mutex::default(),
+        };
+        let options = Options {
+            lanes: self.cp.lanes,
+            rate_cap: self.cp.limit_rate,
+            sync: self.cp.sync,
+            remote_time: true,
+            any_type: true,
+            ..Options::default()
+        };
+        let mut live = self.live(2);
+        let (ended, report) = std::thread::scope(|scope| -> anyhow::Result<_> {
+            let cannot = "cannot start a thread";
+            let pages = chosen.chosen.pages(scope, self.copy.caller).context(cannot)?;
+            let mut jobs = down::start(scope, &down, pages).context(cannot)?;
+            let task = Task { source: &mut jobs, results: self.told, reserved: None };
+            let report = engine::run(task, &options, self.http, self.stop, &mut live);
+            Ok((jobs.ended(), report))
+        })?;
+        live.clear();
+        let mut end = WayEnd { is_interrupted: report.interrupted, ..WayEnd::default() };
+        end.error = report.broken.as_ref().map(ToString::to_string);
+        if ended.found.load(Relaxed) == 0
+            && end.error.is_none()
+            && !from.key.is_empty()
+            && !end.is_interrupted
+        {
+            end.error = Some(nothing(from));
+        }
+        end.evidence = Some(report.evidence);
+        let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
+        if let Some(seen) = &seen {
+            match is_whole {
+                true => {
+                    let most = self.choice.max_delete;
+                    let pruned = prune::here(&self.copy, &target, &chosen.base, seen, most)?;
+                    end.pruned(pruned);
+                }
+                false => self.not_deleted(),
+            }
+        }
+        Ok(end)
+    }
+
+    fn not_deleted(&self) {
+        tree::Hears::notes(
+            self.told,
+            "nothing was deleted, since not all of the source could be listed".to_owned(),
+        );
+    }
+
+    /// The tree that is written. In a dry run it may not be there, and stays so.
+    fn target(&self, root: &Path) -> anyhow::Result<Target> {
+        // Times come with the objects, modes are those of any program here.
+        let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
+        let options = destination::Options { keep, ..destination::Options::default() };
+        if self.copy.is_dry && !root.exists() {
+            return Ok(Target::to_be(options)?);
+        }
+        if self.choice.mkpath && !self.copy.is_dry {
+            std::fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
+        }
+        Ok(Target::open(root, options)?)
+    }
+
+    fn up(&self, from: &[PathBuf], to: &StoreUrl) -> anyhow::Result<WayEnd> {
+        let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.is_file());
+        let only = match from {
+            [path] if is_file(path) && !to.is_prefix() => Some(to.key.clone()),
+            _ => None,
+        };
+        let prefix = folder_of(&to.key);
+        let roots: Vec<Root> = from.iter().map(|path| Root::from_argument(path)).collect::<Result<_, _>>()?;
+        if self.choice.delete && roots.len() > 1 && roots.iter().any(|root| root.name.is_root()) {
+            return Err(Usage(
+                "--delete with several sources into one folder would delete of each what the others lack; copy one after \
+                 the other without it"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let shown = to.with_key("").to_string();
+        let place = Place { store: &*self.stores[0], prefix: &prefix, shown: &shown };
+        let wanted = Wanted {
+            referents: self.choice.copy_links,
+            one_file_system: self.choice.one_file_system,
+            ..Wanted::default()
+        };
+        let up = up::Up {
+            copy: self.copy,
+            to: place,
+            roots: roots.clone(),
+            wanted,
+            only: only.clone(),
+            attributes: Attributes::default(),
+        };
+        let mut end = WayEnd::default();
+        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, to, &mut end))?;
+        end.is_interrupted = self.stop.load(Relaxed);
+        let hears = |note| tree::Hears::notes(self.told, note);
+        if walked.empty_folders > 0 {
+            hears(format!("{} empty folders are not in the store, which has none", walked.empty_folders));
+        }
+        if walked.specials > 0 {
+            hears(format!("{} named pipes, sockets and devices were left out", walked.specials));
+        }
+        let folders = roots.iter().filter(|root| root.path.is_dir() && only.is_none());
+        let deletes = self.choice.delete && !end.is_interrupted;
+        for root in folders.filter(|_| deletes) {
+            if walked.is_partial {
+                self.not_deleted();
+                break;
+            }
+            let source = prune::Source::Folder { path: &root.path, base: &root.name };
+            end.pruned(prune::there(&self.copy, &place, &source, self.choice.max_delete)?);
+        }
+        Ok(end)
+    }
+
+    /// Sends one lot of files.
+    fn send(&self, lot: Vec<upload::job::Job>, to: &StoreUrl, end: &mut WayEnd) {
+        let environment = |name: &str| std::env::var(name).ok();
+        let options = upload::job::Options {
+            lanes: self.cp.lanes,
+            files_at_once: None,
+            rate_cap: self.cp.limit_rate,
+            timeout: asked_store::TIMEOUT,
+            connect_timeout: asked_store::TIMEOUT,
+            retries: asked_store::RETRIES,
+            part_size: None,
+            check: upload::job::Check::Preferred,
+            condition: Condition::None,
+            journals: upload::journal::folder(&environment),
+            fresh: false,
+        };
+        let name = |key: &str| to.with_key(key).to_string();
+        let target = upload::engine::Target { uploads: self.stores[0].uploads(), name: &name };
+        let began = self.began.elapsed().as_secs_f64();
+        let mut live = self.live(lot.len());
+        let report = upload::engine::run(target, &lot, &options, self.http, self.stop, &mut live);
+        live.clear();
+        for (job, report) in lot.iter().zip(report.jobs) {
+            self.told.sent(&name(&job.key), report);
+        }
+        end.add(report.evidence, began);
+    }
+
+    fn live(&self, files: usize) -> Live {
+        let is_shown = !self.cp.voice.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Live::new(is_shown && !self.cp.dry_run, files)
+    }
+
+    fn across(&self, from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<WayEnd> {
+        let shown = from.with_key("").to_string();
+        let chosen = self.from(from, &shown)?;
+        let only = chosen.is_one.then(|| match to.is_prefix() {
+            true => format!("{}{}", to.key, from.name()),
+            false => to.key.clone(),
+        });
+        let mut prefix = folder_of(&to.key);
+        if !chosen.base.is_root() {
+            prefix.push_str(&format!("{}/", chosen.base.as_path().display()));
+        }
+        let is_within = |one: &str, other: &str| one.starts_with(other);
+        let overlaps = match &only {
+            Some(key) => *key == from.key,
+            None => is_within(&prefix, &chosen.prefix) || is_within(&chosen.prefix, &prefix),
+        };
+        if from.bucket == to.bucket && overlaps {
+            return Err(Usage(format!(
+                "cannot copy {from} to {to}: one lies in the other; copy to another prefix"
+            ))
+            .into());
+        }
+        let to_shown = to.with_key("").to_string();
+        let place = Place { store: &*self.stores[1], prefix: &prefix, shown: &to_shown };
+        let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(Seen::default()));
+        let across = across::Across {
+            copy: self.copy,
+            from: Place { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
+            bucket: &from.bucket,
+            glob: chosen.glob.as_ref(),
+            to: place,
+            only,
+            seen: seen.as_ref(),
+        };
+        let found = across::run(&across, chosen.chosen, self.stop)?;
+        let mut end =
+            WayEnd { is_server_side: true, is_interrupted: self.stop.load(Relaxed), ..WayEnd::default() };
+        if found == 0 && !from.key.is_empty() && !end.is_interrupted {
+            end.error = Some(nothing(from));
+        } else if let Some(seen) = seen.as_ref().filter(|_| !end.is_interrupted) {
+            end.pruned(prune::there(&self.copy, &place, &prune::Source::List(seen), self.choice.max_delete)?);
+        }
+        Ok(end)
+    }
+
+    /// What `url` names: an object, all below a folder, or what matches.
+    fn from<'a>(&'a self, url: &StoreUrl, shown: &str) -> anyhow::Result<Meant<'a>> {
+        let lists = self.stores[0].lists();
+        let list = |prefix: &str| {
+            Chosen::List(PagesSetup {
+                lists,
+                prefix: prefix.to_owned(),
+                delimiter: None,
+                versions: false,
+                shown: shown.trim_end_matches('/').to_owned(),
+            })
+        };
+        let base = Name::root();
+        if let Some(glob) = Glob::parse(&url.key).filter(|_| url.version.is_none()) {
+            let chosen = list(glob.prefix());
+            let end = glob.prefix().rfind('/').map_or(0, |slash| slash + 1);
+            let prefix = glob.prefix()[..end].to_owned();
+            return Ok(Meant { chosen, glob: Some(glob), prefix, base, is_one: false });
+        }
+        let key = Glob::plain(&url.key);
+        if url.is_prefix() {
+            return Ok(Meant { chosen: list(&key), glob: None, prefix: key, base, is_one: false });
+        }
+        let looked = lists.look(&mut Caller::new(self.copy.caller), &key, url.version.as_deref())?;
+        if let Some(looked) = looked {
+            let version = looked.listed.version.clone().filter(|_| url.version.is_some());
+            let listed = weir_store::listing::Listed { version, ..looked.listed };
+            let end = key.rfind('/').map_or(0, |slash| slash + 1);
+            let (chosen, prefix) = (Chosen::One(Box::new(listed)), key[..end].to_owned());
+            return Ok(Meant { chosen, glob: None, prefix, base, is_one: true });
+        }
+        if url.version.is_some() {
+            return Err(StoreError::Absent(format!("cannot copy {url}: there is no such version")).into());
+        }
+        let prefix = format!("{key}/");
+        let base =
+            Name::new(url.name().as_bytes()).map_err(|error| Usage(format!("cannot copy {url}: {error}")))?;
+        Ok(Meant { chosen: list(&prefix), glob: None, prefix, base, is_one: false })
+    }
+}
+
+impl WayEnd {
+    fn pruned(&mut self, pruned: prune::Pruned) {
+        self.deleted += pruned.deleted;
+        if pruned.is_at_limit {
+            let deleted = self.deleted;
+            self.error = Some(format!(
+                "more than {deleted} entries are to be deleted, and --max-delete allows no more"
+            ));
+        }
+    }
+}
+
+fn nothing(url: &StoreUrl) -> String {
+    format!("cannot copy {url}: the bucket holds nothing of that name")
+}
+
+/// A key as a folder of keys.
+fn folder_of(key: &str) -> String {
+    match key {
+        "" => String::new(),
+        key if key.ends_with('/') => key.to_owned(),
+        key => format!("{key}/"),
+    }
+}
+
+/// Where one object goes: into the folder that `to` is, or to that name.
+fn place_of_one(url: &StoreUrl, to: &Path) -> anyhow::Result<(PathBuf, Name)> {
+    let is_folder = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
+    let (root, name) = match (is_folder, to.parent(), to.file_name()) {
+        (false, Some(around), Some(name)) => {
+            let around = if around.as_os_str().is_empty() { Path::new(".") } else { around };
+            (around.to_owned(), name.as_bytes().to_vec())
+        }
+        _ => (to.to_owned(), url.name().as_bytes().to_vec()),
+    };
+    let name =
+        Name::new(name).map_err(|error| Usage(format!("cannot copy {url}: {error}; name the file")))?;
+    Ok((root, name))
+}
