@@ -23,6 +23,8 @@ mod refusal;
 pub mod s3;
 pub mod settings;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod tree;
 pub mod upload;
 pub mod words;

@@ -9,11 +9,11 @@ use weir_http::head::ResponseHead;
 use super::{AzureStore, at};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
-use crate::instant;
 use crate::listing::{
     Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, mtime,
 };
 use crate::xml;
+use weir_units::instant;
 
 /// A thousand names of 1024 letters, and 2 KiB of what is said of each blob.
 const MAX_PAGE: usize = PAGE as usize * (4 * 1024 + 2048);

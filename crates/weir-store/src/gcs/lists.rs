@@ -14,10 +14,10 @@ use weir_get::http::call::{AtHand, Call, Reply};
 use super::GcsStore;
 use crate::caller::Caller;
 use crate::error::{StoreError, shown};
-use crate::instant;
 use crate::listing::{
     Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, mtime,
 };
+use weir_units::instant;
 
 /// A thousand names of 1024 bytes, each of them six letters in JSON, and 1 KiB of what is said of each.
 const MAX_PAGE: usize = PAGE as usize * (6 * 1024 + 1024);

@@ -9,11 +9,11 @@ use weir_get::http::call::AtHand;
 use super::*;
 use crate::credentials::bearer::Bearer;
 use crate::credentials::{Found, Renewing, Temporary};
-use crate::instant;
 use crate::listing::{ListAsk, Listed};
 use crate::mock::{Asked, Mock, Said, said};
 use crate::testing::with_caller;
 use crate::upload::{Attributes, Condition, Finish, Object, Part, Sum, Upload};
+use weir_units::instant;
 
 /// Tokens t0, t1, ...: a new one each time.
 fn provider() -> GoogleProvider {

@@ -11,10 +11,10 @@ use weir_http::head::ResponseHead;
 use super::{S3Bucket, S3Store};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
-use crate::instant;
 use crate::listing::{Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, mtime};
 use crate::words::StoreWords;
 use crate::xml::{self, BadXml};
+use weir_units::instant;
 
 /// A thousand keys of 1024 bytes, each of them three letters in a URL, and 1 KiB of what is said of each.
 const MAX_PAGE: usize = PAGE as usize * (3 * 1024 + 1024);

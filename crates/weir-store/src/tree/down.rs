@@ -23,8 +23,8 @@ use super::{Copy, Place};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::glob::Glob;
-use crate::instant;
 use crate::listing::{Listed, Page};
+use weir_units::instant;
 
 /// Jobs that wait for a lane: fewer than the engine holds itself.
 const WAITING: usize = 256;

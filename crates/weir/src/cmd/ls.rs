@@ -12,7 +12,7 @@ use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::Caller;
 use weir_store::glob::Glob;
-use weir_store::instant;
+use weir_units::instant;
 use weir_store::listing::{self, Listed, Page, PagesSetup};
 use weir_units::Bytes;
 

@@ -27,9 +27,9 @@ use crate::credentials::files::read_json;
 use crate::credentials::ini::Section;
 use crate::credentials::{Fixed, Found, Provider, Renewing, Temporary, process};
 use crate::error::StoreError;
-use crate::instant;
 use crate::network::{Asker, Network, address, no_credentials};
 use crate::settings::Environment;
+use weir_units::instant;
 
 /// Who signs.
 pub type AwsProvider = Arc<dyn Provider<AwsCredential>>;

@@ -19,8 +19,8 @@ use super::{AwsProvider, Files, Keys};
 use crate::credentials::ini::Section;
 use crate::credentials::{Renewing, Temporary, files};
 use crate::error::StoreError;
-use crate::instant;
 use crate::network::{Asker, Question, address, no_credentials};
+use weir_units::instant;
 
 /// A token is renewed so long before it runs out: what the requests with it take.
 const AHEAD: Duration = Duration::from_secs(60);

@@ -16,9 +16,9 @@ use crate::credentials::bearer::{Bearer, of_answer};
 use crate::credentials::files::{self, read_json};
 use crate::credentials::{Found, Renewing, Temporary};
 use crate::error::StoreError;
-use crate::instant;
 use crate::network::{Asker, Question, address, no_credentials};
 use crate::settings::Environment;
+use weir_units::instant;
 
 /// What of Google's own a token is for before the account is known: Google's name for everything.
 const ALL: &str = "https://www.googleapis.com/auth/cloud-platform";
