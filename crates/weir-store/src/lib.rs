@@ -9,6 +9,7 @@ pub mod address;
 pub mod caller;
 pub mod credentials;
 pub mod error;
+pub mod hub;
 pub mod key;
 pub mod s3;
 pub mod settings;
