@@ -337,7 +337,7 @@ impl<'a> Client<'a> {
         let mut linked = Linked::default();
         self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let UserAnswer { told, shown, said, moved, lacks_certificate } =
+            let UserAnswer { told, shown, said, explained, moved, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
             if let Some(next) = moved {
                 url = next;
@@ -368,6 +368,7 @@ impl<'a> Client<'a> {
                     ranged,
                     judged,
                     said,
+                    explained,
                     linked,
                     of_all,
                     notes: std::mem::take(&mut self.notes),

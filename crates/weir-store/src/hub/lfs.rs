@@ -130,30 +130,25 @@ impl LfsServer {
         Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
     }
 
-    /// What is asked first.
-    pub fn first(&self) -> Url {
-        self.authorizer.base.clone()
-    }
-
-    /// Where the objects of these pointers are, each by its name.
+    /// Where the objects of these pointers are, each by its name, in their order; an error is one object's.
     pub fn list(
         &self,
         caller: &mut Caller<'_>,
         pointers: &[(Name, Pointer)],
-    ) -> Result<Vec<HubFile>, StoreError> {
+    ) -> Result<Vec<Result<HubFile, StoreError>>, StoreError> {
         let mut files = Vec::with_capacity(pointers.len());
         for some in pointers.chunks(AT_ONCE) {
             let asked: Vec<&Pointer> = some.iter().map(|(_, pointer)| pointer).collect();
             let found = self.authorizer.batch(caller, &asked)?;
-            for ((name, pointer), url) in some.iter().zip(found) {
-                files.push(HubFile {
-                    url,
+            files.extend(some.iter().zip(found).map(|((name, pointer), url)| {
+                Ok(HubFile {
+                    url: url?,
                     name: name.clone(),
                     size: Some(pointer.size),
                     digest: Some(pointer.digest.clone()),
                     id: pointer.digest.hex(),
-                });
-            }
+                })
+            }));
         }
         Ok(files)
     }
@@ -169,7 +164,11 @@ struct LfsAuthorizer {
 
 impl LfsAuthorizer {
     /// The addresses of these objects, in their order.
-    fn batch(&self, caller: &mut Caller<'_>, asked: &[&Pointer]) -> Result<Vec<Url>, StoreError> {
+    fn batch(
+        &self,
+        caller: &mut Caller<'_>,
+        asked: &[&Pointer],
+    ) -> Result<Vec<Result<Url, StoreError>>, StoreError> {
         let host = self.base.host_str().unwrap_or_default();
         let what = format!("ask {host} for objects of git-lfs");
         let cannot = |why: String| StoreError::Answer { what: what.clone(), why };
@@ -197,7 +196,7 @@ impl LfsAuthorizer {
                 weir_units::quoted(&batch.transfer)
             )));
         }
-        asked.iter().map(|pointer| self.address(&batch, pointer).map_err(&cannot)).collect()
+        Ok(asked.iter().map(|pointer| self.address(&batch, pointer).map_err(&cannot)).collect())
     }
 
     fn address(&self, batch: &Batch, pointer: &Pointer) -> Result<Url, String> {
@@ -246,12 +245,10 @@ impl Authorizer for LfsAuthorizer {
             return Ok(Mend::No);
         };
         let asked = self.way.ask(&self.way.http, |caller| self.batch(caller, &[&pointer]));
-        match asked {
-            Ok(mut found) if !found.is_empty() => {
-                let next = found.swap_remove(0);
-                Ok(if next == *url { Mend::Again } else { Mend::At(Box::new(next)) })
-            }
-            Ok(_) => Ok(Mend::No),
+        match asked.and_then(|found| found.into_iter().next().transpose()) {
+            Ok(Some(next)) if next == *url => Ok(Mend::Again),
+            Ok(Some(next)) => Ok(Mend::At(Box::new(next))),
+            Ok(None) => Ok(Mend::No),
             Err(StoreError::Http(error)) => Err(error),
             Err(other) => Err(GetError::Refused(other.to_string())),
         }

@@ -1,24 +1,28 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::Context;
 use weir_get::engine;
 use weir_get::error::GetError;
-use weir_get::http::exchange::{Http, Manner, Version};
+use weir_get::http::exchange::{Http, Manner, Version, Who};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
 use weir_get::job::{FileReport, Job, JobOutcome, Options, Output, RunReport};
 use weir_get::object;
 use weir_get::sink::folder::Folder;
+use weir_http::netrc::Login;
+use weir_model::evidence::Evidence;
 use weir_model::verdict;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
+use crate::cmd::get_hubs::{self, Fetching, Hubs, Resolved};
 use crate::cmd::get_jobs::{self, Bad};
 use crate::cmd::get_who;
 use crate::evidence;
@@ -39,26 +43,53 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     }
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
-    let (wanted, bad) = get_jobs::wanted(get)?;
+    let (wanted, mut bad) = get_jobs::wanted(get)?;
     get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
-    let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
+    let user = get_who::user(get, wanted.first().map(get_jobs::Wanted::url));
+    let (http, plain) = http(get, user.clone())?;
+    let http = http.in_zones(get_jobs::zones(get, &wanted)?);
     let stop = tui::stop_beside(view)?;
+    let way = get_hubs::way(plain, &options, &stop);
+    let hubs = Hubs::open(get, &wanted, user, way)?;
+    let http = http.authorized_by(hubs.authorizers());
+    let Resolved { wanted, bad: unknown, groups } = hubs.resolve(get, wanted, &http)?;
+    bad.extend(unknown);
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
+    let fetching = get_hubs::leave_here(get, jobs, &wanted, groups, &stop)?;
+    let jobs = &fetching.jobs;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
     if view {
-        live.on(Screen::open(&title(&jobs), KEYS));
+        live.on(Screen::open(&title(jobs), KEYS));
     }
-    let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
+    let mut report = match jobs.is_empty() {
+        true => nothing(&stop),
+        false => engine::run(jobs, &options, &http, &stop, &mut live),
+    };
     live.clear();
+    get_hubs::note_pointers(&mut report);
+    let finished = fetching.finish(&report);
     let saved = get_who::save_cookies(get, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
-    let code = exit_code(&report, !bad.is_empty());
-    let record = record(&jobs, &report, bad, code);
+    let code = exit_code(&report, bad.iter().map(|bad| bad.code).max().unwrap_or(0));
+    let said = finished.as_ref().map(Vec::clone).unwrap_or_default();
+    let record = record(&fetching, &report, bad, (code, said));
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
     saved?;
+    finished?;
     Ok(code)
+}
+
+/// Of a run that has nothing to fetch.
+fn nothing(stop: &AtomicBool) -> RunReport {
+    RunReport {
+        files: Vec::new(),
+        received: 0,
+        elapsed: Duration::ZERO,
+        evidence: Evidence::default(),
+        interrupted: stop.load(Relaxed),
+    }
 }
 
 /// What keys do in the live view.
@@ -72,7 +103,8 @@ fn title(jobs: &[Job]) -> String {
     }
 }
 
-fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
+/// The network as the user, and the same as nobody.
+fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http)> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -101,8 +133,12 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
         window: get.range.clone(),
         any_answer: get.any_type,
     };
-    let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;
-    Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner).compressed(get.compressed))
+    let who = get_who::who(get, user)?;
+    let whole = Manner { window: None, ..manner.clone() };
+    let plain =
+        Http::new(trust.clone(), proxies.clone(), version, Vec::new(), Who::default()).in_manner(whole);
+    let http = Http::new(trust, proxies, version, fields.sent, who).in_manner(manner);
+    Ok((http.compressed(get.compressed), plain))
 }
 
 fn options(get: &Get) -> Options {
@@ -145,7 +181,7 @@ fn speed(get: &Get) -> SpeedLimit {
 }
 
 /// The record of the run, as `--json` prints it. Lines of a list that name nothing come behind the files.
-fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
+fn record(fetching: &Fetching, report: &RunReport, bad: Vec<Bad>, (code, said): (u8, Vec<String>)) -> Record {
     let outcome = match code {
         0 => RecordOutcome::Complete,
         _ if report.files.iter().any(|file| matches!(file.outcome, JobOutcome::Partial(_))) => {
@@ -158,9 +194,14 @@ fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
     if outcome != RecordOutcome::Failed || report.received > 0 {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
-    record.files = jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file)).collect();
+    let jobs = fetching.jobs.iter().zip(&report.files);
+    record.files = jobs.map(|(job, file)| file_record(job, file)).collect();
+    record.files.extend(fetching.here.iter().cloned());
+    if let Some(first) = record.files.first_mut() {
+        first.notes.splice(0..0, said);
+    }
     let lines = bad.into_iter();
-    record.files.extend(lines.map(|Bad { place, error }| FileRecord {
+    record.files.extend(lines.map(|Bad { place, error, .. }| FileRecord {
         url: place,
         error: Some(error),
         ..FileRecord::default()
@@ -237,8 +278,8 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
 
 /// 130 interrupted, 3 a digest did not match, 1 something failed or a line of the list was bad, 4 something can be
 /// resumed, 0 all is here.
-fn exit_code(report: &RunReport, has_bad_lines: bool) -> u8 {
-    let mut code = u8::from(has_bad_lines);
+fn exit_code(report: &RunReport, of_lines: u8) -> u8 {
+    let mut code = of_lines;
     for file in &report.files {
         let own = match &file.outcome {
             JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => 0,

@@ -19,6 +19,7 @@ use weir_http::checksums::{Checksums, algorithm_of};
 use weir_units::Bytes;
 
 use crate::args::Get;
+use crate::cmd::get_hubs::{self, Found, HubPart, Named};
 use crate::schemes;
 use crate::voice::Usage;
 
@@ -30,19 +31,41 @@ const MAX_CHECKSUMS: Bytes = Bytes(16_000_000);
 
 /// A URL and what names its file: a list, or an `-o` of its own.
 pub struct Wanted {
-    url: Url,
-    zone: Option<Zone>,
-    name: Option<String>,
-    output: Option<String>,
+    pub(super) url: Url,
+    pub(super) zone: Option<Zone>,
+    pub(super) name: Option<String>,
+    pub(super) output: Option<String>,
+    pub(super) hub: Option<HubPart>,
 }
 
 /// The zone of a link-local address: the host as a URL writes it, and the interface.
 pub type Zone = (String, String);
 
 impl Wanted {
+    /// Only the URL.
+    pub(super) fn of(url: Url) -> Wanted {
+        Wanted { url, zone: None, name: None, output: None, hub: None }
+    }
+
     /// What is asked for.
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// What it names at a hub, as long as that is not looked up.
+    pub(super) fn named(&self) -> Option<&Named> {
+        match &self.hub {
+            Some(HubPart::Named(named)) => Some(named),
+            _ => None,
+        }
+    }
+
+    /// What a hub has named.
+    pub(super) fn found(&self) -> Option<&Found> {
+        match &self.hub {
+            Some(HubPart::Found(found)) => Some(found),
+            _ => None,
+        }
     }
 }
 
@@ -52,6 +75,8 @@ pub struct Bad {
     pub place: String,
     /// What is wrong with it.
     pub error: String,
+    /// The exit code that it makes.
+    pub code: u8,
 }
 
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
@@ -64,21 +89,29 @@ pub fn resolve(
 ) -> anyhow::Result<Vec<Job>> {
     let common = match &get.output[..] {
         [] => Some(OutputOption::of(get, None, wanted.len())?),
-        [all] => Some(OutputOption::of(get, Some(all.as_str()), wanted.len())?),
+        [all] => {
+            let all = get_hubs::common_output(all, wanted);
+            Some(OutputOption::of(get, Some(&all), wanted.len())?)
+        }
         _ => None,
     };
     let mut jobs = Vec::with_capacity(wanted.len());
     for one in wanted {
-        let output = match &common {
-            Some(place) => place.output(one, get.force_directories)?,
-            None => OutputOption::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?,
+        let own = one.found().and_then(Found::place);
+        let output = match (own, &common) {
+            (Some(own), _) => Output::to(own.to_owned()),
+            (None, Some(place)) => place.output(one, get.force_directories)?,
+            (None, None) => {
+                OutputOption::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?
+            }
         };
         let mut url = one.url.clone();
         // No server sees it, and here it names a window.
         url.set_fragment(get.range.as_ref().map(Window::fragment).as_deref());
-        jobs.push(Job { url, home: None, output, name: None, expectations: Vec::new() });
+        let expectations = one.found().map_or_else(Vec::new, |found| found.expectations(get));
+        jobs.push(Job { url, home: None, output, name: None, expectations });
     }
-    number_equal_names(&mut jobs)?;
+    number_equal_names(&mut jobs, wanted)?;
     expect_digests(get, &mut jobs, http, options, stop)?;
     Ok(jobs)
 }
@@ -88,13 +121,13 @@ pub fn wanted(get: &Get) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
     let mut wanted = Vec::new();
     let outputs = own_outputs(get)?;
     for (index, text) in get.urls.iter().enumerate() {
-        let (url, zone) = parse_link(text)?;
-        wanted.push(Wanted { url, zone, name: None, output: outputs.get(index).cloned() });
+        let one = parse_wanted(get, text)?;
+        wanted.push(Wanted { output: outputs.get(index).cloned(), ..one });
     }
     let mut bad = Vec::new();
     if let Some(list) = &get.list {
-        bad = read_list(list, &mut wanted)?;
-        if let (true, Some(Bad { place, error })) = (wanted.is_empty(), bad.first()) {
+        bad = read_list(get, list, &mut wanted)?;
+        if let (true, Some(Bad { place, error, .. })) = (wanted.is_empty(), bad.first()) {
             return Err(Usage(format!("{place}: {error}")).into());
         }
         if wanted.is_empty() {
@@ -164,6 +197,17 @@ pub fn zones(get: &Get, wanted: &[Wanted]) -> Result<HashMap<String, String>, Us
     Ok(zones)
 }
 
+/// A link, or what a hub has.
+fn parse_wanted(get: &Get, text: &str) -> Result<Wanted, Usage> {
+    match get_hubs::named(text, get.hubs.lfs.as_deref())? {
+        Some(named) => {
+            let first = named.first(get)?;
+            Ok(Wanted { hub: Some(HubPart::Named(named)), ..Wanted::of(first) })
+        }
+        None => parse_link(text).map(|(url, zone)| Wanted { zone, ..Wanted::of(url) }),
+    }
+}
+
 fn parse_url(text: &str) -> Result<Url, Usage> {
     parse_link(text).map(|(url, _)| url)
 }
@@ -225,7 +269,7 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
 }
 
 /// Adds what the lines name to `wanted`. Returns those that name nothing.
-fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
+fn read_list(get: &Get, list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
     let read = match list {
         "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
         path => weir_units::read_file(Path::new(path), MAX_LIST),
@@ -240,9 +284,13 @@ fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
         if line.is_empty() {
             continue;
         }
-        match parse_line(line) {
+        let one = parse_line(line).and_then(|(text, name)| {
+            let one = parse_wanted(get, text)?;
+            Ok(Wanted { name, ..one })
+        });
+        match one {
             Ok(one) => wanted.push(one),
-            Err(Usage(error)) => bad.push(Bad { place: format!("{list}, line {number}"), error }),
+            Err(Usage(error)) => bad.push(Bad { place: format!("{list}, line {number}"), error, code: 1 }),
         }
     }
     Ok(bad)
@@ -258,7 +306,8 @@ fn without_remark(line: &str) -> &str {
     if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
 }
 
-fn parse_line(line: &str) -> Result<Wanted, Usage> {
+/// What a line names, and the name behind it.
+fn parse_line(line: &str) -> Result<(&str, Option<String>), Usage> {
     if line.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Usage("it is not UTF-8 text".to_owned()));
     }
@@ -279,8 +328,7 @@ fn parse_line(line: &str) -> Result<Wanted, Usage> {
             return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())));
         }
     }
-    let (url, zone) = parse_link(url)?;
-    Ok(Wanted { url, zone, name, output: None })
+    Ok((url, name))
 }
 
 /// What `-o` means.
@@ -395,8 +443,12 @@ fn no_bait_on_the_way(folder: &Path, parent: &Path) -> anyhow::Result<()> {
 }
 
 /// Two URLs that would be saved under one name would overwrite each other: the later one gets a number behind its name,
-/// the same in each run of the same command.
-fn number_equal_names(jobs: &mut [Job]) -> Result<(), Usage> {
+/// the same in each run of the same command. Files of hubs with one content are one.
+fn number_equal_names(jobs: &mut [Job], wanted: &[Wanted]) -> Result<(), Usage> {
+    let is_same = |one: usize, other: usize| {
+        let (one, other) = (wanted[one].found(), wanted[other].found());
+        one.zip(other).is_some_and(|(one, other)| one.is_same(other))
+    };
     let of = |job: &Job| match &job.output {
         Output::File(path) | Output::Pipe(path) => Some(path.clone()),
         Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
@@ -409,6 +461,9 @@ fn number_equal_names(jobs: &mut [Job]) -> Result<(), Usage> {
             taken.insert(path, index);
             continue;
         };
+        if is_same(owner, index) {
+            continue;
+        }
         let (first, second) = (object::shown(&jobs[owner].url), object::shown(&jobs[index].url));
         let free = (1..=jobs.len()).map(|number| weir_http::filename::numbered(&path, number));
         let free =
@@ -561,7 +616,7 @@ mod tests {
         for bad in ["http://h/x a", "  out=x", "\tx"] {
             assert!(parse_line(bad).is_err(), "{bad}");
         }
-        assert_eq!(parse_line("http://h/x\ta/b").unwrap().name.as_deref(), Some("a/b"));
+        assert_eq!(parse_line("http://h/x\ta/b").unwrap().1.as_deref(), Some("a/b"));
     }
 
     #[test]

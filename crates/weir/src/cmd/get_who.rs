@@ -10,6 +10,7 @@ use weir_get::http::exchange::{Http, Who};
 use weir_get::http::identity::Identity;
 use weir_get::http::jar::Jar;
 use weir_get::http::logins::Schemes;
+use weir_http::netrc::Login as UserLogin;
 use weir_units::Bytes;
 
 use crate::args::{Certificate, Get, Login};
@@ -23,8 +24,20 @@ const MAX_COOKIES: Bytes = Bytes(16 << 20);
 /// A password is one line.
 const MAX_PASSWORD: Bytes = Bytes(4096);
 
-/// Logins and cookies; `first` is the URL that is asked first.
-pub fn who(get: &Get, first: Option<&Url>) -> anyhow::Result<Who> {
+/// The user of `-u`, with a password that is asked for where it is missing; `first` is the URL that is asked
+/// first.
+pub fn user(get: &Get, first: Option<&Url>) -> Option<UserLogin> {
+    let text = get.user.as_deref()?;
+    let mut user = from_pair(text);
+    if !text.contains(':') {
+        let netrc = Credentials::new(None, netrc_of(&get.login), false);
+        user.password = missing_password(&netrc, first, &user.login);
+    }
+    Some(user)
+}
+
+/// Logins and cookies, as this `user`.
+pub fn who(get: &Get, user: Option<UserLogin>) -> anyhow::Result<Who> {
     let login = &get.login;
     if let Some(path) = &login.save_cookies {
         if path.as_os_str() == "-" {
@@ -45,18 +58,12 @@ pub fn who(get: &Get, first: Option<&Url>) -> anyhow::Result<Who> {
         Login { anyauth: true, .. } => Schemes::Any,
         _ => Schemes::Usual,
     };
-    let mut user = get.user.as_deref().map(from_pair);
-    if let Some(user) = &mut user
-        && get.user.as_ref().is_some_and(|text| !text.contains(':'))
-    {
-        let netrc = Credentials::new(None, netrc.clone(), false);
-        user.password = missing_password(&netrc, first, &user.login);
-    }
     let credentials = Credentials::new(user, netrc, login.location_trusted);
     Ok(Who { credentials, schemes, jar: jar(login)? })
 }
 
-fn netrc_of(login: &Login) -> NetrcFile {
+/// Whose netrc file is read.
+pub fn netrc_of(login: &Login) -> NetrcFile {
     match &login.netrc_file {
         _ if login.no_netrc => NetrcFile::None,
         Some(path) => NetrcFile::At(path.clone()),

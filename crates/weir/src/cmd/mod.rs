@@ -6,6 +6,7 @@ pub mod cp;
 pub mod demo;
 pub mod forecast;
 pub mod get;
+pub mod get_hubs;
 pub mod get_jobs;
 pub mod get_who;
 pub mod lab;

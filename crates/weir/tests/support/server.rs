@@ -150,6 +150,14 @@ impl Wire {
         self.body(body)
     }
 
+    /// Reads the body of `request`, which is on its way.
+    pub(crate) fn read_body(&mut self, request: &Request) -> io::Result<Vec<u8>> {
+        let length = request.field("content-length").map_or(0, |text| text.parse().expect("a length"));
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        Ok(body)
+    }
+
     /// A redirect without a body.
     pub(crate) fn redirect(&mut self, status: &str, location: &str) -> io::Result<()> {
         self.answer(status, &[("Location", location)], b"")
@@ -416,7 +424,7 @@ fn converse(
     }
 }
 
-/// The next request's line and fields; `None` at the end of the connection. Requests have no bodies here.
+/// The next request's line and fields; `None` at the end of the connection. A body is for the handler to read.
 fn read_request(stream: &mut dyn Stream) -> Option<(String, String, Fields)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

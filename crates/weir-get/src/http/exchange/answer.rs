@@ -47,6 +47,8 @@ pub struct Answer {
     pub lacks_certificate: bool,
     /// What an error says of itself.
     pub said: Option<String>,
+    /// That has a way out of its own.
+    pub(crate) explained: bool,
     /// What the redirects on the way said of the object.
     pub linked: Linked,
     /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
@@ -73,6 +75,7 @@ impl Answer {
         judged.map_err(|error| {
             let error = if self.authorized { error.in_spite_of_credentials() } else { error };
             let error = match self.way_in() {
+                _ if self.explained => error.with_hint(""),
                 Some(hint) => error.with_hint(hint),
                 None => error,
             };

@@ -30,6 +30,8 @@ pub(super) struct UserAnswer {
     pub(super) told: Answered,
     pub(super) shown: Shown,
     pub(super) said: Option<String>,
+    /// That is what the authorizer has to say, with its own way out.
+    pub(super) explained: bool,
     /// Where the authorizer has it asked for instead.
     pub(super) moved: Option<Url>,
     /// The server asked for a client certificate, and none was shown.
@@ -99,12 +101,11 @@ impl Client<'_> {
                     (None, None) => Shown::Nobody,
                 };
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let said = match authorizer.filter(|_| may_be_refused(&head)) {
-                    Some(one) => one.explains(url, &head, said.as_deref()).or(said),
-                    None => said,
-                };
+                let explaining = authorizer.filter(|_| may_be_refused(&head));
+                let explained = explaining.and_then(|one| one.explains(url, &head, said.as_deref()));
+                let (explained, said) = (explained.is_some(), explained.or(said));
                 let told = Answered { head, body, ranged, judged };
-                return Ok(UserAnswer { told, shown, said, moved, lacks_certificate });
+                return Ok(UserAnswer { told, shown, said, explained, moved, lacks_certificate });
             } else {
                 answers += 1;
             }

@@ -80,16 +80,7 @@ impl HuggingFace {
         environment: Environment<'_>,
         fields: Vec<(String, String)>,
     ) -> Result<HuggingFace, StoreError> {
-        let named = environment("HF_ENDPOINT").filter(|text| !text.is_empty());
-        let text = named.as_deref().unwrap_or(ENDPOINT);
-        let url = Url::parse(&format!("{}/", text.trim_end_matches('/')));
-        let is_one = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        let endpoint = url.ok().filter(is_one).ok_or_else(|| {
-            StoreError::Usage(format!(
-                "cannot use HF_ENDPOINT '{}': expected a URL, as in {ENDPOINT}",
-                weir_units::quoted(text)
-            ))
-        })?;
+        let endpoint = endpoint(environment)?;
         let token = Token::find(environment)?;
         let authorizer = Arc::new(HfAuthorizer::new(endpoint.clone(), token));
         Ok(HuggingFace { endpoint, fields, authorizer })
@@ -100,9 +91,9 @@ impl HuggingFace {
         Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
     }
 
-    /// What is asked first for `wanted`.
-    pub fn first(&self, wanted: &HfUrl) -> Result<Url, StoreError> {
-        self.api(wanted, "tree", &wanted.revision, &wanted.path)
+    /// What is asked for `wanted`, before anything is known of it.
+    pub fn first(environment: Environment<'_>, wanted: &HfUrl) -> Result<Url, StoreError> {
+        api(&endpoint(environment)?, wanted, "tree", &wanted.revision, &wanted.path)
     }
 
     /// The files that `wanted` names, at the commit that its revision is now.
@@ -261,7 +252,9 @@ impl HuggingFace {
             if !seen.insert(next.clone()) || seen.len() > MAX_PAGES {
                 return Err(cannot(format!("has pages without end; its list came back to {}", next.path())));
             }
-            let (url, reply) = got(caller, &what, next, &self.fields)?;
+            // A mirror may lead on to the hub itself, which hears nothing that is for the mirror.
+            let is_own = next.origin() == self.endpoint.origin();
+            let (url, reply) = got(caller, &what, next, if is_own { &self.fields } else { &[] })?;
             let page: Vec<Entry> = json(&what, &reply.body)?;
             entries.extend(page.into_iter().filter(|entry| entry.kind == "file"));
             if entries.len() > MAX_FILES {
@@ -298,20 +291,39 @@ impl HuggingFace {
     }
 
     fn api(&self, wanted: &HfUrl, verb: &str, revision: &str, path: &str) -> Result<Url, StoreError> {
-        let (kind, id) = (wanted.repo.kind.plural(), &wanted.repo.id);
-        let path = key::in_path(path.trim_end_matches('/'))?;
-        let slash = if path.is_empty() { "" } else { "/" };
-        self.address(&format!("api/{kind}/{id}/{verb}/{}{slash}{path}", key::in_query(revision)))
+        api(&self.endpoint, wanted, verb, revision, path)
     }
 
     fn resolve(&self, repo: &Repo, revision: &str, path: &str) -> Result<Url, StoreError> {
-        self.address(&format!("{repo}/resolve/{}/{}", key::in_query(revision), key::in_path(path)?))
+        let path = format!("{repo}/resolve/{}/{}", key::in_query(revision), key::in_path(path)?);
+        address(&self.endpoint, &path)
     }
+}
 
-    fn address(&self, path: &str) -> Result<Url, StoreError> {
-        let text = format!("{}{path}", self.endpoint);
-        Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
-    }
+/// The hub that is asked (`HF_ENDPOINT`), with a slash at its end.
+fn endpoint(environment: Environment<'_>) -> Result<Url, StoreError> {
+    let named = environment("HF_ENDPOINT").filter(|text| !text.is_empty());
+    let text = named.as_deref().unwrap_or(ENDPOINT);
+    let url = Url::parse(&format!("{}/", text.trim_end_matches('/')));
+    let is_one = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    url.ok().filter(is_one).ok_or_else(|| {
+        StoreError::Usage(format!(
+            "cannot use HF_ENDPOINT '{}': expected a URL, as in {ENDPOINT}",
+            weir_units::quoted(text)
+        ))
+    })
+}
+
+fn api(endpoint: &Url, wanted: &HfUrl, verb: &str, revision: &str, path: &str) -> Result<Url, StoreError> {
+    let (kind, id) = (wanted.repo.kind.plural(), &wanted.repo.id);
+    let path = key::in_path(path.trim_end_matches('/'))?;
+    let slash = if path.is_empty() { "" } else { "/" };
+    address(endpoint, &format!("api/{kind}/{id}/{verb}/{}{slash}{path}", key::in_query(revision)))
+}
+
+fn address(endpoint: &Url, path: &str) -> Result<Url, StoreError> {
+    let text = format!("{endpoint}{path}");
+    Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
 }
 
 /// What takes the files that the pattern `path` names, and what is in the folders that it names.

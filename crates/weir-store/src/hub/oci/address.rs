@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use url::Url;
 use weir_codec::digest::Expected;
 
+use super::text_of;
+use crate::error::StoreError;
 use crate::hub::here::tagged;
 use crate::hub::hugging_face::BadHubUrl;
 
@@ -94,6 +96,20 @@ impl OciUrl {
             registry = Url::parse(&format!("http://{at}/")).map_err(|error| error.to_string())?;
         }
         Ok(OciUrl { registry, host: host.to_owned(), name, reference, tag: tag.map(str::to_owned) })
+    }
+
+    /// Where its manifest is.
+    pub fn manifest(&self) -> Result<Url, StoreError> {
+        match &self.reference {
+            Reference::Tag(tag) => self.address("manifests", tag),
+            Reference::Digest(digest) => self.address("manifests", &text_of(digest)),
+        }
+    }
+
+    /// Where its manifest or blob (`kind`) of this tag or digest is.
+    pub(super) fn address(&self, kind: &str, reference: &str) -> Result<Url, StoreError> {
+        let text = format!("{}v2/{}/{kind}/{reference}", self.registry, self.name);
+        Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
     }
 
     /// The last part of its name.

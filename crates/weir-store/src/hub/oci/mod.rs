@@ -160,21 +160,13 @@ impl Registry {
         Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
     }
 
-    /// What is asked first.
-    pub fn first(&self) -> Result<Url, StoreError> {
-        match &self.wanted.reference {
-            Reference::Tag(tag) => self.address("manifests", tag),
-            Reference::Digest(digest) => self.address("manifests", &text_of(digest)),
-        }
-    }
-
     /// The blobs of the image, and what is written beside them.
     pub fn list(&self, caller: &mut Caller<'_>) -> Result<Listing, StoreError> {
         let asked = match &self.wanted.reference {
             Reference::Digest(digest) => Some(digest.clone()),
             Reference::Tag(_) => None,
         };
-        let mut fetched = self.fetch(caller, self.first()?, asked)?;
+        let mut fetched = self.fetch(caller, self.wanted.manifest()?, asked)?;
         if INDEXES.contains(&fetched.kind.as_str()) {
             let chosen = self.choose(&fetched.manifest)?;
             let url = self.address("manifests", &text_of(&chosen))?;
@@ -299,8 +291,7 @@ impl Registry {
     }
 
     fn address(&self, kind: &str, reference: &str) -> Result<Url, StoreError> {
-        let text = format!("{}v2/{}/{kind}/{reference}", self.wanted.registry, self.wanted.name);
-        Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
+        self.wanted.address(kind, reference)
     }
 
     fn answer(&self, why: String) -> StoreError {
