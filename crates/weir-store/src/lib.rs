@@ -13,6 +13,7 @@ pub mod credentials;
 pub mod error;
 pub mod gcs;
 pub mod glob;
+pub mod hub;
 pub mod key;
 pub mod listing;
 pub mod measure;

@@ -56,7 +56,7 @@ fn secrets(command: &Command) -> Vec<Secret> {
             let cookies = get.login.cookies.iter().filter(|given| given.contains('='));
             found.extend(cookies.map(|given| Secret { text: given.clone(), hidden: 0..given.len() }));
             found.extend(get.login.certificate.cert.iter().filter_map(|cert| of_certificate(cert)));
-            let urls = get.urls.iter().chain(&get.proxy).chain(&get.checksum_from);
+            let urls = get.urls.iter().chain(&get.hubs.lfs).chain(&get.proxy).chain(&get.checksum_from);
             found.extend(urls.filter_map(|url| of_url(url)));
         }
         Command::Put(put) => {

@@ -9,7 +9,7 @@ use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
 use super::habits::{self, Habits};
-use super::{Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
+use super::{HubArgs, Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -19,13 +19,16 @@ Examples:
   weir get https://host/x.tar --checksum sha256:9f86...   complete only with this digest
   weir get https://host/x.tar -o - | tar x            into a pipe
   weir get -u me https://host/x.tar                   behind a login; asks for the password
+  weir get hf://ORG/REPO -o model/                    a model's files, with their digests
+  weir get oci://docker.io/library/alpine:3.22        an image, as an OCI layout
 The same command resumes an interrupted download (from FILE.part and FILE.weir).";
 
 /// `weir get`.
 #[derive(Debug, Args)]
 #[command(after_help = GET_EXAMPLES, args_override_self = true)]
 pub struct Get {
-    /// The http or https URLs to fetch.
+    /// The http or https URLs to fetch, or what hubs have: hf://ORG/REPO[@REV][/PATH],
+    /// oci://REGISTRY/NAME:TAG.
     #[arg(value_name = "URL", required_unless_present = "list")]
     pub urls: Vec<String>,
     /// Save to this file, to this folder (ending in '/'), or to stdout ('-') [default: ./ with the server's
@@ -170,6 +173,9 @@ pub struct Get {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How hubs are asked.
+    #[command(flatten)]
+    pub hubs: HubArgs,
 }
 
 /// `-j`.

@@ -8,13 +8,15 @@ use std::time::Duration;
 use anyhow::Context;
 use weir_get::engine::{self, Task};
 use weir_get::http::authority::Authorizer;
-use weir_get::http::exchange::{Http, Manner, Version};
+use weir_get::http::exchange::{Http, Manner, Version, Who};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::reach::Reach;
 use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
 use weir_get::job::{Options, RunReport};
+use weir_get::list::order::Order;
 use weir_get::sink::folder::Folder;
+use weir_http::netrc::Login;
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
@@ -24,6 +26,7 @@ use weir_store::network::Network;
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
 use crate::cmd::get_each::EachFile;
+use crate::cmd::get_hubs::{self, Endings, Hubs};
 use crate::cmd::get_list::{self, Asked};
 use crate::cmd::get_results::{Gains, Gathered};
 use crate::cmd::get_sums::Sums;
@@ -53,34 +56,45 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let interrupted = network.stop.clone();
     let buckets = stores::buckets(&get.store, network)?;
     let asked = Asked::read(get, Arc::clone(&buckets))?;
-    let http = http(get, &asked)?.in_zones(asked.zones());
-    let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
+    let user = get_who::user(&get.login, get.user.as_deref(), asked.first());
+    let (http, plain) = http(get, user.clone())?;
+    let http = http.in_zones(asked.zones());
     let stop = tui::stop_beside(view)?;
     interrupted.set(&stop);
-    let count = asked.count();
+    let hubs = Hubs::open(get, &asked, user, get_hubs::way(plain, &options, &stop))?;
+    let mut authorizers = hubs.authorizers();
+    authorizers.push(Arc::clone(&buckets) as Arc<dyn Authorizer>);
+    let http = http.authorized_by(authorizers);
+    let (asked, groups) = asked.look_up(get, &hubs, &http)?;
     let places = asked.places(get)?;
-    let sums = Sums::read(get, count, asked.first(), &http, &options, &stop)?;
+    let sums = Sums::read(get, asked.count(), asked.first(), &http, &options, &stop)?;
     let title = title(&asked, &buckets);
-    let (mut source, journal) = asked.source(get, places, sums)?;
+    let count = asked.files();
+    let endings = Arc::new(Endings::new(groups, asked.found()));
+    let gone = asked.unknown();
+    let (mut source, journal) = asked.source(get, places, sums, Arc::clone(&endings))?;
     let reserved = journal.as_ref().and_then(|journal| get_list::reserved(get, journal));
     let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), count);
     if view {
         live.on(Screen::open(&title, KEYS));
     }
-    let gathered = Gathered::new(each, journal, buckets);
+    let gathered = Gathered::new(each, journal, buckets, Arc::clone(&endings));
+    gone.into_iter().for_each(|bad| gathered.unknown(bad));
     let task = Task { source: &mut source, results: &gathered, reserved };
     let mut report = engine::run(task, &options, &http, &stop, &mut live);
     live.clear();
     let saved = get_who::save_cookies(&get.login, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
-    let gains = gathered.end(&report)?;
+    let finished = endings.finish();
+    let gains = gathered.end(&report, finished.as_deref().unwrap_or_default())?;
     let code = gains.code;
     let record = record(get.list.is_some(), &report, gains);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
     saved?;
+    finished?;
     Ok(code)
 }
 
@@ -88,8 +102,8 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
 const KEYS: &str = "q ends it, what came is kept";
 
 /// What the live view calls it.
-fn title(asked: &Asked, buckets: &Buckets) -> String {
-    match (asked.first(), asked.count()) {
+fn title(asked: &Asked<Order>, buckets: &Buckets) -> String {
+    match (asked.first(), asked.files()) {
         (Some(only), 1) => format!("get {}", stores::shown(only, buckets)),
         (_, many) => format!("get {many} files"),
     }
@@ -134,7 +148,8 @@ fn network(get: &Get) -> anyhow::Result<Network> {
     })
 }
 
-fn http(get: &Get, asked: &Asked) -> anyhow::Result<Http> {
+/// The network as the user, and the same as nobody.
+fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http)> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -157,8 +172,12 @@ fn http(get: &Get, asked: &Asked) -> anyhow::Result<Http> {
         window: get.range.clone(),
         any_answer: get.any_type,
     };
-    let who = get_who::who(get, asked.first())?;
-    Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner).compressed(get.compressed))
+    let who = get_who::who(&get.login, user)?;
+    let whole = Manner { window: None, ..manner.clone() };
+    let plain =
+        Http::new(trust.clone(), proxies.clone(), version, Vec::new(), Who::default()).in_manner(whole);
+    let http = Http::new(trust, proxies, version, fields.sent, who).in_manner(manner);
+    Ok((http.compressed(get.compressed), plain))
 }
 
 fn options(get: &Get) -> Options {

@@ -11,6 +11,7 @@ use weir_get::sink::links;
 use weir_store::buckets::Buckets;
 
 use crate::args::Get;
+use crate::cmd::get_hubs::{self, Found, HubPart, Named};
 use crate::cmd::stores;
 use crate::schemes;
 use crate::voice::Usage;
@@ -25,17 +26,53 @@ pub struct Wanted {
     pub name: Option<String>,
     /// An `-o` of its own.
     pub output: Option<String>,
+    /// What of it is a hub's.
+    pub hub: Option<HubPart>,
+}
+
+impl Wanted {
+    /// Only the URL.
+    pub fn of(url: Url) -> Wanted {
+        Wanted { url, zone: None, name: None, output: None, hub: None }
+    }
+
+    /// What it names at a hub, as long as that is not looked up.
+    pub fn named(&self) -> Option<&Named> {
+        match &self.hub {
+            Some(HubPart::Named(named)) => Some(named),
+            _ => None,
+        }
+    }
+
+    /// What a hub has named.
+    pub fn found(&self) -> Option<&Found> {
+        match &self.hub {
+            Some(HubPart::Found(found)) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+/// A line of a list that names something.
+pub enum Parsed {
+    /// A file.
+    File(Wanted),
+    /// This text is for a hub to say, and what comes of it is called so.
+    OfHub(String, Option<String>),
 }
 
 /// The zone of a link-local address: the host as a URL writes it, and the interface.
 pub type Zone = (String, String);
 
-/// What the command line names, apart from its list.
+/// What the command line names, apart from its list; what hubs have is not looked up.
 pub fn named(get: &Get, buckets: &Buckets) -> anyhow::Result<Vec<Wanted>> {
     let outputs = own_outputs(get)?;
     let own = |(index, text): (usize, &String)| {
-        let (url, zone) = parse_named(text, buckets)?;
-        Ok(Wanted { url, zone, name: None, output: outputs.get(index).cloned() })
+        let one = match get.hubs.lfs.is_some() || get_hubs::names_hub(text) {
+            true => get_hubs::parse(text, get)?,
+            false => parse_named(text, buckets)?,
+        };
+        Ok(Wanted { output: outputs.get(index).cloned(), ..one })
     };
     get.urls.iter().enumerate().map(own).collect()
 }
@@ -69,10 +106,10 @@ fn is_stdout(output: &str) -> bool {
 }
 
 /// A link, or an object of a store.
-fn parse_named(text: &str, buckets: &Buckets) -> Result<(Url, Option<Zone>), Usage> {
+fn parse_named(text: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
     match stores::object_address(text, buckets) {
-        Some(address) => Ok((address?, None)),
-        None => parse_link(text),
+        Some(address) => address.map(Wanted::of),
+        None => parse_link(text).map(|(url, zone)| Wanted { zone, ..Wanted::of(url) }),
     }
 }
 
@@ -148,8 +185,13 @@ fn without_remark(line: &str) -> &str {
     if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
 }
 
-/// What a line of a list names; `None`: it is empty, or a remark.
-pub fn parse_entry(line: &Line<'_>, buckets: &Buckets) -> Option<Result<Wanted, Usage>> {
+/// What a line of a list names; `None`: it is empty, or a remark. `is_of_hub` knows texts that are for a hub to
+/// say.
+pub fn parse_entry(
+    line: &Line<'_>,
+    buckets: &Buckets,
+    is_of_hub: &dyn Fn(&str) -> bool,
+) -> Option<Result<Parsed, Usage>> {
     // A line that is not UTF-8 costs that line.
     let text = String::from_utf8_lossy(line.bytes);
     let text = without_remark(&text);
@@ -159,10 +201,14 @@ pub fn parse_entry(line: &Line<'_>, buckets: &Buckets) -> Option<Result<Wanted, 
     if line.is_too_long {
         return Some(Err(Usage(format!("it is longer than {MAX_LINE} bytes"))));
     }
-    Some(parse_line(text, buckets))
+    Some(split_line(text).and_then(|(text, name)| match is_of_hub(text) {
+        true => Ok(Parsed::OfHub(text.to_owned(), name)),
+        false => parse_named(text, buckets).map(|one| Parsed::File(Wanted { name, ..one })),
+    }))
 }
 
-fn parse_line(line: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
+/// The first column of a line, and the name behind it.
+fn split_line(line: &str) -> Result<(&str, Option<String>), Usage> {
     if line.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Usage("it is not UTF-8 text".to_owned()));
     }
@@ -183,8 +229,7 @@ fn parse_line(line: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
             return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())));
         }
     }
-    let (url, zone) = parse_named(url, buckets)?;
-    Ok(Wanted { url, zone, name, output: None })
+    Ok((url, name))
 }
 
 /// What `-o` means.
@@ -246,6 +291,9 @@ impl OutputOption {
 
     /// Where the file of `wanted` goes; its folders are made.
     pub fn output(&self, wanted: &Wanted, in_folders: bool) -> anyhow::Result<Output> {
+        if let Some(own) = wanted.found().and_then(Found::place) {
+            return Ok(Output::to(own.to_owned()));
+        }
         Ok(match (self, &wanted.name) {
             (OutputOption::File(_) | OutputOption::Stdout, _) if in_folders => {
                 return Err(Usage(
@@ -345,12 +393,12 @@ mod tests {
     #[test]
     fn names_in_a_list_stay_in_the_folder() {
         for bad in ["../x", "/x", "a/../../x", "", "a\u{1}b"] {
-            assert!(parse_line(&format!("http://h/x\t{bad}")).is_err(), "{bad}");
+            assert!(split_line(&format!("http://h/x\t{bad}")).is_err(), "{bad}");
         }
         for bad in ["http://h/x a", "  out=x", "\tx"] {
-            assert!(parse_line(bad).is_err(), "{bad}");
+            assert!(split_line(bad).is_err(), "{bad}");
         }
-        assert_eq!(parse_line("http://h/x\ta/b").unwrap().name.as_deref(), Some("a/b"));
+        assert_eq!(split_line("http://h/x\ta/b").unwrap().1.as_deref(), Some("a/b"));
     }
 
     #[test]

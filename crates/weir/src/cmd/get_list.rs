@@ -2,9 +2,10 @@
 //!
 //! A list is read twice. Before anything is fetched: what it names at all, and how often ([`Asked`]). Then line
 //! by line, as the lanes come to need jobs ([`Source`]); files that an earlier run completed are not asked for
-//! again. What is kept in memory does not grow with the list.
+//! again. What is kept in memory does not grow with the list. What is for hubs to say is looked up between the
+//! two, and what they name is kept and comes behind all else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,16 +14,18 @@ use anyhow::Context;
 use url::Url;
 use weir_codec::digest::Algorithm;
 use weir_get::error::GetError;
+use weir_get::http::exchange::Http;
 use weir_get::http::window::Window;
 use weir_get::job::{FileReport, Job, JobOutcome, Output};
 use weir_get::list::journal::{self, Done, Earlier, ListJournal, Opened};
 use weir_get::list::order::{self, Order, Survey, Verdict};
-use weir_get::list::text::{Lines, Text};
 use weir_get::object;
 use weir_get::source::{Bad, JobSource, Next};
 use weir_store::buckets::Buckets;
 
 use crate::args::Get;
+use crate::cmd::get_entries::{Entries, Entry, List, OfHub, Pass, key_of};
+use crate::cmd::get_hubs::{self, Endings, Found, Group, Hubs, Resolved, Taking, Unknown};
 use crate::cmd::get_jobs::{self, OutputOption, Wanted, folders_of, parse_link};
 use crate::cmd::get_sums::Sums;
 use crate::voice::Usage;
@@ -33,92 +36,180 @@ const NAMED: usize = 100;
 /// Link-local addresses with zones in one run: more than a machine has neighbours.
 const MOST_ZONES: usize = 10_000;
 
-/// What is asked for, as far as it is known before anything is fetched.
-pub struct Asked {
-    named: Vec<Wanted>,
-    list: Option<List>,
-    order: Order,
-    count: usize,
+/// What is asked for, as far as it is known before anything is fetched: `O` is a [`Survey`] until hubs have been
+/// asked, then the [`Order`] of all entries.
+pub struct Asked<O> {
+    entries: Entries,
+    order: O,
+    files: usize,
+    front: Front,
+}
+
+/// What the first reading brings, apart from files.
+#[derive(Default)]
+struct Front {
+    /// For hubs to say, each once.
+    hubs: Vec<Wanted>,
+    seen: HashSet<order::Key>,
+    /// For hubs as well, and naming nothing.
+    unknown: Vec<Unknown>,
     first: Option<Url>,
     zones: HashMap<String, String>,
-    buckets: Arc<Buckets>,
 }
 
-struct List {
-    name: String,
-    text: Arc<Text>,
-    /// Of the text.
-    digest: Vec<u8>,
-}
-
-impl Asked {
+impl Asked<Survey> {
     /// Reads the list once, and refuses what cannot be meant.
-    pub fn read(get: &Get, buckets: Arc<Buckets>) -> anyhow::Result<Asked> {
-        let named = get_jobs::named(get, &buckets)?;
-        let text = get.list.as_deref().map(open).transpose()?;
-        let mut zones = HashMap::new();
+    pub fn read(get: &Get, buckets: Arc<Buckets>) -> anyhow::Result<Asked<Survey>> {
+        let named = get_jobs::named(get, &buckets)?.into_iter();
+        let (hubs, named): (Vec<_>, Vec<_>) = named.partition(|one| one.hub.is_some());
+        let mut entries = Entries::new(get, named, buckets)?;
+        let (mut front, mut survey) = (Front::default(), Survey::default());
         if let Some((host, zone)) = get.checksum_from.as_deref().and_then(|list| parse_link(list).ok()?.1) {
-            zones.insert(host, zone);
+            front.zones.insert(host, zone);
         }
-        let mut lines = text.as_ref().map(Text::lines);
+        hubs.into_iter().try_for_each(|one| front.add_hub(get, one))?;
+        let mut pass = entries.pass();
+        let first_bad = front.read(get, &entries, &mut pass, &mut survey)?;
+        entries.is_read(pass);
+        let first_bad = first_bad.or_else(|| front.unknown.first().map(|one| one.bad.clone()));
+        let is_empty = survey.is_empty() && front.hubs.is_empty();
+        match (&get.list, first_bad) {
+            (Some(_), Some(Bad { place, error })) if is_empty => {
+                Err(Usage(format!("{place}: {error}")).into())
+            }
+            (Some(list), None) if is_empty => {
+                Err(Usage(format!("the list {list} names no url; it takes one a line")).into())
+            }
+            _ => Ok(Asked { entries, order: survey, files: 0, front }),
+        }
+    }
+
+    /// What hubs are to be asked for, each once.
+    pub fn hubs(&self) -> &[Wanted] {
+        &self.front.hubs
+    }
+
+    /// How many entries are for no hub.
+    pub fn others(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Asks the hubs. Returns the groups of files that they have named as well.
+    pub fn look_up(self, get: &Get, hubs: &Hubs, http: &Http) -> anyhow::Result<(Asked<Order>, Vec<Group>)> {
+        let Asked { mut entries, order: mut survey, mut front, .. } = self;
+        let Resolved { found, unknown, groups, .. } = hubs.resolve(get, &front.hubs, http)?;
+        front.unknown.extend(unknown);
+        for (index, one) in found.iter().enumerate() {
+            add(&mut survey, get, &Entry::Found(index, one))?;
+        }
+        entries.found = found;
         let name = get.list.as_deref().unwrap_or_default();
-        let base = PathBuf::from(get.output.first().map_or(".", String::as_str));
-        let (mut survey, mut first, mut first_bad) = (Survey::default(), None, None);
-        let mut at = 0;
-        while let Some(entry) = next_entry(&named, &mut at, lines.as_mut(), name, &buckets)? {
-            let one = match entry.as_deref() {
-                Ok(one) => one,
-                Err(bad) => {
-                    first_bad.get_or_insert_with(|| bad.clone());
+        let (order, files) = survey.end().with_context(|| cannot_sort(name))?;
+        Ok((Asked { entries, order, files, front }, groups))
+    }
+}
+
+impl Front {
+    /// What is for a hub to say.
+    fn add_hub(&mut self, get: &Get, one: Wanted) -> Result<(), Usage> {
+        get.habits.check_schemes(std::iter::once(&one.url)).map_err(Usage)?;
+        self.first.get_or_insert_with(|| one.url.clone());
+        match self.seen.insert(key_of(&one)) {
+            true => self.hubs.push(one),
+            false => tracing::warn!("{} is named twice; it is fetched once", object::shown(&one.url)),
+        }
+        Ok(())
+    }
+
+    /// All else, and the lines that are for a hub. Returns the first line that names nothing.
+    fn read(
+        &mut self,
+        get: &Get,
+        entries: &Entries,
+        pass: &mut Pass,
+        survey: &mut Survey,
+    ) -> anyhow::Result<Option<Bad>> {
+        let (mut first_bad, mut of_hubs) = (None, Vec::new());
+        loop {
+            let entry = entries.next(pass, &mut |of_hub| of_hubs.push(of_hub))?;
+            for OfHub { text, name, place } in of_hubs.drain(..) {
+                match get_hubs::parse(&text, get) {
+                    Ok(one) => self.add_hub(get, Wanted { name, ..one })?,
+                    Err(Usage(error)) => self.unknown.push(Unknown { bad: Bad { place, error }, code: 1 }),
+                }
+            }
+            let entry = match entry {
+                None => return Ok(first_bad),
+                Some(Ok(entry)) => entry,
+                Some(Err(bad)) => {
+                    first_bad.get_or_insert(bad);
                     continue;
                 }
             };
-            get.habits.check_schemes(std::iter::once(&one.url)).map_err(Usage)?;
-            add_zone(&mut zones, one)?;
-            let target = base.join(name_below(one, get.force_directories));
-            survey.add(key_of(one), Some(&target)).with_context(|| cannot_sort(name))?;
-            first.get_or_insert_with(|| one.url.clone());
+            get.habits.check_schemes(std::iter::once(&entry.url)).map_err(Usage)?;
+            add_zone(&mut self.zones, &entry)?;
+            add(survey, get, &entry)?;
+            self.first.get_or_insert_with(|| entry.url.clone());
         }
-        match (&get.list, first_bad) {
-            (Some(_), Some(Bad { place, error })) if survey.is_empty() => {
-                return Err(Usage(format!("{place}: {error}")).into());
-            }
-            (Some(list), None) if survey.is_empty() => {
-                return Err(Usage(format!("the list {list} names no url; it takes one a line")).into());
-            }
-            _ => {}
-        }
-        let (order, count) = survey.end().with_context(|| cannot_sort(name))?;
-        let list =
-            text.zip(lines).map(|(text, lines)| List { name: name.to_owned(), text, digest: lines.digest() });
-        Ok(Asked { named, list, order, count, first, zones, buckets })
     }
+}
 
+/// Tells `survey` of an entry.
+fn add(survey: &mut Survey, get: &Get, entry: &Entry<'_>) -> anyhow::Result<()> {
+    let place = entry.found().and_then(Found::place).map(Path::to_owned);
+    let base = Path::new(get.output.first().map_or(".", String::as_str));
+    let target = place.unwrap_or_else(|| base.join(name_below(entry, get.force_directories)));
+    let list = get.list.as_deref().unwrap_or_default();
+    survey.add(entry.key(), Some(&target)).with_context(|| cannot_sort(list))
+}
+
+impl<O> Asked<O> {
     /// The URL that is asked for first.
     pub fn first(&self) -> Option<&Url> {
-        self.first.as_ref()
-    }
-
-    /// How many files there will be.
-    pub fn count(&self) -> usize {
-        self.count
+        self.front.first.as_ref()
     }
 
     /// The zones that the URLs name.
     pub fn zones(&self) -> HashMap<String, String> {
-        self.zones.clone()
+        self.front.zones.clone()
+    }
+}
+
+impl Asked<Order> {
+    /// How many files there will be.
+    pub fn files(&self) -> usize {
+        self.files
+    }
+
+    /// How many there would be if all that hubs were asked for was there.
+    pub fn count(&self) -> usize {
+        self.files + self.front.unknown.len()
+    }
+
+    /// What hubs have named.
+    pub fn found(&self) -> &[Wanted] {
+        &self.entries.found
+    }
+
+    /// What hubs do not have, and lines for them that name nothing.
+    pub fn unknown(&self) -> Vec<Unknown> {
+        self.front.unknown.clone()
     }
 
     /// Where the files go; what there has to be for that is made.
     pub fn places(&self, get: &Get) -> anyhow::Result<Places> {
         let in_folders = get.force_directories;
         let common = match &get.output[..] {
-            [] => OutputOption::of(get, None, self.count)?,
-            [all] => OutputOption::of(get, Some(all.as_str()), self.count)?,
+            [] => OutputOption::of(get, None, self.count())?,
+            [all] => {
+                let all = get_hubs::common_output(all, &self.entries.found);
+                OutputOption::of(get, Some(&all), self.count())?
+            }
             _ => {
                 let own =
                     |one: &Wanted| OutputOption::of(get, one.output.as_deref(), 1)?.output(one, in_folders);
-                let own = self.named.iter().map(own).collect::<anyhow::Result<_>>()?;
+                let all = self.entries.named.iter().chain(&self.entries.found);
+                let own = all.map(own).collect::<anyhow::Result<_>>()?;
                 return Ok(Places { common: None, own, in_folders });
             }
         };
@@ -135,34 +226,33 @@ impl Asked {
         get: &Get,
         places: Places,
         sums: Sums,
+        endings: Arc<Endings>,
     ) -> anyhow::Result<(Source, Option<ListJournal>)> {
         if sums.are_listed() {
             self.check_sums(&sums)?;
         }
         let (journal, done) = self.journal(get, places.common.as_ref())?;
         let source = Source {
-            lines: self.list.as_ref().map(|list| list.text.lines()),
-            named: self.named,
-            list: self.list,
-            at: 0,
+            pass: self.entries.pass(),
+            entries: self.entries,
             order: self.order,
-            count: self.count,
+            count: self.files,
             places,
+            taking: Taking::new(get),
+            endings,
             fragment: get.range.as_ref().map(Window::fragment),
             sums,
             done,
             given: 0,
             twice: 0,
-            buckets: self.buckets,
         };
         Ok((source, journal))
     }
 
     /// Each file has to be in the list of checksums, or nothing is fetched.
     fn check_sums(&self, sums: &Sums) -> anyhow::Result<()> {
-        let mut lines = self.list.as_ref().map(|list| list.text.lines());
-        let mut at = 0;
-        while let Some(entry) = next_entry(&self.named, &mut at, lines.as_mut(), "", &self.buckets)? {
+        let mut pass = self.entries.pass();
+        while let Some(entry) = self.entries.next(&mut pass, &mut drop)? {
             if let Ok(one) = entry.as_deref() {
                 sums.of(&one.url)?;
             }
@@ -177,10 +267,11 @@ impl Asked {
         get: &Get,
         common: Option<&OutputOption>,
     ) -> anyhow::Result<(Option<ListJournal>, Option<Done>)> {
-        let (Some(list), Some(OutputOption::Folder(folder))) = (&self.list, common) else {
+        let (Some(list), Some(OutputOption::Folder(folder))) = (&self.entries.list, common) else {
             return Ok((None, None));
         };
-        if get.timestamping || self.count < journal::WORTHWHILE {
+        // Of what hubs have named is known what it must be.
+        if get.timestamping || self.files.saturating_sub(self.entries.found.len()) < journal::WORTHWHILE {
             return Ok((None, None));
         }
         let identity = self.identity(get, list, folder);
@@ -191,7 +282,7 @@ impl Asked {
                         "{} of {} files are complete since an earlier run ({}) and are not asked for again; \
                          --force fetches all",
                         done.count(),
-                        self.count,
+                        self.files,
                         journal.path().display()
                     );
                 }
@@ -243,55 +334,8 @@ pub fn reserved(get: &Get, journal: &ListJournal) -> Option<(PathBuf, &'static s
     get.temp_dir.is_none().then(|| (folder.join(name), "the journal of this list"))
 }
 
-fn open(list: &str) -> anyhow::Result<Arc<Text>> {
-    let text = match list {
-        "-" => Text::read(std::io::stdin().lock()),
-        path => Text::open(Path::new(path)),
-    };
-    Ok(Arc::new(text.with_context(|| format!("cannot read the list {list}"))?))
-}
-
 fn cannot_sort(list: &str) -> String {
     format!("cannot sort the names of the list {list} in a temporary file (TMPDIR names its folder)")
-}
-
-/// An entry that is lent by the command line, or was read from a line.
-enum Entry<'a> {
-    Named(&'a Wanted),
-    Line(Box<Wanted>),
-}
-
-impl std::ops::Deref for Entry<'_> {
-    type Target = Wanted;
-
-    fn deref(&self) -> &Wanted {
-        match self {
-            Entry::Named(one) => one,
-            Entry::Line(one) => one,
-        }
-    }
-}
-
-/// The next entry: of those named, then of the lines of `list`. `at`: how many were taken of the former.
-fn next_entry<'a>(
-    named: &'a [Wanted],
-    at: &mut usize,
-    lines: Option<&mut Lines>,
-    list: &str,
-    buckets: &Buckets,
-) -> anyhow::Result<Option<Result<Entry<'a>, Bad>>> {
-    if let Some(one) = named.get(*at) {
-        *at += 1;
-        return Ok(Some(Ok(Entry::Named(one))));
-    }
-    let Some(lines) = lines else { return Ok(None) };
-    loop {
-        let line = lines.next().with_context(|| format!("cannot read the list {list}"))?;
-        let Some(line) = line else { return Ok(None) };
-        let Some(parsed) = get_jobs::parse_entry(&line, buckets) else { continue };
-        let bad = |Usage(error)| Bad { place: format!("{list}, line {}", line.number), error };
-        return Ok(Some(parsed.map(|one| Entry::Line(Box::new(one))).map_err(bad)));
-    }
 }
 
 /// One address of two interfaces cannot be told apart by what a URL says of it later.
@@ -310,12 +354,6 @@ fn add_zone(zones: &mut HashMap<String, String>, one: &Wanted) -> Result<(), Usa
             Ok(())
         }
     }
-}
-
-/// What makes two entries one: the same URL, but for its fragment, and the same name.
-fn key_of(one: &Wanted) -> order::Key {
-    let url = one.url.as_str();
-    order::key(&(url.split('#').next().unwrap_or(url), &one.name, &one.output))
 }
 
 /// The file's path in its folder, unless the server names it otherwise.
@@ -348,26 +386,25 @@ impl Places {
 
 /// The jobs, one after the other.
 pub struct Source {
-    named: Vec<Wanted>,
-    list: Option<List>,
-    lines: Option<Lines>,
-    at: usize,
+    entries: Entries,
+    pass: Pass,
     order: Order,
     count: usize,
     places: Places,
     /// Of each URL: no server sees it, and here it names a window.
     fragment: Option<String>,
     sums: Sums,
+    taking: Taking,
+    endings: Arc<Endings>,
     done: Option<Done>,
     given: usize,
     twice: usize,
-    buckets: Arc<Buckets>,
 }
 
 impl JobSource for Source {
     fn next(&mut self, over: &AtomicBool) -> Next {
         while !over.load(Relaxed) {
-            match self.step() {
+            match self.step(over) {
                 Ok(Some(next)) => return next,
                 Ok(None) => {}
                 Err(error) => return Next::Failed(GetError::Refused(format!("{error:#}"))),
@@ -380,25 +417,27 @@ impl JobSource for Source {
         Some(self.count)
     }
 
+    /// What hubs have named may be here, which takes a while to be known of large files.
     fn is_at_hand(&self) -> bool {
-        true
+        self.entries.found.is_empty()
     }
 }
 
 impl Source {
     /// One entry. `None`: it was there before.
-    fn step(&mut self) -> anyhow::Result<Option<Next>> {
-        let index = self.at;
-        let name = self.list.as_ref().map_or("", |list| &list.name);
-        let one = match next_entry(&self.named, &mut self.at, self.lines.as_mut(), name, &self.buckets)? {
+    fn step(&mut self, over: &AtomicBool) -> anyhow::Result<Option<Next>> {
+        let index = self.pass.named + self.pass.found;
+        let one = match self.entries.next(&mut self.pass, &mut drop)? {
             None => return self.end().map(Some),
             Some(Err(bad)) => return Ok(Some(Next::Bad(bad))),
             Some(Ok(one)) => one,
         };
         let (job, begun) = job_of(&one, self.places.of(&one, index), self.fragment.as_deref());
         let path = naming_path(&job);
-        let verdict = self.order.next(key_of(&one), path.as_deref());
+        let verdict = self.order.next(one.key(), path.as_deref());
+        let hub = one.found_index();
         drop(one);
+        let name = self.entries.list.as_ref().map_or("", |list| &list.name);
         let verdict = verdict.with_context(|| format!("cannot read the list {name}"))?;
         if verdict == Verdict::Twice {
             self.say_twice(&job.url);
@@ -406,13 +445,13 @@ impl Source {
         }
         let number = self.given;
         self.given += 1;
-        Ok(Some(match begun.and_then(|()| self.settle(job.clone(), verdict)) {
+        Ok(Some(match begun.and_then(|()| self.settle(job.clone(), verdict, hub)) {
             Err(error) => {
                 let outcome = JobOutcome::Failed(GetError::Refused(format!("{error:#}")));
                 let report = FileReport { outcome, ..job.blank_report() };
                 Next::Ended(Box::new(job), Box::new(report))
             }
-            Ok(job) => match self.earlier(number, &job)? {
+            Ok(job) => match self.here(number, &job, hub, over)? {
                 Some(report) => Next::Ended(Box::new(job), Box::new(report)),
                 None => Next::Job(Box::new(job)),
             },
@@ -420,8 +459,9 @@ impl Source {
     }
 
     /// The job with its number and its digests.
-    fn settle(&self, mut job: Job, verdict: Verdict) -> anyhow::Result<Job> {
-        job.expectations = self.sums.of(&job.url)?;
+    fn settle(&self, mut job: Job, verdict: Verdict, hub: Option<usize>) -> anyhow::Result<Job> {
+        let of_hub = self.found(hub).map(|found| self.taking.expectations(found)).unwrap_or_default();
+        job.expectations = of_hub.into_iter().chain(self.sums.of(&job.url)?).collect();
         let (Verdict::Numbered(number), Some(path)) = (verdict, naming_path(&job)) else { return Ok(job) };
         let free = weir_http::filename::numbered(&path, number);
         match &mut job.output {
@@ -435,6 +475,23 @@ impl Source {
             free.display()
         );
         Ok(job)
+    }
+
+    fn found(&self, hub: Option<usize>) -> Option<&Found> {
+        self.entries.found.get(hub?)?.found()
+    }
+
+    /// The report of a job whose file is here: as its hub has it, or since an earlier run.
+    fn here(
+        &mut self,
+        number: usize,
+        job: &Job,
+        hub: Option<usize>,
+        over: &AtomicBool,
+    ) -> anyhow::Result<Option<FileReport>> {
+        let Some(found) = self.found(hub) else { return self.earlier(number, job) };
+        self.endings.begun(number, found, job);
+        Ok(self.taking.here(found, job, over))
     }
 
     /// The report of a job whose file an earlier run completed, if that is still there.
@@ -463,7 +520,7 @@ impl Source {
         if self.twice > NAMED {
             tracing::warn!("{} more urls are named twice; each is fetched once", self.twice - NAMED);
         }
-        if let (Some(list), Some(lines)) = (&self.list, self.lines.take())
+        if let (Some(list), Some(lines)) = (&self.entries.list, self.pass.lines.take())
             && lines.digest() != list.digest
         {
             anyhow::bail!("the list {} changed while it was read; run the same command again", list.name);

@@ -14,6 +14,7 @@ use weir_report::schema::{CountsRecord, DigestRecord, FileRecord};
 use weir_store::buckets::Buckets;
 
 use crate::cmd::get_each::EachFile;
+use crate::cmd::get_hubs::{self, Endings, Unknown};
 use crate::interrupt::INTERRUPTED;
 
 /// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and those of
@@ -30,6 +31,7 @@ pub struct Gathered {
     each: Option<EachFile>,
     journal: Option<ListJournal>,
     buckets: Arc<Buckets>,
+    endings: Arc<Endings>,
 }
 
 #[derive(Default)]
@@ -68,13 +70,25 @@ pub struct Gains {
 }
 
 impl Gathered {
-    /// Nothing yet; each file is told to `each` as well, and complete ones to the journal of their list.
-    pub fn new(each: Option<EachFile>, journal: Option<ListJournal>, buckets: Arc<Buckets>) -> Gathered {
-        Gathered { state: Mutex::default(), each, journal, buckets }
+    /// Nothing yet; each file is told to `each` as well, complete ones to the journal of their list, and those of
+    /// hubs to `endings`.
+    pub fn new(
+        each: Option<EachFile>,
+        journal: Option<ListJournal>,
+        buckets: Arc<Buckets>,
+        endings: Arc<Endings>,
+    ) -> Gathered {
+        Gathered { state: Mutex::default(), each, journal, buckets, endings }
     }
 
-    /// What was gained, after `report`.
-    pub fn end(self, report: &RunReport) -> anyhow::Result<Gains> {
+    /// What has no job, since its hub does not have it.
+    pub fn unknown(&self, Unknown { bad, code }: Unknown) {
+        self.state.lock().unverified += u64::from(code == 3);
+        self.bad(bad);
+    }
+
+    /// What was gained, after `report`; `said` is what is to be said of the files with these numbers.
+    pub fn end(self, report: &RunReport, said: &[(usize, String)]) -> anyhow::Result<Gains> {
         if let Some(each) = self.each {
             each.end()?;
         }
@@ -97,6 +111,7 @@ impl Gathered {
             () => 0,
         };
         files.sort_by_key(|(number, _)| *number);
+        note(&mut files, said);
         let is_short = is_short || counts.bad_lines > bad.len() as u64;
         let files = files.into_iter().map(|(_, file)| file).chain(bad).collect();
         Ok(Gains { files, is_short, counts, resumed, code })
@@ -104,7 +119,8 @@ impl Gathered {
 }
 
 impl Results for Gathered {
-    fn ended(&self, number: usize, job: &Job, report: FileReport) {
+    fn ended(&self, number: usize, job: &Job, mut report: FileReport) {
+        get_hubs::note_pointer(&mut report);
         if let (Some(journal), JobOutcome::Complete, Some(path)) =
             (&self.journal, &report.outcome, &report.path)
         {
@@ -143,6 +159,7 @@ impl Results for Gathered {
 
 impl Gathered {
     fn take(&self, number: usize, job: &Job, report: &FileReport) {
+        self.endings.ended(number, &report.outcome);
         let mut record = file_record(job, report);
         if let Some(named) = self.buckets.named(&job.url) {
             record.url = named.to_string();
@@ -192,6 +209,16 @@ impl State {
             || (record.error.is_some() || is_noted) && self.files.iter().filter(like_it).count() < room;
         if is_worth {
             self.files.push((number, record));
+        }
+    }
+}
+
+/// Puts what is said of each file before its own notes, or those of the first where it is not listed.
+fn note(files: &mut [(usize, FileRecord)], said: &[(usize, String)]) {
+    for (number, text) in said.iter().rev() {
+        let at = files.iter().position(|(own, _)| own == number).unwrap_or_default();
+        if let Some((_, file)) = files.get_mut(at) {
+            file.notes.insert(0, text.clone());
         }
     }
 }

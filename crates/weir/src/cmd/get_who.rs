@@ -1,4 +1,4 @@
-//! Who `weir get` is to servers: users, cookies, certificates, and the proxies it comes through.
+//! Who `weir get` and `weir put` are to servers: users, cookies, certificates, and the proxies it comes through.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,9 +10,10 @@ use weir_get::http::exchange::{Http, Who};
 use weir_get::http::identity::Identity;
 use weir_get::http::jar::Jar;
 use weir_get::http::logins::Schemes;
+use weir_http::netrc::Login as UserLogin;
 use weir_units::Bytes;
 
-use crate::args::{Certificate, Get, Login};
+use crate::args::{Certificate, Login};
 use crate::output;
 use crate::prompt;
 use crate::voice::Usage;
@@ -23,13 +24,20 @@ const MAX_COOKIES: Bytes = Bytes(16 << 20);
 /// A password is one line.
 const MAX_PASSWORD: Bytes = Bytes(4096);
 
-/// Logins and cookies of `weir get`; `first` is the URL that is asked first.
-pub fn who(get: &Get, first: Option<&Url>) -> anyhow::Result<Who> {
-    who_of(&get.login, get.user.as_deref(), first)
+/// The user of `-u`, with a password that is asked for where it is missing; `first` is the URL that is asked
+/// first.
+pub fn user(login: &Login, given: Option<&str>, first: Option<&Url>) -> Option<UserLogin> {
+    let text = given?;
+    let mut user = from_pair(text);
+    if !text.contains(':') {
+        let netrc = Credentials::new(None, netrc_of(login), false);
+        user.password = missing_password(&netrc, first, &user.login);
+    }
+    Some(user)
 }
 
-/// Logins and cookies: `given` is `-u`.
-pub fn who_of(login: &Login, given: Option<&str>, first: Option<&Url>) -> anyhow::Result<Who> {
+/// Logins and cookies, as this `user`.
+pub fn who(login: &Login, user: Option<UserLogin>) -> anyhow::Result<Who> {
     if let Some(path) = &login.save_cookies {
         if path.as_os_str() == "-" {
             return Err(
@@ -49,18 +57,12 @@ pub fn who_of(login: &Login, given: Option<&str>, first: Option<&Url>) -> anyhow
         Login { anyauth: true, .. } => Schemes::Any,
         _ => Schemes::Usual,
     };
-    let mut user = given.map(from_pair);
-    if let Some(user) = &mut user
-        && given.is_some_and(|text| !text.contains(':'))
-    {
-        let netrc = Credentials::new(None, netrc.clone(), false);
-        user.password = missing_password(&netrc, first, &user.login);
-    }
     let credentials = Credentials::new(user, netrc, login.location_trusted);
     Ok(Who { credentials, schemes, jar: jar(login)? })
 }
 
-fn netrc_of(login: &Login) -> NetrcFile {
+/// Whose netrc file is read.
+pub fn netrc_of(login: &Login) -> NetrcFile {
     match &login.netrc_file {
         _ if login.no_netrc => NetrcFile::None,
         Some(path) => NetrcFile::At(path.clone()),

@@ -12,9 +12,9 @@ use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::Caller;
 use weir_store::glob::Glob;
-use weir_units::instant;
 use weir_store::listing::{self, Listed, Page, PagesSetup};
 use weir_units::Bytes;
+use weir_units::instant;
 
 use crate::args::Ls;
 use crate::cmd::asked_store;

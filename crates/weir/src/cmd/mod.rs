@@ -9,6 +9,8 @@ pub mod demo;
 pub mod forecast;
 pub mod get;
 pub mod get_each;
+pub mod get_entries;
+pub mod get_hubs;
 pub mod get_jobs;
 pub mod get_list;
 pub mod get_results;

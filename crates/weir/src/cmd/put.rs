@@ -126,7 +126,8 @@ fn http(put: &Put, filled: &Filled) -> anyhow::Result<Http> {
         Filled::Store(store, _) => (None, vec![store.authorizer()]),
         Filled::Plain(plain) => (Some(plain.url("")?), Vec::new()),
     };
-    let who = get_who::who_of(&put.login, put.user.as_deref(), first.as_ref())?;
+    let user = get_who::user(&put.login, put.user.as_deref(), first.as_ref());
+    let who = get_who::who(&put.login, user)?;
     let http = Http::new(trust, proxies, Version::Http1, fields.sent, who).in_manner(manner);
     Ok(http.authorized_by(authorizers))
 }

@@ -59,7 +59,8 @@ fn a_store_that_puts_requests_off_is_asked_no_more() {
                 wire.answer("200 OK", &[("Content-Type", "application/xml")], page.as_bytes())
             }
             "GET" if guard.others > 2 => {
-                let why = "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
+                let why =
+                    "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
                 wire.answer("503 Slow Down", &[("Content-Type", "application/xml")], why.as_bytes())
             }
             "GET" => wire.answer("200 OK", &[("ETag", "\"e\"")], &vec![1; size]),

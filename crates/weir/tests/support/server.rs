@@ -172,6 +172,14 @@ impl Wire {
         self.body(body)
     }
 
+    /// Reads the body of `request`, which is on its way.
+    pub(crate) fn read_body(&mut self, request: &Request) -> io::Result<Vec<u8>> {
+        let length = request.field("content-length").map_or(0, |text| text.parse().expect("a length"));
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        Ok(body)
+    }
+
     /// A redirect without a body.
     pub(crate) fn redirect(&mut self, status: &str, location: &str) -> io::Result<()> {
         self.answer(status, &[("Location", location)], b"")

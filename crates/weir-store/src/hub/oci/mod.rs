@@ -1,0 +1,342 @@
+//! Registries of images (the OCI distribution specification): a manifest names the blobs of an image by their
+//! digests.
+//!
+//! The manifest is held against its own digest: the one that was asked for, or the one that the registry says
+//! it has. Of an index of several platforms one is taken, and it is said which.
+
+mod address;
+mod login;
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use url::Url;
+use weir_codec::digest::{Algorithm, Expected};
+use weir_get::GetError;
+use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::call::Reply;
+use weir_http::head::ResponseHead;
+use weir_http::netrc::Login;
+use weir_tree::Name;
+
+pub(super) use address::is_this_machine;
+pub use address::{OciUrl, Reference};
+pub use login::login_of;
+
+use super::asking::{Way, got, json};
+use super::here::tagged;
+use super::layout::{Descriptor, Image};
+use super::tokens::Tokens;
+use super::{Ending, HubFile, Listing};
+use crate::caller::Caller;
+use crate::error::StoreError;
+
+/// What manifests are called, those of docker among them.
+const MANIFESTS: [&str; 2] =
+    ["application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"];
+
+/// What lists of manifests are called.
+const INDEXES: [&str; 2] =
+    ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
+
+/// The most bytes of a manifest: the specification has registries take 4 MiB.
+const MAX_MANIFEST: usize = 4 << 20;
+
+/// The most layers that are fetched; docker makes 127 at most.
+const MAX_BLOBS: usize = 10_000;
+
+/// A registry and a name in it, and who may pull it.
+pub struct Registry {
+    wanted: OciUrl,
+    platform: Platform,
+    authorizer: Arc<OciAuthorizer>,
+}
+
+/// `OS/ARCH[/VARIANT]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Platform {
+    os: String,
+    architecture: String,
+    variant: Option<String>,
+}
+
+impl Platform {
+    /// This host's, as Go calls it.
+    pub fn here() -> Platform {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            "x86" => "386",
+            "powerpc64" => "ppc64le",
+            "loongarch64" => "loong64",
+            other => other,
+        };
+        Platform { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
+    }
+
+    fn takes(&self, other: &Described) -> bool {
+        self.os == other.os
+            && self.architecture == other.architecture
+            && self.variant.as_ref().is_none_or(|own| other.variant.as_ref() == Some(own))
+    }
+}
+
+impl std::str::FromStr for Platform {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Platform, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (os, architecture, variant) = match parts[..] {
+            [os, architecture] => (os, architecture, None),
+            [os, architecture, variant] => (os, architecture, Some(variant)),
+            _ => return Err("expected OS/ARCH, such as linux/amd64 or linux/arm/v7".to_owned()),
+        };
+        if [os, architecture].iter().any(|part| part.is_empty()) {
+            return Err("expected OS/ARCH, such as linux/amd64 or linux/arm/v7".to_owned());
+        }
+        let variant = variant.map(str::to_owned);
+        Ok(Platform { os: os.to_owned(), architecture: architecture.to_owned(), variant })
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)?;
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, "/{variant}"))
+    }
+}
+
+/// A manifest, or an index of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Manifest {
+    schema_version: u32,
+    media_type: String,
+    config: Option<Blob>,
+    layers: Vec<Blob>,
+    manifests: Vec<Blob>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob {
+    digest: String,
+    size: Option<u64>,
+    platform: Option<Described>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Described {
+    os: String,
+    architecture: String,
+    variant: Option<String>,
+}
+
+impl std::fmt::Display for Described {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)?;
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, "/{variant}"))
+    }
+}
+
+/// A manifest as it came.
+struct Fetched {
+    bytes: Vec<u8>,
+    kind: String,
+    digest: Expected,
+    manifest: Manifest,
+}
+
+impl Registry {
+    /// Of `wanted`, as this user, for this platform.
+    pub fn new(wanted: OciUrl, platform: Platform, login: Option<Login>, way: Way) -> Registry {
+        let authorizer = OciAuthorizer { wanted: wanted.clone(), tokens: Tokens::new(way, login) };
+        Registry { wanted, platform, authorizer: Arc::new(authorizer) }
+    }
+
+    /// Who speaks for requests for it.
+    pub fn authorizer(&self) -> Arc<dyn Authorizer> {
+        Arc::clone(&self.authorizer) as Arc<dyn Authorizer>
+    }
+
+    /// The blobs of the image, and what is written beside them.
+    pub fn list(&self, caller: &mut Caller<'_>) -> Result<Listing, StoreError> {
+        let asked = match &self.wanted.reference {
+            Reference::Digest(digest) => Some(digest.clone()),
+            Reference::Tag(_) => None,
+        };
+        let mut fetched = self.fetch(caller, self.wanted.manifest()?, asked)?;
+        if INDEXES.contains(&fetched.kind.as_str()) {
+            let chosen = self.choose(&fetched.manifest)?;
+            let url = self.address("manifests", &text_of(&chosen))?;
+            fetched = self.fetch(caller, url, Some(chosen))?;
+        }
+        let Fetched { bytes, kind, digest, manifest } = fetched;
+        if manifest.schema_version == 1 || manifest.config.is_none() && manifest.layers.is_empty() {
+            return Err(self.answer(format!(
+                "is a manifest of the kind '{}', which weir does not know; expected one of {}",
+                weir_units::quoted(&kind),
+                MANIFESTS[0]
+            )));
+        }
+        let blobs: Vec<&Blob> = manifest.config.iter().chain(&manifest.layers).collect();
+        if blobs.len() > MAX_BLOBS {
+            return Err(self.answer(format!("has more than {MAX_BLOBS} layers")));
+        }
+        let mut files: Vec<HubFile> = Vec::with_capacity(blobs.len());
+        for blob in blobs {
+            let file = self.file(blob)?;
+            // A layer that does nothing may be there several times.
+            if !files.iter().any(|other| other.id == file.id) {
+                files.push(file);
+            }
+        }
+        let image = Image {
+            manifest: bytes,
+            descriptor: Descriptor { media_type: kind, digest: digest.clone(), tag: self.wanted.tag.clone() },
+        };
+        Ok(Listing {
+            files,
+            is_tree: true,
+            folder: self.wanted.folder().to_owned(),
+            pin: text_of(&digest),
+            ending: Ending::Layout(image),
+        })
+    }
+
+    fn fetch(
+        &self,
+        caller: &mut Caller<'_>,
+        url: Url,
+        asked: Option<Expected>,
+    ) -> Result<Fetched, StoreError> {
+        let accept = [&MANIFESTS[..], &INDEXES[..]].concat().join(", ");
+        let fields = [("accept".to_owned(), accept)];
+        let what = format!("fetch the manifest of {}", self.wanted);
+        let (_, reply) = got(caller, &what, url, &fields)?;
+        let Reply { head, body, .. } = reply;
+        if body.len() > MAX_MANIFEST {
+            return Err(self.answer(format!("is a manifest of more than {MAX_MANIFEST} bytes")));
+        }
+        let said = head.header("docker-content-digest").and_then(tagged);
+        let wanted = asked.clone().or(said);
+        let algorithm = wanted.as_ref().map_or(Algorithm::SHA256, Expected::algorithm);
+        let found = Expected::new(algorithm, algorithm.of(&body));
+        let found = found.map_err(|error| self.answer(error.to_string()))?;
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+            let (host, whose) = (
+                &self.wanted.host,
+                if asked.is_some() { "was asked for" } else { "the registry says it has" },
+            );
+            return Err(StoreError::Http(GetError::NoDigest {
+                name: self.wanted.to_string(),
+                detail: format!(
+                    "the manifest from {host} has the digest {}, and {} {whose}; nothing was fetched",
+                    text_of(&found),
+                    text_of(&wanted)
+                ),
+            }));
+        }
+        let manifest: Manifest = json(&what, &body)?;
+        let kind = match manifest.media_type.is_empty() {
+            // OCI's own may leave it out; the field of the answer says it.
+            true => {
+                head.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
+            }
+            false => &manifest.media_type,
+        };
+        let kind = match (kind, manifest.manifests.is_empty()) {
+            ("" | "application/json", true) => MANIFESTS[0],
+            ("" | "application/json", false) => INDEXES[0],
+            (kind, _) => kind,
+        };
+        Ok(Fetched { kind: kind.to_owned(), bytes: body, digest: found, manifest })
+    }
+
+    /// The manifest of the platform, among those of an index.
+    fn choose(&self, index: &Manifest) -> Result<Expected, StoreError> {
+        let described = |blob: &&Blob| blob.platform.as_ref().is_some_and(|there| self.platform.takes(there));
+        let only = || index.manifests.first().filter(|_| index.manifests.len() == 1);
+        let Some(blob) = index.manifests.iter().find(described).or_else(only) else {
+            let there = index.manifests.iter().filter_map(|blob| blob.platform.as_ref());
+            let mut there: Vec<String> = there
+                .filter(|one| one.os != "unknown")
+                .map(|one| weir_units::quoted(&one.to_string()))
+                .collect();
+            there.dedup();
+            return Err(StoreError::Usage(format!(
+                "cannot fetch {}: it has nothing for {}; --platform takes one of {}",
+                self.wanted,
+                self.platform,
+                there.join(", ")
+            )));
+        };
+        let platform =
+            blob.platform.as_ref().map_or_else(|| "its only platform".to_owned(), Described::to_string);
+        tracing::warn!("{}: taking {}", self.wanted, weir_units::quoted(&platform));
+        tagged(&blob.digest).ok_or_else(|| self.answer("names a manifest by no digest".to_owned()))
+    }
+
+    fn file(&self, blob: &Blob) -> Result<HubFile, StoreError> {
+        let refused = || {
+            let shown = weir_units::quoted(&blob.digest);
+            self.answer(format!("names a blob by '{shown}', which is no digest; nothing was fetched"))
+        };
+        let digest = tagged(&blob.digest).ok_or_else(refused)?;
+        let name = format!("blobs/{}/{}", digest.algorithm(), digest.hex());
+        let name = Name::new(name.as_bytes()).map_err(|_| refused())?;
+        let url = self.address("blobs", &text_of(&digest))?;
+        Ok(HubFile { url, name, size: blob.size, id: digest.hex(), digest: Some(digest) })
+    }
+
+    fn address(&self, kind: &str, reference: &str) -> Result<Url, StoreError> {
+        self.wanted.address(kind, reference)
+    }
+
+    fn answer(&self, why: String) -> StoreError {
+        StoreError::Answer { what: format!("fetch {}", self.wanted), why }
+    }
+}
+
+/// `sha256:HEX`.
+pub(super) fn text_of(digest: &Expected) -> String {
+    format!("{}:{}", digest.algorithm(), digest.hex())
+}
+
+/// Shows a token to the registry, and to nobody whom it redirects to.
+struct OciAuthorizer {
+    wanted: OciUrl,
+    tokens: Tokens,
+}
+
+impl Authorizer for OciAuthorizer {
+    fn is_for(&self, url: &Url) -> bool {
+        let path = format!("/v2/{}/", self.wanted.name);
+        url.origin() == self.wanted.registry.origin() && url.path().starts_with(&path)
+    }
+
+    fn fields(
+        &self,
+        _: &str,
+        _: &Url,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, GetError> {
+        let has_own = given.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        Ok(self.tokens.field(&self.wanted.name).filter(|_| !has_own).into_iter().collect())
+    }
+
+    fn mends(&self, url: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {
+        self.tokens.mends(&self.wanted.name, url, head)
+    }
+
+    fn explains(&self, _: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
+        let (host, name) = (&self.wanted.host, &self.wanted.name);
+        let way = match head.status {
+            401 | 403 => format!("{host} does not let you pull {name}; {}", self.tokens.way_in(host)),
+            404 => format!("there is no {} there, or it needs a login", self.wanted),
+            _ => return None,
+        };
+        Some(words.map_or(way.clone(), |words| format!("{words}; {way}")))
+    }
+}

@@ -1,0 +1,526 @@
+//! What `weir get` fetches from hubs: `hf://`, `oci://` and pointers of git-lfs become files with digests, and
+//! complete files become what other programs read.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use url::Url;
+use weir_get::error::GetError;
+use weir_get::http::authority::Authorizer;
+use weir_get::http::credentials::Credentials;
+use weir_get::http::exchange::Http;
+use weir_get::job::{FileReport, Job, JobOutcome, Options, Output};
+use weir_get::list::order::Survey;
+use weir_get::source::Bad;
+use weir_get::verify::{Expectation, Whose};
+use weir_http::netrc::Login;
+use weir_store::StoreError;
+use weir_store::hub::hugging_face::{HfUrl, HuggingFace};
+use weir_store::hub::lfs::{LfsServer, MAX_POINTER, Pointer};
+use weir_store::hub::oci::{OciUrl, Platform, Registry, login_of};
+use weir_store::hub::{Ending, HubFile, Listing, Way, cache, here};
+use weir_tree::Name;
+use weir_units::Bytes;
+
+use crate::args::Get;
+use crate::cmd::get_jobs::Wanted;
+use crate::cmd::get_list::Asked;
+use crate::cmd::get_who;
+use crate::voice::Usage;
+
+/// What a text names at a hub.
+pub enum Named {
+    /// In a repository.
+    HuggingFace(HfUrl),
+    /// An image.
+    Oci(OciUrl),
+    /// The object of a pointer that lies here.
+    Lfs(PathBuf, Pointer),
+}
+
+/// What of a wanted file is a hub's.
+pub enum HubPart {
+    /// It is to be looked up.
+    Named(Named),
+    /// It has been.
+    Found(Found),
+}
+
+/// A file that a hub has named.
+pub struct Found {
+    file: HubFile,
+    /// Its own place, whatever `-o` says.
+    place: Option<PathBuf>,
+    /// Which of the listings it is of: two images may have a layer in common, two commits a file.
+    groups: Vec<usize>,
+    /// It keeps its place below a folder.
+    in_tree: bool,
+}
+
+impl Found {
+    /// Where it goes, if that is not for `-o` to say.
+    pub fn place(&self) -> Option<&Path> {
+        self.place.as_deref()
+    }
+}
+
+/// Files that go to one place and have one content are one.
+type Place = (Option<PathBuf>, Option<String>, Option<String>, String);
+
+/// How files of hubs are taken.
+pub struct Taking {
+    whose: Whose,
+    /// Only parts of them, which have no digest.
+    of_parts: bool,
+    /// What is here is looked at.
+    may_be_here: bool,
+}
+
+impl Taking {
+    /// As the user has it.
+    pub fn new(get: &Get) -> Taking {
+        let of_parts = get.range.is_some();
+        Taking {
+            whose: if get.ignore_digest { Whose::Ignored } else { Whose::Server },
+            of_parts,
+            may_be_here: !get.force && !of_parts && get.checksum.is_empty(),
+        }
+    }
+
+    /// What `found` must be.
+    pub fn expectations(&self, found: &Found) -> Vec<Expectation> {
+        let digest = found.file.digest.clone().filter(|_| !self.of_parts);
+        let origin = || "the server's list of files".to_owned();
+        let one = |expected| Expectation { expected, origin: origin(), whose: self.whose };
+        digest.map(one).into_iter().collect()
+    }
+
+    /// The report of `job` if the file of `found` is here already as the hub has it.
+    pub fn here(&self, found: &Found, job: &Job, over: &AtomicBool) -> Option<FileReport> {
+        let path = path_of(job).filter(|_| self.may_be_here)?;
+        let digest = here::is_here(&found.file, &path, over).unwrap_or_default()?;
+        let bytes = std::fs::metadata(&path).map(|there| there.len()).unwrap_or_default();
+        let outcome = JobOutcome::Unchanged;
+        Some(FileReport { path: Some(path), bytes, digest: Some(digest), outcome, ..job.blank_report() })
+    }
+}
+
+/// The file that a job of a hub becomes, whatever the server calls it.
+fn path_of(job: &Job) -> Option<PathBuf> {
+    match &job.output {
+        Output::File(_) | Output::Folder(_) => job.target(),
+        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
+    }
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// `text` has the scheme of a hub.
+pub fn names_hub(text: &str) -> bool {
+    HfUrl::parse(text).is_some() || OciUrl::parse(text).is_some()
+}
+
+/// What `text`, which is for a hub to say, names there.
+pub fn parse(text: &str, get: &Get) -> Result<Wanted, Usage> {
+    let bad = |error: weir_store::hub::hugging_face::BadHubUrl| Usage(error.to_string());
+    let named = match (get.hubs.lfs.is_some(), HfUrl::parse(text), OciUrl::parse(text)) {
+        (false, Some(url), _) => Named::HuggingFace(url.map_err(bad)?),
+        (false, None, Some(url)) => Named::Oci(url.map_err(bad)?),
+        _ => Named::Lfs(text.into(), pointer(Path::new(text))?),
+    };
+    let first = named.first(get)?;
+    Ok(Wanted { hub: Some(HubPart::Named(named)), ..Wanted::of(first) })
+}
+
+fn pointer(path: &Path) -> Result<Pointer, Usage> {
+    let cannot = |why: String| Usage(format!("cannot fetch the object of {}: {why}", path.display()));
+    let bytes = match weir_units::read_file(path, Bytes(MAX_POINTER)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Vec::new(),
+        Err(error) => return Err(cannot(weir_units::plain(&error))),
+    };
+    Pointer::parse(&bytes).ok_or_else(|| {
+        cannot(
+            "it is no git-lfs pointer; it may be the object already (--lfs takes pointers alone)".to_owned(),
+        )
+    })
+}
+
+impl Named {
+    /// What is asked first for it.
+    fn first(&self, get: &Get) -> Result<Url, Usage> {
+        let url = match self {
+            Named::HuggingFace(wanted) => HuggingFace::first(&environment, wanted),
+            Named::Oci(wanted) => wanted.manifest(),
+            Named::Lfs(path, _) => {
+                let mut url = lfs_repo(get)?;
+                url.set_query(Some(&path.to_string_lossy()));
+                Ok(url)
+            }
+        };
+        url.map_err(|error| Usage(error.to_string()))
+    }
+}
+
+fn lfs_repo(get: &Get) -> Result<Url, Usage> {
+    let text = get.hubs.lfs.as_deref().unwrap_or_default();
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let shown = text.split('@').next_back().unwrap_or(text);
+    url.ok_or_else(|| {
+        Usage(format!("cannot use --lfs '{shown}': expected the repository's http or https address"))
+    })
+}
+
+/// The way of requests for tokens and lists; `plain` is the network without the user's logins.
+pub fn way(plain: Http, options: &Options, stop: &Arc<AtomicBool>) -> Way {
+    Way {
+        http: Arc::new(plain),
+        stop: Arc::clone(stop),
+        timeout: options.timeout,
+        connect_timeout: options.connect_timeout,
+        retries: options.retries,
+    }
+}
+
+/// The hubs that this run asks.
+pub struct Hubs {
+    hugging_face: Option<HuggingFace>,
+    registries: Vec<Registry>,
+    lfs: Option<LfsServer>,
+    way: Way,
+    several: bool,
+}
+
+/// What hubs have named.
+#[derive(Default)]
+pub struct Resolved {
+    /// Files, each once.
+    pub found: Vec<Wanted>,
+    /// What could not be looked up.
+    pub unknown: Vec<Unknown>,
+    /// Files that came by one text, what is said of it, and what ends it.
+    pub groups: Vec<Group>,
+    places: HashMap<Place, usize>,
+}
+
+/// What a hub does not have, or a line for it that names nothing.
+#[derive(Clone)]
+pub struct Unknown {
+    /// What, and why.
+    pub bad: Bad,
+    /// The exit code that it makes.
+    pub code: u8,
+}
+
+/// What one text has led to.
+pub struct Group {
+    said: String,
+    ending: Ending,
+}
+
+impl Hubs {
+    /// Those that are asked for, as `user`.
+    pub fn open(get: &Get, asked: &Asked<Survey>, user: Option<Login>, way: Way) -> anyhow::Result<Hubs> {
+        let several = asked.hubs().len() + asked.others() > 1;
+        let mut hubs = Hubs { hugging_face: None, registries: Vec::new(), lfs: None, way, several };
+        let mut cached = asked.others() == 0;
+        for one in asked.hubs() {
+            cached &= matches!(one.named(), Some(Named::HuggingFace(_)));
+            match one.named() {
+                Some(Named::HuggingFace(_)) if hubs.hugging_face.is_none() => {
+                    let fields = crate::args::GivenFields::read(&get.headers).map_err(Usage)?.sent;
+                    let lower = fields.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+                    let hub = HuggingFace::new(&environment, lower.collect()).map_err(failure)?;
+                    hubs.hugging_face = Some(hub);
+                }
+                Some(Named::Oci(wanted)) => hubs.open_registry(get, wanted, user.clone())?,
+                Some(Named::Lfs(..)) if hubs.lfs.is_none() => {
+                    let repo = lfs_repo(get)?;
+                    let login = login(get, &repo, user.clone());
+                    hubs.lfs = Some(LfsServer::new(&repo, login, hubs.way.clone()).map_err(failure)?);
+                }
+                _ => {}
+            }
+        }
+        if get.hubs.hf_cache && !cached {
+            return Err(
+                Usage("--hf-cache takes hf:// alone; fetch the rest by another run".to_owned()).into()
+            );
+        }
+        Ok(hubs)
+    }
+
+    fn open_registry(&mut self, get: &Get, wanted: &OciUrl, user: Option<Login>) -> anyhow::Result<()> {
+        if get.range.is_some() {
+            return Err(Usage(format!("-r fetches a part of a file, and {wanted} is an image")).into());
+        }
+        let platform = get.hubs.platform.clone().unwrap_or_else(Platform::here);
+        let host = wanted.registry.host_str().unwrap_or_default();
+        let host = wanted.registry.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
+        let login = user.or_else(|| login_of(&host, &environment));
+        self.registries.push(Registry::new(wanted.clone(), platform, login, self.way.clone()));
+        Ok(())
+    }
+
+    /// Who speaks for requests to them.
+    pub fn authorizers(&self) -> Vec<Arc<dyn Authorizer>> {
+        let registries = self.registries.iter().map(Registry::authorizer);
+        let others = self.hugging_face.iter().map(HuggingFace::authorizer);
+        registries.chain(others).chain(self.lfs.iter().map(LfsServer::authorizer)).collect()
+    }
+
+    /// Looks up what is `wanted`.
+    pub fn resolve(&self, get: &Get, wanted: &[Wanted], http: &Http) -> anyhow::Result<Resolved> {
+        let mut resolved = Resolved::default();
+        let mut registries = self.registries.iter();
+        let mut objects = self.list_pointers(wanted, http).into_iter();
+        for one in wanted {
+            let Some(named) = one.named() else { continue };
+            let (place, listing) = match named {
+                Named::HuggingFace(url) => (url.to_string(), self.list_repo(get, url, http)),
+                Named::Oci(url) => {
+                    let registry = registries.next();
+                    let list = |registry: &Registry| self.way.ask(http, |caller| registry.list(caller));
+                    (url.to_string(), registry.map_or(Err(missing()), list))
+                }
+                Named::Lfs(path, _) => {
+                    let listing = objects.next().unwrap_or_else(|| Err(missing()));
+                    (path.display().to_string(), listing)
+                }
+            };
+            match listing {
+                Ok(listing) => self.take(get, one, listing, &mut resolved),
+                Err(StoreError::Http(error @ GetError::Interrupted)) => return Err(error.into()),
+                Err(error) => {
+                    let is_digest = matches!(&error, StoreError::Http(error) if error.is_verification());
+                    let code = if is_digest { 3 } else { 1 };
+                    resolved.unknown.push(Unknown { bad: Bad { place, error: error.to_string() }, code });
+                }
+            }
+        }
+        Ok(resolved)
+    }
+
+    fn list_repo(&self, get: &Get, url: &HfUrl, http: &Http) -> Result<Listing, StoreError> {
+        let hub = self.hugging_face.as_ref().ok_or_else(missing)?;
+        let mut listing = self.way.ask(http, |caller| hub.list(caller, url))?;
+        if get.hubs.hf_cache {
+            let cache = cache::folder(&environment)?;
+            let snapshot = cache::Snapshot::new(&cache, url, &listing.pin, &mut listing.files)?;
+            listing.ending = Ending::Cache(snapshot);
+        }
+        Ok(listing)
+    }
+
+    /// The objects of all pointers among `wanted`, in their order: one request is for a hundred of them.
+    fn list_pointers(&self, wanted: &[Wanted], http: &Http) -> Vec<Result<Listing, StoreError>> {
+        let pointers = wanted.iter().filter_map(|one| match one.named() {
+            Some(Named::Lfs(path, pointer)) => {
+                let name =
+                    path.file_name().map(|name| name.as_encoded_bytes().to_owned()).unwrap_or_default();
+                Some((Name::new(name).unwrap_or_else(|_| Name::root()), pointer.clone()))
+            }
+            _ => None,
+        });
+        let pointers: Vec<(Name, Pointer)> = pointers.collect();
+        let Some(server) = self.lfs.as_ref().filter(|_| !pointers.is_empty()) else { return Vec::new() };
+        let (folder, pin) = (String::new(), String::new());
+        let alone = |file| Listing {
+            files: vec![file],
+            is_tree: false,
+            folder: folder.clone(),
+            pin: pin.clone(),
+            ending: Ending::None,
+        };
+        match self.way.ask(http, |caller| server.list(caller, &pointers)) {
+            Ok(found) => found.into_iter().map(|file| file.map(alone)).collect(),
+            Err(StoreError::Http(GetError::Interrupted)) => {
+                vec![Err(StoreError::Http(GetError::Interrupted))]
+            }
+            Err(error) => {
+                let said = error.to_string();
+                pointers.iter().map(|_| Err(StoreError::Usage(said.clone()))).collect()
+            }
+        }
+    }
+
+    /// The files of `listing` in place of `one`.
+    fn take(&self, get: &Get, one: &Wanted, listing: Listing, resolved: &mut Resolved) {
+        let Listing { files, is_tree, folder, pin, ending } = listing;
+        let group = resolved.groups.len();
+        // A tree goes into the folder that the user names, several each into their own in it.
+        let has_own = one.output.is_some() || get.output.len() == 1 && !self.several;
+        let folder = one.name.clone().or((!has_own).then_some(folder));
+        for file in files {
+            let path = file.name.as_path();
+            let place = match (&ending, one.named()) {
+                (Ending::Cache(snapshot), _) => Some(snapshot.blobs().join(path)),
+                (_, Some(Named::Lfs(pointer, _))) if get.output.is_empty() => Some(pointer.clone()),
+                _ => None,
+            };
+            let name = match (is_tree, &folder) {
+                (true, Some(folder)) => Some(format!("{folder}/{}", path.display())),
+                (true, None) => Some(path.display().to_string()),
+                (false, _) => one.name.clone(),
+            };
+            let name = name.or_else(|| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+            let in_tree = is_tree && place.is_none();
+            let output = one.output.as_ref().map(|text| folder_if(in_tree, text));
+            let found = Found { file, place, groups: vec![group], in_tree };
+            resolved.add(found, name, output);
+        }
+        let said = match &ending {
+            Ending::Layout(_) => format!("an OCI image layout; its manifest is {pin}"),
+            Ending::Cache(snapshot) => format!("the snapshot is {}", snapshot.path().display()),
+            Ending::None if pin.is_empty() => String::new(),
+            Ending::None => format!("as of commit {pin}"),
+        };
+        resolved.groups.push(Group { said, ending });
+    }
+}
+
+impl Resolved {
+    fn add(&mut self, mut found: Found, name: Option<String>, output: Option<String>) {
+        let content = if found.file.id.is_empty() { found.file.url.as_str() } else { &found.file.id };
+        let place = (found.place.clone(), output.clone(), name.clone(), content.to_owned());
+        let known = self.places.get(&place).and_then(|index| self.found.get_mut(*index));
+        if let Some(HubPart::Found(known)) = known.and_then(|one| one.hub.as_mut()) {
+            known.groups.append(&mut found.groups);
+            return;
+        }
+        self.places.insert(place, self.found.len());
+        let url = found.file.url.clone();
+        self.found.push(Wanted { name, output, hub: Some(HubPart::Found(found)), ..Wanted::of(url) });
+    }
+}
+
+/// Nothing that is asked for here is without its hub.
+fn missing() -> StoreError {
+    StoreError::Usage("no hub was opened for it".to_owned())
+}
+
+fn failure(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Usage(text) => Usage(text).into(),
+        StoreError::Http(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+/// The user's login for `url`: the address's own, `-u`, or the netrc file's.
+fn login(get: &Get, url: &Url, user: Option<Login>) -> Option<Login> {
+    Credentials::new(user, get_who::netrc_of(&get.login), false).of(url, Some(url))
+}
+
+/// `-o` of files that keep their places is a folder, with a slash behind it or not.
+fn folder_if(in_tree: bool, text: &str) -> String {
+    let is_folder = text.is_empty() || text.ends_with('/') || text == "-";
+    if in_tree && !is_folder { format!("{text}/") } else { text.to_owned() }
+}
+
+/// The common `-o`, where hubs have named `found`.
+pub fn common_output(text: &str, found: &[Wanted]) -> String {
+    folder_if(found.iter().any(|one| one.found().is_some_and(|found| found.in_tree)), text)
+}
+
+/// How complete what was asked for is, and what ends it.
+pub struct Endings(Mutex<State>);
+
+struct State {
+    groups: Vec<GroupState>,
+    /// The groups of files that have begun, by the numbers of their jobs.
+    begun: HashMap<usize, Vec<usize>>,
+}
+
+struct GroupState {
+    group: Group,
+    /// Files that are not complete.
+    lacking: usize,
+    /// Of the first file that began: the folder that it keeps its place in, and the number of its job.
+    first: Option<(Option<PathBuf>, usize)>,
+}
+
+impl Endings {
+    /// Of `groups`, whose files are `found`.
+    pub fn new(groups: Vec<Group>, found: &[Wanted]) -> Endings {
+        let begin = |group| GroupState { group, lacking: 0, first: None };
+        let mut groups: Vec<GroupState> = groups.into_iter().map(begin).collect();
+        for index in found.iter().filter_map(Wanted::found).flat_map(|found| &found.groups) {
+            groups[*index].lacking += 1;
+        }
+        Endings(Mutex::new(State { groups, begun: HashMap::new() }))
+    }
+
+    /// Job `number` is for `found`.
+    pub fn begun(&self, number: usize, found: &Found, job: &Job) {
+        let mut state = self.0.lock();
+        // What is below the folder is the file's own place in it.
+        let depth = found.file.name.components().count();
+        let folder = path_of(job).and_then(|path| path.ancestors().nth(depth).map(Path::to_owned));
+        for index in &found.groups {
+            state.groups[*index].first.get_or_insert_with(|| (folder.clone(), number));
+        }
+        state.begun.insert(number, found.groups.clone());
+    }
+
+    /// Job `number` has ended so.
+    pub fn ended(&self, number: usize, outcome: &JobOutcome) {
+        let mut state = self.0.lock();
+        let groups = state.begun.remove(&number).unwrap_or_default();
+        if matches!(outcome, JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged) {
+            groups.into_iter().for_each(|index| state.groups[index].lacking -= 1);
+        }
+    }
+
+    /// What is complete becomes what other programs read. Returns what is to be said of it, each beside the
+    /// number of a job.
+    pub fn finish(&self) -> Result<Vec<(usize, String)>, StoreError> {
+        let mut said = Vec::new();
+        for GroupState { group, first, .. } in self.0.lock().groups.iter().filter(|one| one.lacking == 0) {
+            let Some((folder, number)) = first else { continue };
+            let text = match (&group.ending, folder) {
+                (Ending::Layout(image), Some(folder)) => {
+                    image.finish(folder)?;
+                    let folder = folder.strip_prefix(".").unwrap_or(folder);
+                    format!("{} is {}", folder.display(), group.said)
+                }
+                (Ending::Layout(_), None) => continue,
+                (Ending::Cache(snapshot), _) => {
+                    snapshot.finish()?;
+                    group.said.clone()
+                }
+                (Ending::None, _) => group.said.clone(),
+            };
+            if !text.is_empty() {
+                said.push((*number, text));
+            }
+        }
+        Ok(said)
+    }
+}
+
+/// A pointer of git-lfs weighs more: its three lines without the size's digits.
+const LEAST_POINTER: u64 = 120;
+
+/// Says of a file that is a pointer of git-lfs what it is: the file itself is elsewhere.
+pub fn note_pointer(report: &mut FileReport) {
+    let is_small = (LEAST_POINTER..=MAX_POINTER).contains(&report.bytes);
+    let Some(path) = report.path.as_deref().filter(|_| is_small) else { return };
+    if !matches!(report.outcome, JobOutcome::Complete) || !path.is_file() {
+        return;
+    }
+    let read = weir_units::read_file(path, Bytes(MAX_POINTER)).ok();
+    if let Some(pointer) = read.and_then(|bytes| Pointer::parse(&bytes)) {
+        report.notes.push(format!(
+            "it is a git-lfs pointer to a file of {}, not the file itself; weir get --lfs REPOSITORY-URL {} \
+             fetches that",
+            Bytes(pointer.size),
+            path.strip_prefix(".").unwrap_or(path).display()
+        ));
+    }
+}

@@ -1,0 +1,276 @@
+//! `weir get oci://`: from a registry that wants a token, has an index of platforms, and redirects to where the
+//! blobs are.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use support::{MIB, Object, Request, Sandbox, Server, Weir, Wire, base64, pattern};
+use weir_codec::Algorithm;
+use weir_codec::hex;
+
+/// What the registry gives to those who may pull.
+const TOKEN: &str = "geheimes-zeichen";
+
+/// The user's password.
+const PASSWORD: &str = "geheimes-wort";
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(&Algorithm::SHA256.of(bytes)))
+}
+
+/// An image of two platforms, `name/app:v1`.
+#[derive(Clone)]
+struct Image {
+    config: Vec<u8>,
+    layers: Vec<Vec<u8>>,
+    /// What is sent in place of a layer.
+    sent: Option<Vec<u8>>,
+    /// What is sent in place of the manifest.
+    forged: bool,
+    rate: Option<u64>,
+}
+
+impl Image {
+    fn new(sizes: &[usize]) -> Image {
+        let layers = sizes.iter().map(|size| pattern(*size, *size as u64)).collect();
+        Image {
+            config: b"{\"architecture\": \"amd64\"}".to_vec(),
+            layers,
+            sent: None,
+            forged: false,
+            rate: None,
+        }
+    }
+
+    fn manifest(&self, arch: &str) -> Vec<u8> {
+        let blob = |bytes: &Vec<u8>| json!({"mediaType": "x", "digest": digest(bytes), "size": bytes.len()});
+        let layers: Vec<Value> = self.layers.iter().map(blob).collect();
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": blob(&self.config),
+            "layers": layers, "annotations": {"for": arch}});
+        manifest.to_string().into_bytes()
+    }
+
+    fn index(&self) -> Vec<u8> {
+        let one = |arch: &str| {
+            let manifest = self.manifest(arch);
+            json!({"mediaType": MANIFEST, "digest": digest(&manifest), "size": manifest.len(),
+                "platform": {"os": "linux", "architecture": arch}})
+        };
+        json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [one("s390x"), one("riscv64")]})
+            .to_string()
+            .into_bytes()
+    }
+}
+
+/// The registry, which also gives the tokens, and where the blobs are.
+struct Registry {
+    server: Server,
+    store: Arc<Server>,
+}
+
+impl Registry {
+    fn start(image: Image) -> Registry {
+        let kept = image.clone();
+        let store = Arc::new(Server::start(move |request, wire| {
+            assert!(request.field("authorization").is_none(), "{:?}", request.fields);
+            let named = request.path().rsplit('/').next().unwrap();
+            let all = kept.layers.iter().chain([&kept.config]);
+            let bytes = all.into_iter().find(|bytes| digest(bytes).ends_with(named)).unwrap();
+            let sent = kept.sent.as_ref().filter(|_| *bytes == kept.layers[0]).unwrap_or(bytes);
+            let object = Object { bytes: Arc::new(sent.clone()), rate: kept.rate, ..Object::new(0) };
+            object.serve(request, wire)
+        }));
+        let at = Arc::clone(&store);
+        let server = Server::start(move |request, wire| answer(&image, &at, request, wire));
+        Registry { server, store }
+    }
+
+    fn url(&self, rest: &str) -> String {
+        format!("oci://{}/{rest}", self.server.address())
+    }
+
+    fn get(&self, sandbox: &Sandbox, rest: &str, args: &[&str]) -> Weir {
+        sandbox.get(["--platform", "linux/riscv64", "-vv"]).args(&[&self.url(rest)]).args(args)
+    }
+}
+
+fn answer(image: &Image, store: &Server, request: &Request, wire: &mut Wire) -> io::Result<()> {
+    let host = request.field("host").unwrap();
+    let basic = format!("Basic {}", base64(format!("me:{PASSWORD}").as_bytes()));
+    if request.path() == "/token" {
+        let query = request.target.split_once('?').unwrap().1;
+        assert!(query.contains("service=reg") && query.contains("scope=repository%3Aname%2F"), "{query}");
+        let is_user = request.field("authorization") == Some(basic.as_str());
+        return match query.contains("private") && !is_user {
+            true => {
+                wire.answer("401 Unauthorized", &[], b"{\"details\": \"incorrect username or password\"}")
+            }
+            false => {
+                wire.answer("200 OK", &[], json!({"token": TOKEN, "expires_in": 60}).to_string().as_bytes())
+            }
+        };
+    }
+    let name = request.path().strip_prefix("/v2/").unwrap();
+    let bearer = format!("Bearer {TOKEN}");
+    if request.field("authorization") != Some(bearer.as_str()) {
+        let scope = name.rsplitn(3, '/').nth(2).unwrap();
+        let field =
+            format!("Bearer realm=\"http://{host}/token\",service=\"reg\",scope=\"repository:{scope}:pull\"");
+        let words = b"{\"errors\": [{\"code\": \"UNAUTHORIZED\", \"message\": \"authentication required\"}]}";
+        return wire.answer("401 Unauthorized", &[("WWW-Authenticate", &field)], words);
+    }
+    let (kind, reference) = name.rsplit_once('/').unwrap();
+    if kind.ends_with("blobs") {
+        let hex = reference.strip_prefix("sha256:").unwrap();
+        let link = store.url(&format!("data/{hex}?X-Amz-Signature=geheim{}", request.number));
+        return wire.redirect("307 Temporary Redirect", &link);
+    }
+    let manifest = image.manifest("riscv64");
+    let (kind, bytes) = match reference {
+        "v1" => (INDEX, image.index()),
+        reference if reference == digest(&manifest) => (MANIFEST, manifest),
+        reference if reference == digest(&image.index()) => (INDEX, image.index()),
+        _ => {
+            let words =
+                b"{\"errors\": [{\"code\": \"MANIFEST_UNKNOWN\", \"message\": \"manifest unknown\"}]}";
+            return wire.answer("404 Not Found", &[], words);
+        }
+    };
+    let bytes = if image.forged && kind == MANIFEST { [&bytes[..], b" "].concat() } else { bytes };
+    assert!(request.field("accept").is_some_and(|accept| accept.contains(kind)), "{:?}", request.fields);
+    wire.answer("200 OK", &[("Content-Type", kind)], &bytes)
+}
+
+#[track_caller]
+fn has_image(sandbox: &Sandbox, folder: &str, image: &Image) {
+    let read = |name: &str| sandbox.read(&format!("{folder}/{name}"));
+    let blob = |bytes: &[u8]| format!("blobs/{}", digest(bytes).replace(':', "/"));
+    assert_eq!(read("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}");
+    let index: Value = serde_json::from_slice(&read("index.json")).unwrap();
+    let manifest = image.manifest("riscv64");
+    let named = &index["manifests"][0];
+    assert_eq!(
+        (named["digest"].as_str(), named["mediaType"].as_str()),
+        (Some(&*digest(&manifest)), Some(MANIFEST))
+    );
+    assert_eq!(named["size"], manifest.len());
+    for bytes in image.layers.iter().chain([&image.config, &manifest]) {
+        assert!(read(&blob(bytes)) == *bytes);
+    }
+}
+
+#[test]
+fn an_image_becomes_a_layout() {
+    let image = Image::new(&[300_000, 5000]);
+    let registry = Registry::start(image.clone());
+    let sandbox = Sandbox::new();
+    let run = registry.get(&sandbox, "name/app:v1", &[]).run();
+    run.succeeds().hides(TOKEN).hides("geheim").says(&["taking linux/riscv64", "app is an OCI image layout"]);
+    has_image(&sandbox, "app", &image);
+    let index: Value = serde_json::from_slice(&sandbox.read("app/index.json")).unwrap();
+    assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "v1");
+    // By its digest, into the same folder: its blobs are here.
+    let before = registry.store.requests().len();
+    let by_digest = format!("name/app@{}", digest(&image.manifest("riscv64")));
+    registry.get(&sandbox, &by_digest, &["-o", "app/", "--json"]).run().succeeds().hides(TOKEN);
+    assert_eq!(registry.store.requests().len(), before);
+    let index: Value = serde_json::from_slice(&sandbox.read("app/index.json")).unwrap();
+    assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
+    // A lane asks for a token when it is refused, and all others use that.
+    let tokens = registry.server.requests().iter().filter(|seen| seen.request.path() == "/token").count();
+    assert_eq!(tokens, 2, "one a run");
+}
+
+#[test]
+fn a_login_goes_to_who_gives_tokens_alone() {
+    let image = Image::new(&[1000]);
+    let registry = Registry::start(image.clone());
+    let sandbox = Sandbox::new();
+    let run = registry.get(&sandbox, "name/private:v1", &[]).run();
+    run.fails(1, &["cannot get a token for 127.0.0.1", "asked without a login", "docker login"]);
+    let wrong = registry.get(&sandbox, "name/private:v1", &["-u", "me:falsches-wort"]).run();
+    wrong.fails(1, &["asked as me"]).hides("falsches-wort");
+    let login = format!("me:{PASSWORD}");
+    registry.get(&sandbox, "name/private:v1", &["-u", &login, "-o", "one"]).run().succeeds().hides(PASSWORD);
+    has_image(&sandbox, "one", &image);
+    let kept = json!({"auths": {registry.server.address().to_string(): {"auth": base64(login.as_bytes())}}});
+    std::fs::create_dir(sandbox.path(".docker")).unwrap();
+    sandbox.write(".docker/config.json", kept.to_string());
+    registry.get(&sandbox, "name/private:v1", &["-o", "two"]).run().succeeds().hides(PASSWORD);
+    has_image(&sandbox, "two", &image);
+    for seen in registry.server.requests() {
+        let shown = seen.request.field("authorization").unwrap_or_default();
+        assert!(seen.request.path() == "/token" || !shown.starts_with("Basic"), "{}", seen.request.target);
+    }
+}
+
+#[test]
+fn what_is_not_what_its_digest_says_is_refused() {
+    let good = Image::new(&[5000, 1000]);
+    for (image, says) in [
+        (Image { sent: Some(pattern(5000, 9)), ..good.clone() }, &["sha256", "does not match"][..]),
+        (
+            Image { forged: true, ..good.clone() },
+            &["the manifest from 127.0.0.1", "was asked for", "nothing was fetched"],
+        ),
+    ] {
+        let registry = Registry::start(image);
+        let sandbox = Sandbox::new();
+        registry.get(&sandbox, "name/app:v1", &[]).run().fails(3, says);
+        assert!(!sandbox.path("app/index.json").exists(), "{:?}", sandbox.names());
+    }
+    let registry = Registry::start(good);
+    let sandbox = Sandbox::new();
+    registry
+        .get(&sandbox, "name/app:v9", &[])
+        .run()
+        .fails(1, &["404", "manifest unknown", "there is no oci://"]);
+    let other = registry.get(&sandbox, "name/app:v1", &["--platform", "linux/mips"]).run();
+    other.fails(1, &["nothing for linux/mips", "--platform takes one of linux/s390x, linux/riscv64"]);
+    for (rest, says) in [("name/App", "is no name of an image"), ("name/app@sha256:12", "expected a digest")]
+    {
+        registry.get(&sandbox, rest, &[]).run().fails(2, &[says]);
+    }
+    registry.get(&sandbox, "name/app:v1", &["-r", "0-9"]).run().fails(2, &["-r fetches a part of a file"]);
+    assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+}
+
+#[test]
+fn a_manifest_that_names_no_digest_is_refused() {
+    for evil in ["../../x", "sha256:../../../x", "sha256:00", "md5:x", ""] {
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST,
+            "config": {"digest": evil, "size": 1}, "layers": []});
+        let server = Server::start(move |_, wire| {
+            wire.answer("200 OK", &[("Content-Type", MANIFEST)], manifest.to_string().as_bytes())
+        });
+        let sandbox = Sandbox::new();
+        let run = sandbox.get([format!("oci://{}/a:v1", server.address())]).run();
+        run.fails(1, &["which is no digest", "nothing was fetched"]);
+        assert!(sandbox.names().is_empty());
+    }
+}
+
+#[test]
+fn a_killed_pull_goes_on() {
+    const SIZE: usize = 12 * MIB;
+    let image = Image { rate: Some(6 * MIB as u64), ..Image::new(&[SIZE]) };
+    let registry = Registry::start(image.clone());
+    let sandbox = Sandbox::new();
+    let running = registry.get(&sandbox, "name/app:v1", &["-c", "1"]).spawn();
+    registry.store.wait_sent((SIZE * 2 / 3) as u64);
+    running.signal(Signal::KILL);
+    drop(running);
+    let before = registry.store.sent();
+    registry.get(&sandbox, "name/app:v1", &["-c", "1"]).run().succeeds();
+    has_image(&sandbox, "app", &image);
+    let again = registry.store.sent() - before;
+    assert!(again < SIZE as u64 * 2 / 3, "{again} sent again");
+}
