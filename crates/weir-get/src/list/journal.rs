@@ -57,13 +57,13 @@ const NAMED: u64 = 1 << 63;
 
 /// The journal of a list.
 pub struct ListJournal {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<JournalState>>,
     /// Ends the thread that syncs.
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
     folder: PathBuf,
 }
 
-struct State {
+struct JournalState {
     home: Arc<Folder>,
     name: OsString,
     identity: String,
@@ -109,7 +109,7 @@ impl ListJournal {
         let home = Home::of(&Target::open(&folder.join(stem))?, temp.as_ref())?;
         let (home, name) = home.journal();
         let (home, name, identity) = (Arc::clone(home), name.to_owned(), identity.to_owned());
-        let mut state = State { home, name, identity, file: None, end: 0, is_off: false };
+        let mut state = JournalState { home, name, identity, file: None, end: 0, is_off: false };
         let mut done = None;
         match beside::open(&state.home, &state.name, For::Writing)? {
             Found::Nothing => {}
@@ -177,7 +177,7 @@ impl ListJournal {
     }
 }
 
-impl State {
+impl JournalState {
     fn shown(&self) -> PathBuf {
         self.home.shown(&self.name)
     }
@@ -227,7 +227,7 @@ impl State {
 }
 
 /// Brings what is complete to the disk, and says so in the journal.
-fn make_durable(state: &Mutex<State>, folder: &Path) -> io::Result<()> {
+fn make_durable(state: &Mutex<JournalState>, folder: &Path) -> io::Result<()> {
     let (end, journal) = {
         let state = state.lock();
         let Some(file) = state.file.as_ref().filter(|_| !state.is_off) else { return Ok(()) };

@@ -24,13 +24,13 @@ const NOTED: usize = 100;
 
 /// The results of a run.
 pub struct Gathered {
-    state: Mutex<State>,
+    state: Mutex<GatheredState>,
     each: Option<EachFile>,
     journal: Option<ListJournal>,
 }
 
 #[derive(Default)]
-struct State {
+struct GatheredState {
     files: Vec<(usize, FileRecord)>,
     bad: Vec<FileRecord>,
     /// There were more files than are listed.
@@ -75,7 +75,7 @@ impl Gathered {
         if let Some(each) = self.each {
             each.end()?;
         }
-        let State { mut files, bad, is_short, mut counts, unverified, resumed, folder } =
+        let GatheredState { mut files, bad, is_short, mut counts, unverified, resumed, folder } =
             self.state.into_inner();
         counts.not_begun = report.not_given.unwrap_or(0) as u64;
         counts.files += counts.not_begun;
@@ -151,7 +151,7 @@ impl Gathered {
     }
 }
 
-impl State {
+impl GatheredState {
     fn count(&mut self, report: &FileReport) {
         let counts = &mut self.counts;
         counts.files += 1;
