@@ -15,10 +15,10 @@
 //! xxxxxxxx durable OFFSET                a syncfs confirmed what stands before this offset
 //! ```
 //!
-//! As with a file's journal a kill costs nothing that was written, a power cut what was written since the last
-//! sync: what another boot wrote behind the last durable offset is cut off. So is a line that a kill cut. The
-//! file system that is synced is the folder's; files that a list puts on another one, mounted below that
-//! folder, are believed by their sizes alone.
+//! As with a file's journal a kill costs nothing that was written, a power cut what was written since the
+//! last sync: what another boot wrote behind the last durable offset is cut off. So is a line that a kill
+//! cut. The file system that is synced is the folder's; files that a list puts on another one, mounted below
+//! that folder, are believed by their sizes alone.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -45,8 +45,8 @@ use crate::sink::part_file::Home;
 /// A list of fewer files is asked for again in a moment.
 pub const WORTHWHILE: usize = 8;
 
-/// Between two syncs of the whole file system: what a power cut can cost. Ten times as rare as those of a large
-/// file, since this one brings other programs' files to the disk as well.
+/// Between two syncs of the whole file system: what a power cut can cost. Ten times as rare as those of a
+/// large file, since this one brings other programs' files to the disk as well.
 const DURABLE: Duration = Duration::from_secs(100);
 
 /// A line of this program has at most a name of 255 bytes in JSON, each as `\u00xx`.
@@ -101,8 +101,8 @@ pub enum Opened {
 }
 
 impl ListJournal {
-    /// The journal of the list of this identity (hexadecimal digits) whose files go to `folder`; in `temp`, if
-    /// that is given. `fresh`: what an earlier run wrote does not count.
+    /// The journal of the list of this identity (hexadecimal digits) whose files go to `folder`; in `temp`,
+    /// if that is given. `fresh`: what an earlier run wrote does not count.
     pub fn open(folder: &Path, temp: Option<&Path>, identity: &str, fresh: bool) -> io::Result<Opened> {
         let stem = format!("list-{}", identity.get(..16).unwrap_or(identity));
         let temp = temp.map(Folder::open).transpose()?.map(Arc::new);

@@ -1,8 +1,8 @@
 //! The jobs of `weir get`, from the command line and from a list of any length.
 //!
-//! A list is read twice. Before anything is fetched: what it names at all, and how often ([`Asked`]). Then line
-//! by line, as the lanes come to need jobs ([`Source`]); files that an earlier run completed are not asked for
-//! again. What is kept in memory does not grow with the list.
+//! A list is read twice. Before anything is fetched: what it names at all, and how often ([`Asked`]). Then
+//! line by line, as the lanes come to need jobs ([`Source`]); files that an earlier run completed are not
+//! asked for again. What is kept in memory does not grow with the list.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

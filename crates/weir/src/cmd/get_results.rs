@@ -14,8 +14,8 @@ use weir_report::schema::{CountsRecord, DigestRecord, FileRecord};
 use crate::cmd::get_each::EachFile;
 use crate::interrupt::INTERRUPTED;
 
-/// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and those of
-/// which something is to be said.
+/// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and
+/// those of which something is to be said.
 const LISTED: usize = 10_000;
 
 /// Of more files than that: failures that are listed, and files with notes.
