@@ -157,7 +157,7 @@ impl Run<'_> {
 
 /// Whose name `target` is.
 fn claimant<'a>(target: &Path, number: usize, job: &'a Job) -> Claimant<'a> {
-    let chosen = lane::target_before(job).is_none_or(|own| own != target);
+    let chosen = job.target().is_none_or(|own| own != target);
     Claimant { job: number, url: &job.url, chosen }
 }
 

@@ -6,11 +6,12 @@ use std::hash::{BuildHasher, Hash};
 /// Keys of the first filter; each further one takes twice as many.
 const FIRST_FILTER: usize = 1 << 20;
 
-/// Filters at most: 15 million names, in 15 MB at 8 bits a name. What comes beyond them makes wrong guesses likelier.
+/// Filters at most: 15 million names, in 15 MB at 8 bits a name. What comes beyond them makes wrong guesses
+/// likelier.
 const MOST_FILTERS: usize = 4;
 
-/// Bits set by each key: with 16 bits a key one in two thousand of other names is taken for one, with 8 one in
-/// forty.
+/// Bits set by each key: with 16 bits a key one in two thousand of other names is taken for one, with 8 one
+/// in forty.
 const BITS_SET: u64 = 8;
 
 /// Filters of so many bits a name, which grow by one when the last is full.

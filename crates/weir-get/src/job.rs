@@ -13,7 +13,6 @@ use weir_units::Rate;
 use crate::error::GetError;
 use crate::http::connection::MAX_WAIT;
 use crate::http::speed::SpeedLimit;
-use crate::lane::{self, NOBODY};
 use crate::object;
 use crate::sink::stamp::Stamping;
 use crate::sink::stream;
@@ -67,7 +66,16 @@ pub struct Job {
 impl Job {
     /// The file that it becomes unless the server names it otherwise; `None` if it becomes none.
     pub fn target(&self) -> Option<PathBuf> {
-        lane::target_before(self)
+        match &self.output {
+            Output::File(path) => Some(path.clone()),
+            Output::Folder(folder) => Some(folder.join(self.file_name())),
+            Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
+        }
+    }
+
+    /// What its file is called unless the server says otherwise.
+    pub(crate) fn file_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| object::name_from_url(&self.url))
     }
 
     /// A report in which nothing has happened yet.
@@ -92,7 +100,7 @@ impl Job {
         let mut hasher = DefaultHasher::new();
         (self.url.host_str(), self.url.port_or_known_default()).hash(&mut hasher);
         // One is left for a lane without a job.
-        (hasher.finish() as u32).min(NOBODY - 1)
+        (hasher.finish() as u32).min(u32::MAX - 1)
     }
 
     /// The URL for whose origin credentials and fields were given.

@@ -18,7 +18,6 @@ use url::Url;
 use weir_observe::thread::{current_tid, thread_cpu_now};
 
 pub use self::ending::never_opened;
-pub(crate) use self::opening::target_before;
 use crate::engine::Run;
 use crate::error::GetError;
 use crate::http::connection::Dial;

@@ -24,10 +24,10 @@ const EXACT: usize = 2 * WINDOW;
 
 /// The names of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<State>);
+pub(crate) struct Names(Mutex<NamesState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct NamesState {
     known: HashMap<PathBuf, Owner>,
     /// Jobs that have a name and have not ended.
     live: HashSet<usize>,
@@ -132,7 +132,7 @@ impl Names {
     }
 }
 
-impl State {
+impl NamesState {
     /// Who else than `job` has `name`, in words.
     fn owner(&self, name: &Path, job: usize, chosen: bool) -> Option<&str> {
         if let Some(owner) = self.known.get(name) {
@@ -153,7 +153,7 @@ impl State {
 
     /// The names of jobs that have ended become bits.
     fn fold(&mut self) {
-        let State { known, live, own, chosen, .. } = self;
+        let NamesState { known, live, own, chosen, .. } = self;
         known.retain(|name, owner| {
             let is_live = live.contains(&owner.job);
             if !is_live {

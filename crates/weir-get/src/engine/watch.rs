@@ -34,8 +34,8 @@ use weir_observe::stage_clock::Stage;
 /// Intervals kept where there are few lanes: ten minutes at full grain.
 const MOST_INTERVALS: usize = 6000;
 
-/// Intervals of one lane kept, about 1 KiB each: of sixteen lanes those of two and a half minutes at full grain.
-/// Of a list that has no end in sight half as many, since memory is to be had for its names as well.
+/// Intervals of one lane kept, about 1 KiB each: of sixteen lanes those of two and a half minutes at full
+/// grain. Of a list that has no end in sight half as many, since memory is to be had for its names as well.
 const MOST_LANE_INTERVALS: usize = 24_000;
 
 /// A lane without a byte for this long, while others move, is replaced.

@@ -36,7 +36,7 @@ pub use exchange::Exchange;
 
 /// Hosts and URLs of which a run remembers what it has learnt, of each kind: four times as many as there are
 /// jobs at once, in a few megabytes. What is forgotten is learnt again by a request more.
-pub(crate) const REMEMBERED: usize = 4 * crate::source::WINDOW;
+pub(crate) const REMEMBERED: usize = 40_000;
 
 /// A set or map to which something is about to be added.
 pub(crate) trait Memory {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::opening::target_before;
 use super::{Lane, refuse_unfit};
 use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
@@ -209,7 +208,7 @@ impl Lane<'_> {
 
 /// The report of a job that failed before its object was at work; what an earlier run kept is still there.
 fn failed_before_opening(run: &Run<'_>, job: &Job, download: &mut Download, error: GetError) -> FileReport {
-    let target = target_before(job);
+    let target = job.target();
     let place = target.as_deref().and_then(|target| run.target(target).ok());
     let bytes = place.and_then(|place| run.home_of(&place).ok()).map_or(0, |home| home.kept());
     let outcome = download.on_given_up(error, Remains::Earlier(bytes)).outcome;

@@ -93,7 +93,7 @@ impl Lane<'_> {
 
     /// Asks for the object and does with the answer what its size and kind call for.
     fn try_open(&mut self, waiting: &mut Waiting, job: &Job) -> Result<Opened, GetError> {
-        let mut target = target_before(job);
+        let mut target = job.target();
         loop {
             let step = waiting.download.step(target.is_some());
             let opened = match (step, &target) {
@@ -229,7 +229,7 @@ impl Lane<'_> {
         Err(GetError::Refused(format!(
             "{} names {} {here}, which already exists; pass -o {here} or --force to overwrite it",
             object::host_of(&answer.url),
-            name_of(job),
+            job.file_name(),
         )))
     }
 
@@ -325,7 +325,7 @@ impl Lane<'_> {
         mut object: Object,
     ) -> Result<Opened, GetError> {
         let name = target.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_else(|| name_of(job));
+        let name = name.unwrap_or_else(|| job.file_name());
         let to = match (&job.output, target) {
             (Output::Memory(_), _) => Destination::Memory,
             (_, Some(_)) => Destination::File,
@@ -488,28 +488,14 @@ fn resuming(waiting: &Waiting, part: PartFile, journal: &Journal) -> Opening {
     }
 }
 
-/// The file of a job where it is known before the server is asked.
-pub(crate) fn target_before(job: &Job) -> Option<PathBuf> {
-    match &job.output {
-        Output::File(path) => Some(path.clone()),
-        Output::Folder(folder) => Some(folder.join(name_of(job))),
-        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
-    }
-}
-
 fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
     match &job.output {
         Output::Folder(folder) => {
             let named = weir_http::filename::from_header(&answer.head.fields);
-            Some(folder.join(named.unwrap_or_else(|| name_of(job))))
+            Some(folder.join(named.unwrap_or_else(|| job.file_name())))
         }
-        _ => target_before(job),
+        _ => job.target(),
     }
-}
-
-/// What a job's file is called unless the server says otherwise.
-fn name_of(job: &Job) -> String {
-    job.name.clone().unwrap_or_else(|| object::name_from_url(&job.url))
 }
 
 fn status_416(answer: &Answer) -> GetError {

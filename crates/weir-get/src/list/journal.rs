@@ -15,10 +15,10 @@
 //! xxxxxxxx durable OFFSET                a syncfs confirmed what stands before this offset
 //! ```
 //!
-//! As with a file's journal a kill costs nothing that was written, a power cut what was written since the last
-//! sync: what another boot wrote behind the last durable offset is cut off. So is a line that a kill cut. The
-//! file system that is synced is the folder's; files that a list puts on another one, mounted below that
-//! folder, are believed by their sizes alone.
+//! As with a file's journal a kill costs nothing that was written, a power cut what was written since the
+//! last sync: what another boot wrote behind the last durable offset is cut off. So is a line that a kill
+//! cut. The file system that is synced is the folder's; files that a list puts on another one, mounted below
+//! that folder, are believed by their sizes alone.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -45,8 +45,8 @@ use crate::sink::part_file::Home;
 /// A list of fewer files is asked for again in a moment.
 pub const WORTHWHILE: usize = 8;
 
-/// Between two syncs of the whole file system: what a power cut can cost. Ten times as rare as those of a large
-/// file, since this one brings other programs' files to the disk as well.
+/// Between two syncs of the whole file system: what a power cut can cost. Ten times as rare as those of a
+/// large file, since this one brings other programs' files to the disk as well.
 const DURABLE: Duration = Duration::from_secs(100);
 
 /// A line of this program has at most a name of 255 bytes in JSON, each as `\u00xx`.
@@ -57,13 +57,13 @@ const NAMED: u64 = 1 << 63;
 
 /// The journal of a list.
 pub struct ListJournal {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<JournalState>>,
     /// Ends the thread that syncs.
     syncing: Option<(Sender<()>, JoinHandle<()>)>,
     folder: PathBuf,
 }
 
-struct State {
+struct JournalState {
     home: Arc<Folder>,
     name: OsString,
     identity: String,
@@ -101,15 +101,15 @@ pub enum Opened {
 }
 
 impl ListJournal {
-    /// The journal of the list of this identity (hexadecimal digits) whose files go to `folder`; in `temp`, if
-    /// that is given. `fresh`: what an earlier run wrote does not count.
+    /// The journal of the list of this identity (hexadecimal digits) whose files go to `folder`; in `temp`,
+    /// if that is given. `fresh`: what an earlier run wrote does not count.
     pub fn open(folder: &Path, temp: Option<&Path>, identity: &str, fresh: bool) -> io::Result<Opened> {
         let stem = format!("list-{}", identity.get(..16).unwrap_or(identity));
         let temp = temp.map(Folder::open).transpose()?.map(Arc::new);
         let home = Home::of(&Target::open(&folder.join(stem))?, temp.as_ref())?;
         let (home, name) = home.journal();
         let (home, name, identity) = (Arc::clone(home), name.to_owned(), identity.to_owned());
-        let mut state = State { home, name, identity, file: None, end: 0, is_off: false };
+        let mut state = JournalState { home, name, identity, file: None, end: 0, is_off: false };
         let mut done = None;
         match beside::open(&state.home, &state.name, For::Writing)? {
             Found::Nothing => {}
@@ -177,7 +177,7 @@ impl ListJournal {
     }
 }
 
-impl State {
+impl JournalState {
     fn shown(&self) -> PathBuf {
         self.home.shown(&self.name)
     }
@@ -227,7 +227,7 @@ impl State {
 }
 
 /// Brings what is complete to the disk, and says so in the journal.
-fn make_durable(state: &Mutex<State>, folder: &Path) -> io::Result<()> {
+fn make_durable(state: &Mutex<JournalState>, folder: &Path) -> io::Result<()> {
     let (end, journal) = {
         let state = state.lock();
         let Some(file) = state.file.as_ref().filter(|_| !state.is_off) else { return Ok(()) };

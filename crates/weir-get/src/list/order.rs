@@ -1,10 +1,10 @@
 //! What has to be known of a whole list before its first file is fetched: which entries are there twice, and
 //! which would become one file.
 //!
-//! Up to [`EXACT`] entries that is found out as they come: a later file of a name gets the first number behind
-//! it that is free. Of more entries 24 bytes each are sorted on the disk, and a later file gets the number of
-//! files of its name before it (plus the number of all entries, as often as it takes, where an entry has the
-//! numbered name). Both give the same names in each run of the same list.
+//! Up to [`EXACT`] entries that is found out as they come: a later file of a name gets the first number
+//! behind it that is free. Of more entries 24 bytes each are sorted on the disk, and a later file gets the
+//! number of files of its name before it (plus the number of all entries, as often as it takes, where an
+//! entry has the numbered name). Both give the same names in each run of the same list.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -57,8 +57,8 @@ pub struct Survey {
 type Numbered = Filters<BuildHasherDefault<DefaultHasher>, 16>;
 
 impl Survey {
-    /// The next entry: what makes it the same as another, and the file that it becomes, unless that is for the
-    /// server to say.
+    /// The next entry: what makes it the same as another, and the file that it becomes, unless that is for
+    /// the server to say.
     pub fn add(&mut self, entry: Key, target: Option<&Path>) -> io::Result<()> {
         self.entries.push(record(entry, self.count as u64))?;
         if let Some(target) = target {

@@ -30,10 +30,10 @@ const PIECE: usize = 64 << 10;
 
 /// A list's text.
 #[derive(Debug)]
-pub struct Text(Place);
+pub struct Text(TextPlace);
 
 #[derive(Debug)]
-enum Place {
+enum TextPlace {
     Memory(Vec<u8>),
     File(File),
 }
@@ -57,7 +57,7 @@ impl Text {
             let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
             let there = file.metadata()?;
             if there.is_file() && there.len() > SHORT {
-                return Ok(Text(Place::File(file)));
+                return Ok(Text(TextPlace::File(file)));
             }
         }
         Text::read(weir_units::open_file(path)?)
@@ -68,7 +68,7 @@ impl Text {
         let mut bytes = Vec::new();
         from.by_ref().take(SHORT + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 <= SHORT {
-            return Ok(Text(Place::Memory(bytes)));
+            return Ok(Text(TextPlace::Memory(bytes)));
         }
         // A disk or /dev/zero, named by mistake.
         if bytes.contains(&0) || !bytes.iter().take(MAX_LINE).any(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -82,7 +82,7 @@ impl Text {
             let why = format!("it is larger than {MAX_PIPED}; save it to a file and name that");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        Ok(Text(Place::File(file)))
+        Ok(Text(TextPlace::File(file)))
     }
 
     /// Its lines, from the first.
@@ -102,11 +102,11 @@ impl Text {
     fn read_at(&self, piece: &mut Vec<u8>, at: u64) -> io::Result<()> {
         piece.clear();
         match &self.0 {
-            Place::Memory(bytes) => {
+            TextPlace::Memory(bytes) => {
                 let from = usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len()));
                 piece.extend_from_slice(&bytes[from..bytes.len().min(from + PIECE)]);
             }
-            Place::File(file) => {
+            TextPlace::File(file) => {
                 piece.resize(PIECE, 0);
                 let got = loop {
                     match file.read_at(piece, at) {
@@ -224,7 +224,7 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         let mut digests = Vec::new();
         for text in [Text::open(&path).unwrap(), Text::read(text.as_bytes()).unwrap()] {
-            assert!(matches!(text.0, Place::File(_)));
+            assert!(matches!(text.0, TextPlace::File(_)));
             let mut lines = Arc::new(text).lines();
             for number in 0..400_000 {
                 let line = lines.next().unwrap().unwrap();

@@ -20,10 +20,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The lines, on their way.
 pub struct EachFile {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<EachFileState>,
 }
 
-struct State {
+struct EachFileState {
     to: To,
     /// Of a pipe: bytes so far.
     written: u64,
@@ -58,7 +58,7 @@ impl EachFile {
             }
             _ => To::File(std::fs::File::create(path).with_context(cannot)?),
         };
-        let state = State { to, written: 0, failed: None };
+        let state = EachFileState { to, written: 0, failed: None };
         Ok(EachFile { path: path.to_owned(), state: Mutex::new(state) })
     }
 
@@ -89,7 +89,7 @@ impl EachFile {
     }
 }
 
-impl State {
+impl EachFileState {
     fn write(&mut self, line: &[u8]) -> anyhow::Result<()> {
         match &mut self.to {
             To::File(file) => io::Write::write_all(file, line)?,

@@ -17,8 +17,8 @@ use crate::cmd::get_each::EachFile;
 use crate::cmd::get_hubs::{self, Endings, Unknown};
 use crate::interrupt::INTERRUPTED;
 
-/// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and those of
-/// which something is to be said.
+/// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and
+/// those of which something is to be said.
 const LISTED: usize = 10_000;
 
 /// Of more files than that: failures that are listed, and files with notes.
@@ -27,7 +27,7 @@ const NOTED: usize = 100;
 
 /// The results of a run.
 pub struct Gathered {
-    state: Mutex<State>,
+    state: Mutex<GatheredState>,
     each: Option<EachFile>,
     journal: Option<ListJournal>,
     buckets: Arc<Buckets>,
@@ -35,7 +35,7 @@ pub struct Gathered {
 }
 
 #[derive(Default)]
-struct State {
+struct GatheredState {
     files: Vec<(usize, FileRecord)>,
     bad: Vec<FileRecord>,
     /// There were more files than are listed.
@@ -92,7 +92,7 @@ impl Gathered {
         if let Some(each) = self.each {
             each.end()?;
         }
-        let State { mut files, bad, is_short, mut counts, unverified, resumed, folder } =
+        let GatheredState { mut files, bad, is_short, mut counts, unverified, resumed, folder } =
             self.state.into_inner();
         counts.not_begun = report.not_given.unwrap_or(0) as u64;
         counts.files += counts.not_begun;
@@ -174,7 +174,7 @@ impl Gathered {
     }
 }
 
-impl State {
+impl GatheredState {
     fn count(&mut self, report: &FileReport) {
         let counts = &mut self.counts;
         counts.files += 1;
