@@ -64,11 +64,6 @@ impl StoreError {
             _ => None,
         }
     }
-
-    /// The run was stopped.
-    pub fn is_interrupted(&self) -> bool {
-        matches!(self, StoreError::Http(GetError::Interrupted))
-    }
 }
 
 /// A foreign key on one line, and no longer than one.

@@ -18,10 +18,11 @@ use weir_units::limiter::Limiter;
 use super::job::{Check, Job, MAX_SMALL, Options, RunReport};
 use super::lane::{self, LaneState};
 use super::plan::SINGLE;
+use super::proof::refuses_sum;
 use super::queue::Queue;
 use super::transfer::Transfer;
 use super::watch::Watch;
-use super::{Object, Upload, Uploads, refuses_sum};
+use super::{Object, Upload, Uploads};
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
 

@@ -76,7 +76,7 @@ pub const MAX_SMALL: u32 = 16;
 
 /// What became of a job.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum PutOutcome {
     /// It is stored.
     Stored(Stored),
     /// Parts of it are at the store, and the same command resumes.
@@ -97,7 +97,7 @@ pub struct JobReport {
     /// The digest of all of it, where one was computed.
     pub sum: Option<Sum>,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: PutOutcome,
     /// What else there is to say.
     pub notes: Vec<String>,
 }
@@ -105,7 +105,7 @@ pub struct JobReport {
 impl JobReport {
     /// Of a job that came to nothing.
     pub fn failed(error: StoreError) -> JobReport {
-        let outcome = Outcome::Failed(error);
+        let outcome = PutOutcome::Failed(error);
         JobReport { bytes: 0, resumed: 0, connections: 0, sum: None, outcome, notes: Vec::new() }
     }
 }

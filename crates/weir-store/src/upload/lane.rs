@@ -17,10 +17,11 @@ use weir_observe::stage_clock::{Stage, StageClock};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 
 use super::engine::Run;
+use super::proof::is_damage;
 use super::queue::Work;
 use super::source::{Cut, Held, Sending, Stream};
 use super::transfer::{Stand, Transfer, Whole};
-use super::{Part, Sum, Upload, is_damage};
+use super::{Part, Sum, Upload};
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
 

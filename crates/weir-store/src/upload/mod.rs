@@ -25,13 +25,13 @@ pub mod kinds;
 mod lane;
 pub mod plain;
 pub mod plan;
+mod proof;
 mod queue;
 pub mod source;
 mod transfer;
 mod watch;
 
 use weir_codec::digest::Algorithm;
-use weir_codec::hex;
 use weir_get::http::call::Content;
 
 use crate::caller::Caller;
@@ -237,47 +237,4 @@ pub struct Attributes {
     pub encryption_key: Option<String>,
     /// `NAME=VALUE` pairs.
     pub tags: Vec<(String, String)>,
-}
-
-/// What was sent is not what arrived, by the digest that it was sent with.
-fn is_damage(error: &StoreError) -> bool {
-    let code = error.code().unwrap_or_default();
-    let codes = ["BadDigest", "XAmzContentChecksumMismatch", "Md5Mismatch", "Crc64Mismatch"];
-    codes.contains(&code)
-}
-
-/// The store does not take digests of this kind. Each says it in its own way: what they have in common is
-/// the field's name.
-fn refuses_sum(error: &StoreError) -> bool {
-    let StoreError::Refused { code, message, .. } = error else { return false };
-    let codes =
-        ["InvalidArgument", "InvalidRequest", "NotImplemented", "XNotImplemented", "MalformedPOSTRequest"];
-    codes.contains(&code.as_str()) && message.to_ascii_lowercase().contains("checksum")
-}
-
-impl Stored {
-    /// It is what was sent: as long, and with the same digest, or with the tag that parts make.
-    fn is(&self, size: u64, whole: Option<&Sum>, parts: &[Part]) -> bool {
-        let tag = self.tag.as_deref().map(bare);
-        let by_sum = |sum: &Sum| {
-            let md5 = sum.algorithm == Algorithm::MD5 && tag == Some(hex::encode(&sum.value).as_str());
-            md5 || self.sums.contains(sum)
-        };
-        let by_parts = || tag.is_some() && tag == tag_of(parts).as_deref();
-        self.size == Some(size) && (whole.is_some_and(by_sum) || by_parts())
-    }
-}
-
-fn bare(tag: &str) -> &str {
-    tag.trim_matches('"')
-}
-
-/// The tag that S3 and its kin give an object of these parts: the MD5 of theirs, and their number. `None`
-/// where theirs are no MD5, as where the store encrypts.
-fn tag_of(parts: &[Part]) -> Option<String> {
-    let mut all = Vec::with_capacity(16 * parts.len());
-    for part in parts {
-        all.extend(hex::decode(bare(&part.tag)).ok().filter(|bytes| bytes.len() == 16)?);
-    }
-    (!parts.is_empty()).then(|| format!("{}-{}", hex::encode(&Algorithm::MD5.of(&all)), parts.len()))
 }

@@ -24,11 +24,11 @@ pub(super) const MOST_LANES: u32 = 64;
 
 /// The work of a run.
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
-struct State {
+struct QueueState {
     /// Of each job, whether it is sent in parts.
     large: Vec<bool>,
     next: usize,
@@ -59,7 +59,7 @@ impl Queue {
     /// For jobs of which these are `large`; `most` small ones at once, and lanes on large ones.
     pub(super) fn new(large: Vec<bool>, most_small: u32, most_bulk: u32) -> Queue {
         let bulk = large.iter().filter(|is_large| **is_large).count() as u32;
-        let state = State {
+        let state = QueueState {
             next: 0,
             again: Vec::new(),
             begun_again: vec![0; large.len()],
@@ -189,7 +189,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     /// Lanes that have something to do.
     fn wanted(&self) -> u32 {
         let of = |kind: usize| self.most[kind].min(self.left[kind] + self.at_work[kind]);

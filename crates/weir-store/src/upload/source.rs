@@ -96,7 +96,7 @@ fn cannot_read(shown: &str, error: &io::Error) -> StoreError {
 
 /// Where a part's bytes are.
 #[derive(Debug)]
-enum Place<'a> {
+enum PiecePlace<'a> {
     File(&'a File),
     Memory(&'a [u8]),
 }
@@ -116,7 +116,7 @@ pub struct Sending<'a> {
 
 /// A [`Cut`], as the content of a request.
 pub struct Piece<'a> {
-    place: Place<'a>,
+    place: PiecePlace<'a>,
     start: u64,
     length: u64,
     shown: &'a str,
@@ -156,9 +156,9 @@ impl<'a> Cut<'a> {
         'a: 'b,
     {
         let (place, start, shown) = match *self {
-            Cut::File(source, start, _) => (Place::File(&source.file), start, source.shown.as_str()),
-            Cut::Held(Held { spilled: Some(file), .. }) => (Place::File(file), 0, STDIN),
-            Cut::Held(held) => (Place::Memory(&held.bytes), 0, STDIN),
+            Cut::File(source, start, _) => (PiecePlace::File(&source.file), start, source.shown.as_str()),
+            Cut::Held(Held { spilled: Some(file), .. }) => (PiecePlace::File(file), 0, STDIN),
+            Cut::Held(held) => (PiecePlace::Memory(&held.bytes), 0, STDIN),
         };
         Piece { place, start, length: self.length(), shown, sent: 0, sending }
     }
@@ -171,12 +171,12 @@ impl Piece<'_> {
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> Result<usize, GetError> {
         let wanted = buffer.len().min(usize::try_from(self.length - at).unwrap_or(usize::MAX));
         match self.place {
-            Place::Memory(bytes) => {
+            PiecePlace::Memory(bytes) => {
                 let at = usize::try_from(at).unwrap_or(usize::MAX);
                 buffer[..wanted].copy_from_slice(&bytes[at..at + wanted]);
                 Ok(wanted)
             }
-            Place::File(file) => loop {
+            PiecePlace::File(file) => loop {
                 match file.read_at(&mut buffer[..wanted], self.start + at) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(GetError::Refused(cannot_read(self.shown, &error).to_string())),
@@ -325,13 +325,13 @@ impl Stream {
 
     fn read(&mut self, into: &mut [u8], dial: &Dial<'_>) -> Result<usize, StoreError> {
         /// Between two looks whether it is still wanted.
-        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         loop {
             if dial.is_stopped() {
                 return Err(GetError::Interrupted.into());
             }
             let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
-            match poll(&mut polled, Some(&LOOK)) {
+            match poll(&mut polled, Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 _ => {}
             }

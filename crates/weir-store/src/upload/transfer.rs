@@ -31,7 +31,7 @@ pub(super) struct Transfer {
     /// The most lanes at one time.
     pub(super) most_lanes: AtomicU32,
     journal: Mutex<Option<Journal>>,
-    state: Mutex<State>,
+    state: Mutex<TransferState>,
     notes: Mutex<Vec<String>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Whole {
 }
 
 #[derive(Default)]
-struct State {
+struct TransferState {
     /// Parts that no lane has taken, the next at the end.
     todo: Vec<u32>,
     /// A stream that has not ended.
@@ -78,7 +78,7 @@ impl Transfer {
             .collect();
         let resumed = parts.values().map(|(_, length)| length).sum::<u64>();
         let todo = (1..=plan.parts(size)).rev().filter(|number| !parts.contains_key(number)).collect();
-        let state = State { todo, parts, ..State::default() };
+        let state = TransferState { todo, parts, ..TransferState::default() };
         Transfer {
             job,
             id,
@@ -101,7 +101,7 @@ impl Transfer {
         (stream, next): (Stream, u32),
         journal: Option<Journal>,
     ) -> Transfer {
-        let state = State { flows: true, ..State::default() };
+        let state = TransferState { flows: true, ..TransferState::default() };
         Transfer {
             job,
             id,

@@ -46,7 +46,7 @@ pub(super) struct Watch<'a> {
     sampler: Sampler,
     diag: Option<SockDiag>,
     quota: Option<Quota>,
-    seen: BTreeMap<u32, Seen>,
+    seen: BTreeMap<u32, SeenLane>,
     evidence: Evidence,
     tuner: Option<Tuner>,
     recent: Vec<(Duration, u64)>,
@@ -56,7 +56,7 @@ pub(super) struct Watch<'a> {
 }
 
 /// A lane and what was seen of it last.
-struct Seen {
+struct SeenLane {
     state: Arc<LaneState>,
     thread: Option<LaneProbe>,
     socket: u32,
@@ -139,7 +139,7 @@ impl<'a> Watch<'a> {
     fn look(&mut self) {
         for state in self.run.lanes() {
             let (has_peer, facts) = (&mut self.has_peer, &mut self.evidence.facts);
-            let seen = self.seen.entry(state.id).or_insert_with(|| Seen::new(state));
+            let seen = self.seen.entry(state.id).or_insert_with(|| SeenLane::new(state));
             if let (Some(local), false) = (seen.look(self.diag.as_mut()), *has_peer) {
                 *has_peer = true;
                 facts.peer_is_local = local;
@@ -279,9 +279,9 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Seen {
-    fn new(state: Arc<LaneState>) -> Seen {
-        Seen {
+impl SeenLane {
+    fn new(state: Arc<LaneState>) -> SeenLane {
+        SeenLane {
             state,
             thread: None,
             socket: 0,

@@ -18,12 +18,12 @@ use weir_report::{json as records, terminal};
 use weir_store::settings::Settings;
 use weir_store::store::{self, Store};
 use weir_store::upload::engine::{self, Target};
-use weir_store::upload::job::{Job, JobReport, Options, Outcome, RunReport};
+use weir_store::upload::job::{Job, JobReport, Options, PutOutcome, RunReport};
 use weir_store::upload::plain::PlainPut;
 use weir_store::upload::{Condition, Uploads, journal};
 use weir_units::Bytes;
 
-use self::jobs::{Place, Plan};
+use self::jobs::{Plan, PutPlace};
 use crate::args::{GivenFields, Put};
 use crate::cmd::get_who;
 use crate::evidence;
@@ -72,15 +72,15 @@ enum Filled {
 impl Filled {
     fn open(
         put: &Put,
-        place: &Place,
+        place: &PutPlace,
         environment: weir_store::settings::Environment<'_>,
     ) -> anyhow::Result<Filled> {
         match place {
-            Place::Store(url) => {
+            PutPlace::Store(url) => {
                 let settings = Settings { flags: put.store.flags()?, environment };
                 Ok(Filled::Store(store::open(url, &settings)?, url.clone()))
             }
-            Place::Plain(base) => Ok(Filled::Plain(PlainPut::new(base.clone()))),
+            PutPlace::Plain(base) => Ok(Filled::Plain(PlainPut::new(base.clone()))),
         }
     }
 
@@ -218,7 +218,7 @@ fn file(job: &Job, filled: &Filled) -> FileRecord {
 
 /// The record of the run, as `--json` prints it.
 fn record(plan: &Plan, filled: &Filled, report: &RunReport, code: u8) -> Record {
-    let has_kept = report.jobs.iter().any(|job| matches!(job.outcome, Outcome::Kept(_)));
+    let has_kept = report.jobs.iter().any(|job| matches!(job.outcome, PutOutcome::Kept(_)));
     let outcome = outcome(code, has_kept);
     let mut record = Record::new("put", outcome, report.sent, report.elapsed.as_secs_f64());
     if outcome != RunOutcome::Failed || report.sent > 0 {
@@ -242,12 +242,12 @@ fn record(plan: &Plan, filled: &Filled, report: &RunReport, code: u8) -> Record 
 
 fn file_record(file: FileRecord, report: &JobReport) -> FileRecord {
     let error = match &report.outcome {
-        Outcome::Stored(_) => None,
-        Outcome::Failed(error) => Some(error.to_string()),
-        Outcome::Kept(error) if report.bytes == 0 => Some(format!(
+        PutOutcome::Stored(_) => None,
+        PutOutcome::Failed(error) => Some(error.to_string()),
+        PutOutcome::Kept(error) if report.bytes == 0 => Some(format!(
             "{error}; what was sent before is at the store: run the same command again to resume"
         )),
-        Outcome::Kept(error) => Some(format!(
+        PutOutcome::Kept(error) => Some(format!(
             "{error}; {} are at the store: run the same command again to resume, or with --abort to remove them",
             Bytes(report.bytes)
         )),
@@ -287,9 +287,9 @@ fn say(put: &Put, record: &Record) -> anyhow::Result<()> {
 
 /// 130 interrupted, 1 something failed, 4 something can be resumed, 0 all is stored.
 fn exit_code(report: &RunReport, unread: usize) -> u8 {
-    let is_failed = |job: &JobReport| matches!(job.outcome, Outcome::Failed(_));
-    let is_kept = |job: &JobReport| matches!(job.outcome, Outcome::Kept(_));
-    let has_ended = report.jobs.iter().all(|job| matches!(job.outcome, Outcome::Stored(_)));
+    let is_failed = |job: &JobReport| matches!(job.outcome, PutOutcome::Failed(_));
+    let is_kept = |job: &JobReport| matches!(job.outcome, PutOutcome::Kept(_));
+    let has_ended = report.jobs.iter().all(|job| matches!(job.outcome, PutOutcome::Stored(_)));
     match () {
         () if report.interrupted && !has_ended => INTERRUPTED,
         () if unread > 0 || report.jobs.iter().any(is_failed) => 1,

@@ -91,7 +91,7 @@ mod tests {
         let judged = |interval: Interval| slow_store(&interval, &Context::alone(&evidence));
         let (share, words) = judged(waits(90, 8, 2, 1)).unwrap();
         assert_eq!(share, 0.8);
-        assert!(words.starts_with("the store took 40 ms to answer each of 2 requests, 80 %"), "{words}");
+        assert!(words.starts_with("the store took 40.0 ms to answer each of 2 requests, 80 %"), "{words}");
         assert_eq!(judged(waits(90, 1, 2, 1)), None, "the kernel still sends");
         assert_eq!(judged(waits(90, 8, 2, 30)), None, "round trips");
         assert_eq!(judged(waits(30, 8, 2, 1)), None, "something else than an answer is waited for");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Lane;
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
-use crate::upload::job::{JobReport, Outcome};
+use crate::upload::job::{JobReport, PutOutcome};
 use crate::upload::journal::Journal;
 use crate::upload::transfer::{Transfer, Whole};
 use crate::upload::{Condition, Finish, Part, Stored, Upload};
@@ -41,7 +41,7 @@ impl Lane<'_> {
             Ok(stored) => {
                 transfer.take_journal().into_iter().for_each(Journal::remove);
                 self.state.objects.fetch_add(1, Relaxed);
-                self.run.queue.report(transfer.job, report(Outcome::Stored(stored), transfer));
+                self.run.queue.report(transfer.job, report(PutOutcome::Stored(stored), transfer));
             }
             Err(error) => {
                 if let Some(outcome) = self.give_up(transfer, error) {
@@ -82,7 +82,7 @@ impl Lane<'_> {
     }
 
     /// What becomes of a failed upload; `None`: its job begins again.
-    fn give_up(&mut self, transfer: &Transfer, error: StoreError) -> Option<Outcome> {
+    fn give_up(&mut self, transfer: &Transfer, error: StoreError) -> Option<PutOutcome> {
         let is_file = matches!(transfer.content, Whole::File(_));
         let is_gone = error.code() == Some("NoSuchUpload");
         if is_file
@@ -100,14 +100,14 @@ impl Lane<'_> {
             || matches!(error, StoreError::Changed(_))
             || error.code().is_some_and(|code| HOPELESS.contains(&code));
         if is_file && transfer.is_journaled() && !is_hopeless {
-            return Some(Outcome::Kept(error));
+            return Some(PutOutcome::Kept(error));
         }
         let is_cleared = is_gone || self.abort(transfer.job, &transfer.id);
         if !is_cleared {
             transfer.note("its unfinished upload is still at the store; --abort removes it".to_owned());
         }
         transfer.take_journal().into_iter().for_each(Journal::remove);
-        Some(Outcome::Failed(self.refused(transfer.job, error)))
+        Some(PutOutcome::Failed(self.refused(transfer.job, error)))
     }
 
     /// Takes an upload away, also after a stop. Whether that was done.

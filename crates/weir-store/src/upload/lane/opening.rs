@@ -8,7 +8,7 @@ use weir_codec::hex;
 
 use super::Lane;
 use crate::error::StoreError;
-use crate::upload::job::{JobReport, Outcome, Source};
+use crate::upload::job::{JobReport, PutOutcome, Source};
 use crate::upload::journal::{Intent, Journal, JournalError, Said};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
@@ -45,7 +45,7 @@ impl Lane<'_> {
             Ok(Some(report)) => report,
             Err(error) => JobReport::failed(error),
         };
-        if matches!(report.outcome, Outcome::Stored(_)) {
+        if matches!(report.outcome, PutOutcome::Stored(_)) {
             self.state.objects.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         notes.extend(report.notes);
@@ -90,7 +90,7 @@ impl Lane<'_> {
             }
             // What the earlier run has sent is there still.
             Err(error) => {
-                let outcome = Outcome::Kept(error);
+                let outcome = PutOutcome::Kept(error);
                 return Ok(Some(JobReport {
                     outcome,
                     ..JobReport::failed(StoreError::Usage(String::new()))
@@ -364,7 +364,7 @@ fn keep(
 }
 
 fn stored_report(stored: Stored, size: u64, sum: Option<Sum>) -> JobReport {
-    let outcome = Outcome::Stored(stored);
+    let outcome = PutOutcome::Stored(stored);
     JobReport { bytes: size, resumed: 0, connections: 1, sum, outcome, notes: Vec::new() }
 }
 

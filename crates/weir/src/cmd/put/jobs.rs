@@ -16,7 +16,7 @@ use crate::args::Put;
 use crate::voice::Usage;
 
 /// Where objects go.
-pub enum Place {
+pub enum PutPlace {
     /// A bucket.
     Store(StoreUrl),
     /// A server that takes PUT; keys stand behind it.
@@ -26,7 +26,7 @@ pub enum Place {
 /// What there is to do.
 pub struct Plan {
     /// Where to.
-    pub place: Place,
+    pub place: PutPlace,
     /// What is sent, as what.
     pub jobs: Vec<Job>,
     /// What could not be looked at, or has a name that no key holds: name, and why.
@@ -93,7 +93,7 @@ pub fn shown(source: &Source) -> String {
 }
 
 /// Where `put` sends to, and what its keys begin with, or are.
-fn place(put: &Put) -> anyhow::Result<(Place, String)> {
+fn place(put: &Put) -> anyhow::Result<(PutPlace, String)> {
     let text = &put.target;
     match StoreUrl::parse(text) {
         Some(Ok(url)) if url.kind != StoreKind::S3 => {
@@ -116,12 +116,12 @@ fn place(put: &Put) -> anyhow::Result<(Place, String)> {
                 .into());
             }
             let key = url.key.clone();
-            Ok((Place::Store(url), key))
+            Ok((PutPlace::Store(url), key))
         }
         Some(Err(error)) => Err(Usage(error.to_string()).into()),
         None => plain(put).map(|url| {
             let prefix = String::new();
-            (Place::Plain(url), prefix)
+            (PutPlace::Plain(url), prefix)
         }),
     }
 }
@@ -157,8 +157,8 @@ fn plain(put: &Put) -> anyhow::Result<Url> {
 }
 
 /// A URL that is one object.
-fn is_whole_url(place: &Place) -> bool {
-    matches!(place, Place::Plain(url) if !url.path().ends_with('/'))
+fn is_whole_url(place: &PutPlace) -> bool {
+    matches!(place, PutPlace::Plain(url) if !url.path().ends_with('/'))
 }
 
 fn job(put: &Put, source: Source, key: String, size: Option<u64>) -> Job {
