@@ -7,9 +7,9 @@
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 
-use rustix::fs::OFlags;
+use crate::upload::source::unnamed_file;
 
 /// Digests of a run: 8 MB in memory, of ten million names there are ten runs.
 const RUN: usize = 1 << 20;
@@ -85,7 +85,7 @@ impl Seen {
         let bytes: Vec<u8> = self.fresh.iter().flat_map(|digest| digest.to_le_bytes()).collect();
         let file = match &self.spilled {
             Some(file) => file,
-            None => self.spilled.insert(nameless()?),
+            None => self.spilled.insert(spill_file()?),
         };
         file.write_all_at(&bytes, start * 8)?;
         let firsts = self.fresh.iter().step_by(BLOCK).copied().collect();
@@ -109,14 +109,12 @@ impl Run {
     }
 }
 
-/// A file in `$TMPDIR` that is gone when it is closed.
-fn nameless() -> io::Result<File> {
-    let folder = std::env::temp_dir();
-    let flags = OFlags::TMPFILE.bits().cast_signed();
-    let file = File::options().read(true).write(true).mode(0o600).custom_flags(flags).open(&folder);
-    file.map_err(|error| {
-        let why = weir_units::plain(&error);
-        io::Error::new(error.kind(), format!("cannot keep a list of names in {}: {why}", folder.display()))
+fn spill_file() -> io::Result<File> {
+    unnamed_file().map_err(|error| {
+        let (folder, why) = (std::env::temp_dir(), weir_units::plain(&error));
+        let folder = folder.display();
+        let why = format!("cannot keep a list of names in {folder}: {why}; name another folder (TMPDIR)");
+        io::Error::new(error.kind(), why)
     })
 }
 

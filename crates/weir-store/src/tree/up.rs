@@ -27,7 +27,7 @@ const WAITING: usize = 64;
 
 /// Files that are handed on together, at most: 300 KB of what is known of them. The engine begins the next lot when
 /// it is through with one, so a lot is long against the moment in which its last lanes have nothing to do.
-pub const LOT: usize = 1000;
+const LOT: usize = 1000;
 
 /// How long a lot waits for its first files to become more: the first of all would be of one file otherwise.
 const GATHERING: Duration = Duration::from_millis(50);

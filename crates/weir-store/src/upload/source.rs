@@ -261,7 +261,7 @@ impl Held {
     ) -> Result<Held, StoreError> {
         let mut held = Held::default();
         if length > HELD {
-            held.spilled = Some(unnamed_file()?);
+            held.spilled = Some(unnamed_file().map_err(|error| cannot_hold(&error))?);
         }
         let mut buffer = match &held.spilled {
             Some(_) => vec![0; PIECE],
@@ -305,12 +305,11 @@ fn cannot_hold(error: &io::Error) -> StoreError {
     ))
 }
 
-/// A file that nobody sees and that ends with this process.
-fn unnamed_file() -> Result<File, StoreError> {
+/// A file in `$TMPDIR` that nobody sees and that ends with this process.
+pub(crate) fn unnamed_file() -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let opened = open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR);
-    opened.map(File::from).map_err(|error| cannot_hold(&error.into()))
+    Ok(open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).map(File::from)?)
 }
 
 /// A stream whose reads end when the run does.

@@ -19,6 +19,8 @@ Examples:
   weir cp one:/data/set two:/data/                      between two others: from one to two, where one reaches the other
   find . -name '*.c' | weir cp --files-from - ./ host:  what a list names
   weir cp -P 2222 -J gate file host:/tmp/               ssh's flags, as scp has them
+  weir cp -r photos/ s3://bucket/2026/                  into a bucket, only what differs in size or time; or back
+  weir cp --delete s3://a/set/ s3://b/set/              between buckets, by the store itself
 DIR/ means what is in DIR, DIR the folder itself. The same command goes on where an interrupted one stopped
 (.NAME.weir-part at the target holds what came, for as long as the source keeps its size and time; --delete removes the parts of files that
 the source does not have, find DIR -name '.*.weir-part' -delete all of them). Names that the target holds for one, and what two sources have
@@ -29,7 +31,8 @@ here: over connections to both, or inside ssh. The far host needs ssh; weir itse
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
-    /// One or more sources, then the target: paths, or [USER@]HOST:PATH on either side or both.
+    /// One or more sources, then the target: paths, [USER@]HOST:PATH, or s3://BUCKET/PREFIX, on either side or
+    /// both.
     #[arg(value_name = "SRC... DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
 

@@ -107,13 +107,19 @@ fn list(
                 continue;
             }
             let takes = |key: &str| glob.as_ref().is_none_or(|glob| glob.matches(key));
-            for prefix in page.prefixes.iter().filter(|prefix| takes(prefix.trim_end_matches('/'))) {
+            let folders = page.prefixes.iter().filter(|prefix| takes(prefix.trim_end_matches('/')));
+            let objects = page.objects.iter().filter(|object| takes(&object.key));
+            let mut lines: Vec<(&str, Option<&Listed>)> =
+                folders.map(|prefix| (prefix.as_str(), None)).collect();
+            lines.extend(objects.map(|object| (object.key.as_str(), Some(object))));
+            // A page has folders and objects apart; to the reader they are one list. Versions stay as they came.
+            lines.sort_by_key(|(key, _)| *key);
+            for (key, object) in lines {
                 found = true;
-                out.folder(url, prefix)?;
-            }
-            for object in page.objects.iter().filter(|object| takes(&object.key)) {
-                found = true;
-                out.object(url, object)?;
+                match object {
+                    Some(object) => out.object(url, object)?,
+                    None => out.folder(url, key)?,
+                }
             }
             // Each page is told as soon as it is here.
             out.flush()?;

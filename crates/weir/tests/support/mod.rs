@@ -8,6 +8,7 @@ mod dice;
 mod expect;
 pub(crate) mod http2;
 pub(crate) mod http_servers;
+pub(crate) mod listed;
 mod machine;
 pub(crate) mod names;
 pub(crate) mod net;

@@ -11,7 +11,7 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use weir_get::engine::{self, Task};
 use weir_get::http::exchange::Http;
-use weir_get::job::Options;
+use weir_get::job::{Options, RunReport};
 use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
@@ -193,6 +193,30 @@ impl Way<'_> {
             seen: seen.as_ref(),
             folders: Mutex::default(),
         };
+        let (ended, report) = self.fetch(&down, chosen.chosen)?;
+        let mut end = WayEnd { is_interrupted: report.interrupted, ..WayEnd::default() };
+        end.error = report.broken.as_ref().map(ToString::to_string);
+        let is_empty = ended.found.load(Relaxed) == 0 && !from.key.is_empty();
+        if is_empty && end.error.is_none() && !end.is_interrupted {
+            end.error = Some(nothing(from));
+        }
+        end.evidence = Some(report.evidence);
+        let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
+        match &seen {
+            Some(seen) if is_whole => {
+                end.pruned(prune::here(&self.copy, &target, &chosen.base, seen, self.choice.max_delete)?);
+            }
+            Some(_) => self.not_deleted(),
+            None => {}
+        }
+        Ok(end)
+    }
+
+    fn fetch<'b>(
+        &'b self,
+        down: &'b down::Down<'b>,
+        chosen: Chosen<'b>,
+    ) -> anyhow::Result<(Arc<down::Ended>, RunReport)> {
         let options = Options {
             lanes: self.cp.lanes,
             rate_cap: self.cp.limit_rate,
@@ -202,37 +226,16 @@ impl Way<'_> {
             ..Options::default()
         };
         let mut live = self.live(2);
-        let (ended, report) = std::thread::scope(|scope| -> anyhow::Result<_> {
+        let fetched = std::thread::scope(|scope| {
             let cannot = "cannot start a thread";
-            let pages = chosen.chosen.pages(scope, self.copy.caller).context(cannot)?;
-            let mut jobs = down::start(scope, &down, pages).context(cannot)?;
+            let pages = chosen.pages(scope, self.copy.caller).context(cannot)?;
+            let mut jobs = down::start(scope, down, pages).context(cannot)?;
             let task = Task { source: &mut jobs, results: self.told, reserved: None };
             let report = engine::run(task, &options, self.http, self.stop, &mut live);
             Ok((jobs.ended(), report))
-        })?;
+        });
         live.clear();
-        let mut end = WayEnd { is_interrupted: report.interrupted, ..WayEnd::default() };
-        end.error = report.broken.as_ref().map(ToString::to_string);
-        if ended.found.load(Relaxed) == 0
-            && end.error.is_none()
-            && !from.key.is_empty()
-            && !end.is_interrupted
-        {
-            end.error = Some(nothing(from));
-        }
-        end.evidence = Some(report.evidence);
-        let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
-        if let Some(seen) = &seen {
-            match is_whole {
-                true => {
-                    let most = self.choice.max_delete;
-                    let pruned = prune::here(&self.copy, &target, &chosen.base, seen, most)?;
-                    end.pruned(pruned);
-                }
-                false => self.not_deleted(),
-            }
-        }
-        Ok(end)
+        fetched
     }
 
     fn not_deleted(&self) {

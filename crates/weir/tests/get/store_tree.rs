@@ -1,0 +1,306 @@
+//! `weir cp` with a store on either side: trees there and back, what is left alone, what goes, and what neither can
+//! hold.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use support::http_servers::{Program, moto};
+use support::listed::{ListedBucket, Manner, weir_of};
+use support::{MIB, Run, Sandbox, pattern, skip};
+
+/// moto lets in whoever has any signature.
+const SIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=600&X-Amz-Signature=of-tests";
+
+/// Makes a bucket at moto.
+pub(crate) fn make_bucket(endpoint: &str, name: &str) {
+    let url = format!("{endpoint}/{name}?{SIGNED}");
+    let output =
+        Command::new("curl").args(["-sSf", "-X", "PUT", "-H", "Content-Length: 0", &url]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// moto with a bucket `bucket-of-tests`, and a sandbox.
+struct Store {
+    _moto: Program,
+    endpoint: String,
+    sandbox: Sandbox,
+}
+
+impl Store {
+    fn start() -> Option<Store> {
+        let Some(moto) = moto() else {
+            skip("no moto: scripts/need test");
+            return None;
+        };
+        let endpoint = format!("http://127.0.0.1:{}", moto.port);
+        make_bucket(&endpoint, "bucket-of-tests");
+        Some(Store { _moto: moto, endpoint, sandbox: Sandbox::new() })
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        weir_of(&self.sandbox, &self.endpoint, args).run()
+    }
+
+    /// The keys that it holds, behind the bucket.
+    fn keys(&self) -> Vec<String> {
+        let run = self.run(&["ls", "-r", "s3://bucket-of-tests"]);
+        run.succeeds();
+        let said = said(&run);
+        let keys = said.lines().map(|line| line.strip_prefix("s3://bucket-of-tests/").unwrap().to_owned());
+        let mut keys: Vec<String> = keys.collect();
+        keys.sort();
+        keys
+    }
+
+    /// Files moved and files that were the same.
+    #[track_caller]
+    fn copies(&self, args: &[&str]) -> (u64, u64) {
+        counts(&self.run(&[&["cp", "--json"], args].concat()))
+    }
+
+    fn tree(&self) {
+        for (name, bytes) in [
+            ("src/zero", &b""[..]),
+            ("src/a/b/c/deep", b"deep"),
+            ("src/a/sp +%2F\u{e9}", b"odd"),
+            ("src/a.b", b"before a/"),
+            ("src/large", &pattern(7 * MIB + 1, 3)),
+        ] {
+            write(&self.sandbox, name, bytes);
+        }
+        let mut touch = Command::new("touch");
+        touch.args(["-d", "2020-01-02 03:04:05.678"]).arg(self.sandbox.path("src/a.b"));
+        assert!(touch.status().unwrap().success());
+    }
+
+    #[track_caller]
+    fn has_same(&self, one: &str, other: &str) {
+        let diff =
+            Command::new("diff").arg("-r").arg(self.sandbox.path(one)).arg(self.sandbox.path(other)).output();
+        let diff = diff.unwrap();
+        assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+    }
+}
+
+/// What is on its standard output.
+fn said(run: &Run) -> String {
+    String::from_utf8(run.stdout.clone()).unwrap()
+}
+
+/// A file of the sandbox, and the folders that it is in.
+fn write(sandbox: &Sandbox, name: &str, bytes: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(sandbox.path(name).parent().unwrap()).unwrap();
+    sandbox.write(name, bytes);
+}
+
+#[track_caller]
+fn counts(run: &Run) -> (u64, u64) {
+    run.succeeds();
+    let record = run.json();
+    let (files, unchanged) = (&record["cp"]["files"], &record["cp"]["unchanged"]);
+    let unchanged = unchanged.as_u64().unwrap();
+    (files.as_u64().unwrap() - unchanged, unchanged)
+}
+
+#[test]
+fn a_tree_goes_there_and_comes_back_the_same() {
+    let Some(store) = Store::start() else { return };
+    store.tree();
+    assert_eq!(store.copies(&["-r", "src/", "s3://bucket-of-tests/p/"]), (5, 0));
+    assert_eq!(store.copies(&["-r", "src/", "s3://bucket-of-tests/p/"]), (0, 5));
+    let keys = ["p/a.b", "p/a/b/c/deep", "p/a/sp +%2F\u{e9}", "p/large", "p/zero"];
+    assert_eq!(store.keys(), keys);
+    assert_eq!(store.copies(&["s3://bucket-of-tests/p/", "back"]), (5, 0));
+    store.has_same("src", "back");
+    let time = |name: &str| store.sandbox.path(name).metadata().unwrap().modified().unwrap();
+    assert_eq!(time("src/a.b"), time("back/a.b"));
+    assert_eq!(time("src/large"), time("back/large"));
+    assert_eq!(store.copies(&["--update", "s3://bucket-of-tests/p/", "back"]), (0, 5));
+    // What has another time is moved again, unless its size or its content decide.
+    let file = std::fs::File::options().append(true).open(store.sandbox.path("src/zero")).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    for flag in ["--size-only", "--checksum"] {
+        assert_eq!(store.copies(&[flag, "src/", "s3://bucket-of-tests/p/"]), (0, 5), "{flag}");
+    }
+    assert_eq!(store.copies(&["src/", "s3://bucket-of-tests/p/"]), (1, 4));
+    // The same size and time, and another content.
+    write(&store.sandbox, "src/a.b", b"Before a/");
+    let touched = Command::new("touch")
+        .arg("-r")
+        .arg(store.sandbox.path("back/a.b"))
+        .arg(store.sandbox.path("src/a.b"))
+        .status();
+    assert!(touched.unwrap().success());
+    assert_eq!(store.copies(&["src/", "s3://bucket-of-tests/p/"]), (0, 5));
+    assert_eq!(store.copies(&["--checksum", "src/", "s3://bucket-of-tests/p/"]), (1, 4));
+    // A folder without a slash at its end keeps its name, and so does one of the store.
+    assert_eq!(store.copies(&["src", "s3://bucket-of-tests/q"]), (5, 0));
+    assert_eq!(store.copies(&["s3://bucket-of-tests/q/src", "again"]), (5, 0));
+    store.has_same("src", "again/src");
+}
+
+#[test]
+fn what_the_source_lacks_goes_and_what_is_excluded_stays() {
+    let Some(store) = Store::start() else { return };
+    store.tree();
+    let to = "s3://bucket-of-tests/p/";
+    store.copies(&["src/", to]);
+    write(&store.sandbox, "kept.tmp", b"kept");
+    for key in ["p/x.tmp", "p/a/x.tmp", "other"] {
+        store.copies(&["kept.tmp", &format!("s3://bucket-of-tests/{key}")]);
+    }
+    std::fs::remove_file(store.sandbox.path("src/large")).unwrap();
+    std::fs::remove_dir_all(store.sandbox.path("src/a/b")).unwrap();
+    write(&store.sandbox, "src/new", b"new");
+    write(&store.sandbox, "src/y.tmp", b"not taken");
+    let before = store.keys();
+    let args = ["cp", "--delete", "--exclude", "*.tmp", "src/", to];
+    let dry = store.run(&[&args[..], &["-n"]].concat());
+    dry.succeeds();
+    let lines = said(&dry);
+    let mut lines: Vec<&str> = lines.lines().collect();
+    lines.sort();
+    let gone = ["delete s3://bucket-of-tests/p/a/b/c/deep", "delete s3://bucket-of-tests/p/large"];
+    assert_eq!(lines, [&["copy s3://bucket-of-tests/p/new"][..], &gone].concat());
+    assert_eq!(store.keys(), before);
+    store.run(&[&args[..], &["--max-delete", "1"]].concat()).fails(1, &["--max-delete"]);
+    store.run(&args).succeeds();
+    let keys = ["other", "p/a.b", "p/a/sp +%2F\u{e9}", "p/a/x.tmp", "p/new", "p/x.tmp", "p/zero"];
+    assert_eq!(store.keys(), keys);
+    // The other way.
+    write(&store.sandbox, "here/gone/deep", b"x");
+    write(&store.sandbox, "here/keep.tmp", b"x");
+    write(&store.sandbox, "here/a.b", b"another");
+    let args = ["cp", "--delete", "--exclude", "*.tmp", to, "here"];
+    let dry = store.run(&[&args[..], &["-n"]].concat());
+    dry.succeeds();
+    let dry = said(&dry);
+    assert!(dry.contains("delete gone\n") && dry.contains("copy a.b\n"), "{dry}");
+    assert_eq!(store.sandbox.read("here/a.b"), b"another");
+    store.run(&args).succeeds();
+    let mut here = store.sandbox.names();
+    here.retain(|name| name.starts_with("here/") && !name.ends_with('/'));
+    assert_eq!(here, ["here/a.b", "here/a/sp +%2F\u{e9}", "here/keep.tmp", "here/new", "here/zero"]);
+}
+
+#[test]
+fn one_object_links_and_what_does_not_go_together() {
+    let Some(store) = Store::start() else { return };
+    write(&store.sandbox, "x.json", b"{}");
+    store.copies(&["x.json", "s3://bucket-of-tests/k"]);
+    store.copies(&["x.json", "s3://bucket-of-tests/folder/"]);
+    assert_eq!(store.keys(), ["folder/x.json", "k"]);
+    store.copies(&["s3://bucket-of-tests/k", "named"]);
+    write(&store.sandbox, "into/there", b"");
+    store.copies(&["s3://bucket-of-tests/folder/x.json", "into"]);
+    store.copies(&["s3://bucket-of-tests/*/x.j*", "globbed"]);
+    for name in ["named", "into/x.json", "globbed/folder/x.json"] {
+        assert_eq!(store.sandbox.read(name), b"{}", "{name}");
+    }
+    store.run(&["cp", "s3://bucket-of-tests/none", "out"]).fails(1, &["holds nothing of that name"]);
+    store.run(&["cp", "s3://bucket-of-tests/k", "host:x"]).fails(2, &["copy to this machine first"]);
+    store
+        .run(&["cp", "--chmod", "u+x", "x.json", "s3://bucket-of-tests/k"])
+        .fails(2, &["a store keeps no modes"]);
+    write(&store.sandbox, "tree/file", b"x");
+    symlink("file", store.sandbox.path("tree/link")).unwrap();
+    let run = store.run(&["cp", "tree/", "s3://bucket-of-tests/t/"]);
+    run.fails(1, &["link: cannot be an object: it is a symbolic link; -L copies what it leads to"]);
+    assert_eq!(store.copies(&["-L", "tree/", "s3://bucket-of-tests/t/"]), (1, 1));
+    // Within the store, by the store.
+    assert_eq!(store.copies(&["s3://bucket-of-tests/t/", "s3://bucket-of-tests/u/"]), (2, 0));
+    assert_eq!(store.copies(&["s3://bucket-of-tests/t/", "s3://bucket-of-tests/u/"]), (0, 2));
+    store.copies(&["x.json", "s3://bucket-of-tests/u/more"]);
+    let run = store.run(&["cp", "--delete", "--json", "s3://bucket-of-tests/t/", "s3://bucket-of-tests/u/"]);
+    assert_eq!(counts(&run), (0, 2));
+    assert_eq!(
+        (run.json()["cp"]["deleted"].as_u64(), run.json()["cp"]["server_side"].as_bool()),
+        (Some(1), Some(true))
+    );
+    let run = store.run(&["cp", "s3://bucket-of-tests/t/", "s3://bucket-of-tests/t/in/"]);
+    run.fails(2, &["one lies in the other"]);
+    assert_eq!(store.keys(), ["folder/x.json", "k", "t/file", "t/link", "u/file", "u/link"]);
+}
+
+#[test]
+fn the_order_of_a_list_decides_nothing() {
+    let names: Vec<String> = (0..2500).map(|number| format!("p/{}/{number}", number % 11)).collect();
+    let objects: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), name.as_bytes())).collect();
+    let bucket = ListedBucket::start(&objects, Manner::Disordered, 300);
+    let sandbox = Sandbox::new();
+    let copies = |args: &[&str]| counts(&bucket.weir(&sandbox, &[&["cp", "--json"], args].concat()).run());
+    assert_eq!(copies(&["s3://b/p/", "out"]), (2500, 0));
+    for name in &names {
+        assert_eq!(sandbox.read(&name.replace("p/", "out/")), name.as_bytes());
+    }
+    assert_eq!(bucket.fetched(), 2500);
+    assert_eq!(copies(&["--delete", "s3://b/p/", "out"]), (0, 2500));
+    bucket.holds(&objects[..2000]);
+    assert_eq!(copies(&["--delete", "s3://b/p/", "out"]), (0, 2000));
+    assert_eq!(bucket.fetched(), 2500);
+    assert_eq!(support::count(&sandbox.path("out")), 2000);
+}
+
+#[test]
+fn a_list_that_breaks_deletes_nothing() {
+    let names: Vec<String> = (0..10).map(|number| format!("p/{number}")).collect();
+    let objects: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), name.as_bytes())).collect();
+    for (manner, says) in [
+        (Manner::Cut, "ends in the middle"),
+        (Manner::Repeated, "goes round"),
+        (Manner::NoToken, "no token"),
+        (Manner::SecondDenied, "AccessDenied"),
+    ] {
+        let bucket = ListedBucket::start(&objects, manner, 3);
+        let sandbox = Sandbox::new();
+        write(&sandbox, "out/mine", b"mine");
+        let run = bucket.weir(&sandbox, &["cp", "--delete", "s3://b/p/", "out"]).run();
+        run.fails(1, &[says, "nothing was deleted"]).hides("a-secret-of-tests");
+        assert_eq!(sandbox.read("out/mine"), b"mine");
+        // What it had said before is here.
+        assert_eq!(
+            sandbox.path("out/0").exists(),
+            !matches!(manner, Manner::Cut | Manner::NoToken),
+            "{manner:?}"
+        );
+    }
+}
+
+#[test]
+fn keys_that_no_file_can_have_are_told_and_the_others_come() {
+    let long = format!("p/{}", "n".repeat(256));
+    let objects: [(&str, &[u8]); 8] = [
+        ("p/good", b"good"),
+        ("p/a//b", b"x"),
+        ("p/../../up", b"x"),
+        ("p/./dot", b"x"),
+        ("p/folder/", b""),
+        ("p/full/", b"content"),
+        (&long, b"x"),
+        ("p/link/inside", b"x"),
+    ];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    write(&sandbox, "elsewhere/kept", b"kept");
+    std::fs::create_dir(sandbox.path("out")).unwrap();
+    symlink(sandbox.path("elsewhere"), sandbox.path("out/link")).unwrap();
+    symlink(sandbox.path("elsewhere/kept"), sandbox.path("out/good")).unwrap();
+    let run = bucket.weir(&sandbox, &["cp", "--json", "s3://b/p/", "out"]).run();
+    run.fails(
+        1,
+        &[
+            "s3://b/p/a//b: cannot be a file: its key has an empty part",
+            "s3://b/p/../../up: cannot be a file: its key has a part '.' or '..'",
+            "s3://b/p/full/: cannot be a file: its key ends with a slash, and it has content",
+            "longer than the 255 bytes",
+            "s3://b/p/link/inside",
+        ],
+    );
+    assert_eq!(sandbox.read("out/good"), b"good");
+    assert!(!sandbox.path("out/good").is_symlink() && sandbox.path("out/folder").is_dir());
+    assert_eq!(sandbox.read("elsewhere/kept"), b"kept");
+    assert!(!sandbox.path("elsewhere/inside").exists() && !sandbox.path("up").exists());
+}
