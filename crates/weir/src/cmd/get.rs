@@ -20,6 +20,7 @@ use weir_http::netrc::Login;
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome as RecordOutcome};
 use weir_report::{json, terminal};
+use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
 use weir_store::network::Network;
 
@@ -28,6 +29,7 @@ use crate::calibration;
 use crate::cmd::get_each::EachFile;
 use crate::cmd::get_hubs::{self, Endings, Hubs};
 use crate::cmd::get_list::{self, Asked};
+use crate::cmd::get_prefix::{self, Prefix};
 use crate::cmd::get_results::{Gains, Gathered};
 use crate::cmd::get_sums::Sums;
 use crate::cmd::get_who;
@@ -50,6 +52,11 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let options = options(get);
     if let Some(path) = &get.json_files {
         check_each(get, path)?;
+    }
+    if let Some(url) = get_prefix::meant(get)?
+        && let Some(code) = run_prefix(get, &url, view)?
+    {
+        return Ok(code);
     }
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let network = network(get)?;
@@ -96,6 +103,45 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     saved?;
     finished?;
     Ok(code)
+}
+
+/// Fetches all that `url` names. `None`: it names one object, letter by letter.
+fn run_prefix(get: &Get, url: &StoreUrl, view: bool) -> anyhow::Result<Option<u8>> {
+    let network = network(get)?;
+    let interrupted = network.stop.clone();
+    let buckets = stores::buckets(&get.store, network)?;
+    let (http, _) = http(get, None)?;
+    let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
+    let prefix = Prefix::new(get, &buckets, url);
+    if prefix.is_an_object(&http)? {
+        return Ok(None);
+    }
+    let stop = tui::stop_beside(view)?;
+    interrupted.set(&stop);
+    // What is here with the size and the time of its object is known again by them.
+    let options = Options { remote_time: true, any_type: true, ..options(get) };
+    let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
+    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), 2);
+    if view {
+        live.on(Screen::open(&format!("get {url}"), KEYS));
+    }
+    let gathered = Gathered::new(each, None, Arc::clone(&buckets), Arc::new(Endings::new(Vec::new(), &[])));
+    let (mut report, found) = prefix.each(&http, &stop, |jobs| {
+        let task = Task { source: jobs, results: &gathered, reserved: None };
+        engine::run(task, &options, &http, &stop, &mut live)
+    })?;
+    live.clear();
+    if !found && report.broken.is_none() && !report.interrupted {
+        anyhow::bail!("cannot fetch {url}: the bucket holds nothing of that name");
+    }
+    calibration::set_disk_alone(&mut report.evidence.facts);
+    let gains = gathered.end(&report, &[])?;
+    let code = gains.code;
+    let record = record(true, &report, gains);
+    say(get, &record)?;
+    page::keep(&get.voice, &record)?;
+    evidence::keep(get.evidence.as_deref(), &report.evidence)?;
+    Ok(Some(code))
 }
 
 /// What keys do in the live view.

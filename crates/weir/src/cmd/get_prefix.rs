@@ -85,12 +85,13 @@ impl<'a> Prefix<'a> {
     }
 
     /// The pattern is the key of an object, letter by letter: that one is meant.
-    pub fn is_an_object(&self, http: &Http, stop: &AtomicBool) -> anyhow::Result<bool> {
+    pub fn is_an_object(&self, http: &Http) -> anyhow::Result<bool> {
         if self.url.is_prefix() {
             return Ok(false);
         }
-        let clock = StageClock::new(Instant::now());
-        let mut caller = Caller::new(asked_store::caller(http, &clock, stop));
+        // Nobody listens to signals yet: one ends the program.
+        let (clock, never) = (StageClock::new(Instant::now()), AtomicBool::new(false));
+        let mut caller = Caller::new(asked_store::caller(http, &clock, &never));
         let store = self.buckets.store(self.url)?;
         Ok(store.lists().look(&mut caller, &self.url.key, None)?.is_some())
     }
@@ -105,7 +106,8 @@ impl<'a> Prefix<'a> {
         std::fs::create_dir_all(&self.root)
             .with_context(|| format!("cannot create the folder {}", self.root.display()))?;
         let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
-        let target = Target::open(&self.root, destination::Options { keep, ..destination::Options::default() })?;
+        let target =
+            Target::open(&self.root, destination::Options { keep, ..destination::Options::default() })?;
         let store = self.buckets.store(self.url)?;
         let shown = self.url.with_key("").to_string();
         let clock = StageClock::new(Instant::now());

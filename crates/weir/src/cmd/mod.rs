@@ -13,6 +13,7 @@ pub mod get_entries;
 pub mod get_hubs;
 pub mod get_jobs;
 pub mod get_list;
+pub mod get_prefix;
 pub mod get_results;
 pub mod get_sums;
 pub mod get_who;

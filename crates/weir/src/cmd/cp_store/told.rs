@@ -10,7 +10,7 @@ use weir_model::evidence::{Evidence, Interval, Trial};
 use weir_report::escape::escape;
 use weir_report::schema::FileRecord;
 use weir_store::tree::Hears;
-use weir_store::upload::job::{JobReport, Outcome as Sent};
+use weir_store::upload::job::{JobReport, PutOutcome as Sent};
 use weir_units::Bytes;
 
 use crate::args::Cp;
