@@ -22,7 +22,7 @@ use weir_report::{json, terminal};
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
-use crate::cmd::get_hubs::{self, Fetching, Hubs, Resolved};
+use crate::cmd::get_hubs::{self, Asking, Fetching, Hubs, Resolved};
 use crate::cmd::get_jobs::{self, Bad};
 use crate::cmd::get_who;
 use crate::evidence;
@@ -46,11 +46,11 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let (wanted, mut bad) = get_jobs::wanted(get)?;
     get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
     let user = get_who::user(get, wanted.first().map(get_jobs::Wanted::url));
-    let (http, plain) = http(get, user.clone())?;
+    let (http, plain, fields) = http(get, user.clone())?;
     let http = http.in_zones(get_jobs::zones(get, &wanted)?);
     let stop = tui::stop_beside(view)?;
-    let way = get_hubs::way(plain, &options, &stop);
-    let hubs = Hubs::open(get, &wanted, user, way)?;
+    let asking = Asking { way: get_hubs::way(plain, &options, &stop), user, fields };
+    let hubs = Hubs::open(get, &wanted, asking)?;
     let http = http.authorized_by(hubs.authorizers());
     let Resolved { wanted, bad: unknown, groups } = hubs.resolve(get, wanted, &http)?;
     bad.extend(unknown);
@@ -103,8 +103,11 @@ fn title(jobs: &[Job]) -> String {
     }
 }
 
-/// The network as the user, and the same as nobody.
-fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http)> {
+/// Fields of requests.
+type Fields = Vec<(String, String)>;
+
+/// The network as the user, the same as nobody, and the user's own fields.
+fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -137,8 +140,8 @@ fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http)> {
     let whole = Manner { window: None, ..manner.clone() };
     let plain =
         Http::new(trust.clone(), proxies.clone(), version, Vec::new(), Who::default()).in_manner(whole);
-    let http = Http::new(trust, proxies, version, fields.sent, who).in_manner(manner);
-    Ok((http.compressed(get.compressed), plain))
+    let http = Http::new(trust, proxies, version, fields.sent.clone(), who).in_manner(manner);
+    Ok((http.compressed(get.compressed), plain, fields.sent))
 }
 
 fn options(get: &Get) -> Options {
