@@ -59,7 +59,7 @@ pub fn tagged(text: &str) -> Option<Expected> {
 }
 
 /// Whether `text` is the id of a commit or of a blob: 40 hexadecimal digits of SHA-1, or 64 of SHA-256.
-pub(super) fn is_object_id(text: &str) -> bool {
+pub fn is_object_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && hex::decode(text).is_ok()
 }
 

@@ -36,6 +36,9 @@ const KIND: &str = "application/vnd.git-lfs+json";
 /// The objects of one request: what git-lfs itself asks for at once.
 const AT_ONCE: usize = 100;
 
+/// The most bytes of an answer: an object with its action and its fields takes under 8 KiB.
+const MOST: usize = AT_ONCE * (16 << 10);
+
 /// What a pointer says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointer {
@@ -183,8 +186,7 @@ impl LfsAuthorizer {
         let mut fields =
             vec![("accept".to_owned(), KIND.to_owned()), ("content-type".to_owned(), KIND.to_owned())];
         fields.extend(self.login.iter().map(|login| ("authorization".to_owned(), basic_of(login))));
-        // An object with its action and its fields takes under 8 KiB.
-        let call = Call { method: "POST", url, fields, most: AT_ONCE * 16 << 10, asks_first: false };
+        let call = Call { method: "POST", url, fields, most: MOST, asks_first: false };
         let reply = caller.ask(&call, &mut AtHand::new(body.as_bytes()))?;
         if !(200..300).contains(&reply.head.status) {
             return Err(refusal(&what, &call, &reply));

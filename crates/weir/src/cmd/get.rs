@@ -27,7 +27,7 @@ use weir_store::network::Network;
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
 use crate::cmd::get_each::EachFile;
-use crate::cmd::get_hubs::{self, Endings, Hubs};
+use crate::cmd::get_hubs::{self, Asking, Endings, Hubs};
 use crate::cmd::get_list::{self, Asked};
 use crate::cmd::get_prefix::{self, Prefix};
 use crate::cmd::get_results::{Gains, Gathered};
@@ -64,11 +64,12 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let buckets = stores::buckets(&get.store, network)?;
     let asked = Asked::read(get, Arc::clone(&buckets))?;
     let user = get_who::user(&get.login, get.user.as_deref(), asked.first());
-    let (http, plain) = http(get, user.clone())?;
+    let (http, plain, fields) = http(get, user.clone())?;
     let http = http.in_zones(asked.zones());
     let stop = tui::stop_beside(view)?;
     interrupted.set(&stop);
-    let hubs = Hubs::open(get, &asked, user, get_hubs::way(plain, &options, &stop))?;
+    let asking = Asking { way: get_hubs::way(plain, &options, &stop), user, fields };
+    let hubs = Hubs::open(get, &asked, asking)?;
     let mut authorizers = hubs.authorizers();
     authorizers.push(Arc::clone(&buckets) as Arc<dyn Authorizer>);
     let http = http.authorized_by(authorizers);
@@ -110,7 +111,7 @@ fn run_prefix(get: &Get, url: &StoreUrl, view: bool) -> anyhow::Result<Option<u8
     let network = network(get)?;
     let interrupted = network.stop.clone();
     let buckets = stores::buckets(&get.store, network)?;
-    let (http, _) = http(get, None)?;
+    let (http, ..) = http(get, None)?;
     let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
     let prefix = Prefix::new(get, &buckets, url);
     if prefix.is_an_object(&http)? {
@@ -194,8 +195,11 @@ fn network(get: &Get) -> anyhow::Result<Network> {
     })
 }
 
-/// The network as the user, and the same as nobody.
-fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http)> {
+/// Fields of requests.
+type Fields = Vec<(String, String)>;
+
+/// The network as the user, the same as nobody, and the user's own fields.
+fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -222,8 +226,8 @@ fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http)> {
     let whole = Manner { window: None, ..manner.clone() };
     let plain =
         Http::new(trust.clone(), proxies.clone(), version, Vec::new(), Who::default()).in_manner(whole);
-    let http = Http::new(trust, proxies, version, fields.sent, who).in_manner(manner);
-    Ok((http.compressed(get.compressed), plain))
+    let http = Http::new(trust, proxies, version, fields.sent.clone(), who).in_manner(manner);
+    Ok((http.compressed(get.compressed), plain, fields.sent))
 }
 
 fn options(get: &Get) -> Options {

@@ -18,9 +18,10 @@ use weir_get::source::Bad;
 use weir_get::verify::{Expectation, Whose};
 use weir_http::netrc::Login;
 use weir_store::StoreError;
+use weir_store::caller::Caller;
 use weir_store::hub::hugging_face::{HfUrl, HuggingFace};
 use weir_store::hub::lfs::{LfsServer, MAX_POINTER, Pointer};
-use weir_store::hub::oci::{OciUrl, Platform, Registry, login_of};
+use weir_store::hub::oci::{OciUrl, Registry, login_of};
 use weir_store::hub::{Ending, HubFile, Listing, Way, cache, here};
 use weir_tree::Name;
 use weir_units::Bytes;
@@ -187,6 +188,16 @@ pub fn way(plain: Http, options: &Options, stop: &Arc<AtomicBool>) -> Way {
     }
 }
 
+/// As whom hubs are asked, and over which network.
+pub struct Asking {
+    /// Of requests for tokens and lists.
+    pub way: Way,
+    /// The user of `-u`.
+    pub user: Option<Login>,
+    /// The user's own fields (`-H`).
+    pub fields: Vec<(String, String)>,
+}
+
 /// The hubs that this run asks.
 pub struct Hubs {
     hugging_face: Option<HuggingFace>,
@@ -224,8 +235,9 @@ pub struct Group {
 }
 
 impl Hubs {
-    /// Those that are asked for, as `user`.
-    pub fn open(get: &Get, asked: &Asked<Survey>, user: Option<Login>, way: Way) -> anyhow::Result<Hubs> {
+    /// Those that are asked for.
+    pub fn open(get: &Get, asked: &Asked<Survey>, asking: Asking) -> anyhow::Result<Hubs> {
+        let Asking { way, user, fields } = asking;
         let several = asked.hubs().len() + asked.others() > 1;
         let mut hubs = Hubs { hugging_face: None, registries: Vec::new(), lfs: None, way, several };
         let mut cached = asked.others() == 0;
@@ -233,8 +245,7 @@ impl Hubs {
             cached &= matches!(one.named(), Some(Named::HuggingFace(_)));
             match one.named() {
                 Some(Named::HuggingFace(_)) if hubs.hugging_face.is_none() => {
-                    let fields = crate::args::GivenFields::read(&get.headers).map_err(Usage)?.sent;
-                    let lower = fields.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+                    let lower = fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
                     let hub = HuggingFace::new(&environment, lower.collect()).map_err(failure)?;
                     hubs.hugging_face = Some(hub);
                 }
@@ -259,7 +270,7 @@ impl Hubs {
         if get.range.is_some() {
             return Err(Usage(format!("-r fetches a part of a file, and {wanted} is an image")).into());
         }
-        let platform = get.hubs.platform.clone().unwrap_or_else(Platform::here);
+        let platform = get.hubs.platform.clone();
         let host = wanted.registry.host_str().unwrap_or_default();
         let host = wanted.registry.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
         let login = user.or_else(|| login_of(&host, &environment));
@@ -276,17 +287,20 @@ impl Hubs {
 
     /// Looks up what is `wanted`.
     pub fn resolve(&self, get: &Get, wanted: &[Wanted], http: &Http) -> anyhow::Result<Resolved> {
+        self.way.ask(http, |caller| self.look_up(get, wanted, caller)).map_err(failure)
+    }
+
+    fn look_up(&self, get: &Get, wanted: &[Wanted], caller: &mut Caller<'_>) -> Result<Resolved, StoreError> {
         let mut resolved = Resolved::default();
         let mut registries = self.registries.iter();
-        let mut objects = self.list_pointers(wanted, http).into_iter();
+        let mut objects = self.list_pointers(wanted, caller).into_iter();
         for one in wanted {
             let Some(named) = one.named() else { continue };
             let (place, listing) = match named {
-                Named::HuggingFace(url) => (url.to_string(), self.list_repo(get, url, http)),
+                Named::HuggingFace(url) => (url.to_string(), self.list_repo(get, url, caller)),
                 Named::Oci(url) => {
-                    let registry = registries.next();
-                    let list = |registry: &Registry| self.way.ask(http, |caller| registry.list(caller));
-                    (url.to_string(), registry.map_or(Err(missing()), list))
+                    let registry = registries.next().ok_or_else(missing);
+                    (url.to_string(), registry.and_then(|registry| registry.list(caller)))
                 }
                 Named::Lfs(path, _) => {
                     let listing = objects.next().unwrap_or_else(|| Err(missing()));
@@ -295,7 +309,7 @@ impl Hubs {
             };
             match listing {
                 Ok(listing) => self.take(get, one, listing, &mut resolved),
-                Err(StoreError::Http(error @ GetError::Interrupted)) => return Err(error.into()),
+                Err(error @ StoreError::Http(GetError::Interrupted)) => return Err(error),
                 Err(error) => {
                     let is_digest = matches!(&error, StoreError::Http(error) if error.is_verification());
                     let code = if is_digest { 3 } else { 1 };
@@ -306,9 +320,9 @@ impl Hubs {
         Ok(resolved)
     }
 
-    fn list_repo(&self, get: &Get, url: &HfUrl, http: &Http) -> Result<Listing, StoreError> {
+    fn list_repo(&self, get: &Get, url: &HfUrl, caller: &mut Caller<'_>) -> Result<Listing, StoreError> {
         let hub = self.hugging_face.as_ref().ok_or_else(missing)?;
-        let mut listing = self.way.ask(http, |caller| hub.list(caller, url))?;
+        let mut listing = hub.list(caller, url)?;
         if get.hubs.hf_cache {
             let cache = cache::folder(&environment)?;
             let snapshot = cache::Snapshot::new(&cache, url, &listing.pin, &mut listing.files)?;
@@ -318,7 +332,7 @@ impl Hubs {
     }
 
     /// The objects of all pointers among `wanted`, in their order: one request is for a hundred of them.
-    fn list_pointers(&self, wanted: &[Wanted], http: &Http) -> Vec<Result<Listing, StoreError>> {
+    fn list_pointers(&self, wanted: &[Wanted], caller: &mut Caller<'_>) -> Vec<Result<Listing, StoreError>> {
         let pointers = wanted.iter().filter_map(|one| match one.named() {
             Some(Named::Lfs(path, pointer)) => {
                 let name =
@@ -337,7 +351,7 @@ impl Hubs {
             pin: pin.clone(),
             ending: Ending::None,
         };
-        match self.way.ask(http, |caller| server.list(caller, &pointers)) {
+        match server.list(caller, &pointers) {
             Ok(found) => found.into_iter().map(|file| file.map(alone)).collect(),
             Err(StoreError::Http(GetError::Interrupted)) => {
                 vec![Err(StoreError::Http(GetError::Interrupted))]
@@ -377,8 +391,9 @@ impl Hubs {
         let said = match &ending {
             Ending::Layout(_) => format!("an OCI image layout; its manifest is {pin}"),
             Ending::Cache(snapshot) => format!("the snapshot is {}", snapshot.path().display()),
-            Ending::None if pin.is_empty() => String::new(),
-            Ending::None => format!("as of commit {pin}"),
+            // A lesser hub names no commit.
+            Ending::None if here::is_object_id(&pin) => format!("as of commit {pin}"),
+            Ending::None => String::new(),
         };
         resolved.groups.push(Group { said, ending });
     }
@@ -480,7 +495,7 @@ impl Endings {
     /// What is complete becomes what other programs read. Returns what is to be said of it, each beside the
     /// number of a job.
     pub fn finish(&self) -> Result<Vec<(usize, String)>, StoreError> {
-        let mut said = Vec::new();
+        let mut said: Vec<(usize, String)> = Vec::new();
         for GroupState { group, first, .. } in self.0.lock().groups.iter().filter(|one| one.lacking == 0) {
             let Some((folder, number)) = first else { continue };
             let text = match (&group.ending, folder) {
@@ -496,7 +511,8 @@ impl Endings {
                 }
                 (Ending::None, _) => group.said.clone(),
             };
-            if !text.is_empty() {
+            let is_new = !text.is_empty() && said.iter().all(|(_, other)| *other != text);
+            if is_new {
                 said.push((*number, text));
             }
         }

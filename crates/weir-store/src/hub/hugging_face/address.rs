@@ -113,6 +113,9 @@ impl HfUrl {
             return Err("expected a repository behind '//', as in hf://ORG/REPO".to_owned());
         }
         name.into_iter().chain([repo]).try_for_each(check_name)?;
+        if let Some(name) = name.filter(|name| RepoKind::ALL.iter().any(|kind| kind.plural() == *name)) {
+            return Err(format!("'{name}' is no organization; expected hf://[datasets/|spaces/]ORG/REPO"));
+        }
         let (revision, path) = match rest.strip_prefix('@') {
             Some(rest) => revision_of(rest),
             None => (MAIN.to_owned(), rest.strip_prefix('/').unwrap_or_default()),
@@ -137,7 +140,11 @@ impl HfUrl {
 impl fmt::Display for HfUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.path.is_empty() { "" } else { "/" };
-        write!(f, "hf://{}@{}{slash}{}", self.repo, self.revision, self.path)
+        let revision = match is_whole(&self.revision) {
+            true => self.revision.replace('%', "%25"),
+            false => self.revision.replace('%', "%25").replace('/', "%2F"),
+        };
+        write!(f, "hf://{}@{revision}{slash}{}", self.repo, self.path)
     }
 }
 
@@ -149,6 +156,12 @@ fn revision_of(text: &str) -> (String, &str) {
     let (revision, path) = text.split_at(end);
     let revision = percent_encoding::percent_decode_str(revision).decode_utf8_lossy().into_owned();
     (revision, path.strip_prefix('/').unwrap_or_default())
+}
+
+/// Whether its slashes need not be told from those of a path.
+fn is_whole(revision: &str) -> bool {
+    let (read, rest) = revision_of(revision);
+    rest.is_empty() && !read.contains('%') && read == revision
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -181,6 +194,7 @@ mod tests {
             let url = HfUrl::parse(text).unwrap().unwrap();
             let found = (url.repo.to_string(), url.revision.as_str(), url.path.as_str());
             assert_eq!(found, (repo.to_owned(), revision, path), "{text}");
+            assert_eq!(HfUrl::parse(&url.to_string()).unwrap().unwrap(), url, "{url}");
         }
         assert_eq!(HfUrl::parse("https://o/r"), None);
     }
@@ -196,6 +210,7 @@ mod tests {
             "hf://o/..",
             "hf://a\nb/c",
             "hf://o/r@..%2Fx",
+            "hf://models/datasets/r",
         ] {
             assert!(HfUrl::parse(text).unwrap().is_err(), "{text:?}");
         }

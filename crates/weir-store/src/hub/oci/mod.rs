@@ -48,7 +48,7 @@ const MAX_BLOBS: usize = 10_000;
 /// A registry and a name in it, and who may pull it.
 pub struct Registry {
     wanted: OciUrl,
-    platform: Platform,
+    platform: Option<Platform>,
     authorizer: Arc<OciAuthorizer>,
 }
 
@@ -62,7 +62,7 @@ pub struct Platform {
 
 impl Platform {
     /// This host's, as Go calls it.
-    pub fn here() -> Platform {
+    fn here() -> Platform {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -149,8 +149,8 @@ struct Fetched {
 }
 
 impl Registry {
-    /// Of `wanted`, as this user, for this platform.
-    pub fn new(wanted: OciUrl, platform: Platform, login: Option<Login>, way: Way) -> Registry {
+    /// Of `wanted`, as this user, for this platform; `None`: this host's.
+    pub fn new(wanted: OciUrl, platform: Option<Platform>, login: Option<Login>, way: Way) -> Registry {
         let authorizer = OciAuthorizer { wanted: wanted.clone(), tokens: Tokens::new(way, login) };
         Registry { wanted, platform, authorizer: Arc::new(authorizer) }
     }
@@ -256,25 +256,21 @@ impl Registry {
 
     /// The manifest of the platform, among those of an index.
     fn choose(&self, index: &Manifest) -> Result<Expected, StoreError> {
-        let described = |blob: &&Blob| blob.platform.as_ref().is_some_and(|there| self.platform.takes(there));
-        let only = || index.manifests.first().filter(|_| index.manifests.len() == 1);
+        let platform = self.platform.clone().unwrap_or_else(Platform::here);
+        let described = |blob: &&Blob| blob.platform.as_ref().is_some_and(|there| platform.takes(there));
+        // The only one is taken, whatever it is for, by who has not said what for.
+        let is_only = self.platform.is_none() && index.manifests.len() == 1;
+        let only = || index.manifests.first().filter(|_| is_only);
         let Some(blob) = index.manifests.iter().find(described).or_else(only) else {
-            let there = index.manifests.iter().filter_map(|blob| blob.platform.as_ref());
-            let mut there: Vec<String> = there
-                .filter(|one| one.os != "unknown")
-                .map(|one| weir_units::quoted(&one.to_string()))
-                .collect();
-            there.dedup();
             return Err(StoreError::Usage(format!(
-                "cannot fetch {}: it has nothing for {}; --platform takes one of {}",
+                "cannot fetch {}: it has nothing for {platform}; {}",
                 self.wanted,
-                self.platform,
-                there.join(", ")
+                others(index)
             )));
         };
-        let platform =
-            blob.platform.as_ref().map_or_else(|| "its only platform".to_owned(), Described::to_string);
-        tracing::warn!("{}: taking {}", self.wanted, weir_units::quoted(&platform));
+        let named = blob.platform.as_ref().filter(|one| !one.os.is_empty());
+        let named = named.map_or_else(|| "its only manifest".to_owned(), Described::to_string);
+        tracing::warn!("{}: taking {}", self.wanted, weir_units::quoted(&named));
         tagged(&blob.digest).ok_or_else(|| self.answer("names a manifest by no digest".to_owned()))
     }
 
@@ -297,6 +293,25 @@ impl Registry {
     fn answer(&self, why: String) -> StoreError {
         StoreError::Answer { what: format!("fetch {}", self.wanted), why }
     }
+}
+
+/// The most that are named to choose from.
+const NAMED: usize = 20;
+
+/// What an index has to choose from.
+fn others(index: &Manifest) -> String {
+    let platforms = index.manifests.iter().filter_map(|blob| blob.platform.as_ref());
+    // Attestations are for an unknown platform; what is no program has none.
+    let platforms = platforms.filter(|one| !matches!(one.os.as_str(), "" | "unknown"));
+    let mut platforms: Vec<String> =
+        platforms.take(NAMED).map(|one| weir_units::quoted(&one.to_string())).collect();
+    platforms.dedup();
+    if !platforms.is_empty() {
+        return format!("--platform takes one of {}", platforms.join(", "));
+    }
+    let digests = index.manifests.iter().filter_map(|blob| tagged(&blob.digest));
+    let digests: Vec<String> = digests.take(NAMED).map(|digest| format!("@{}", text_of(&digest))).collect();
+    format!("its manifests are for no platform; name one by its digest: {}", digests.join(", "))
 }
 
 /// `sha256:HEX`.
