@@ -10,8 +10,8 @@ use super::content;
 use super::decide::{Decision, decide};
 use super::known::{Known, facts_of};
 use super::names::name_of;
-use super::seen::Seen;
-use super::{Copy, Place};
+use super::seen::SeenNames;
+use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::glob::Glob;
@@ -26,17 +26,17 @@ pub struct Across<'a> {
     /// What all ways have in common.
     pub copy: Copy<'a>,
     /// From where.
-    pub from: Place<'a>,
+    pub from: StorePlace<'a>,
     /// Its bucket.
     pub bucket: &'a str,
     /// The keys that are meant; `None`: all with the prefix.
     pub glob: Option<&'a Glob>,
     /// Where to.
-    pub to: Place<'a>,
+    pub to: StorePlace<'a>,
     /// One object alone, which gets this key.
     pub only: Option<String>,
     /// Keys that the list has, for [`super::prune::there`].
-    pub seen: Option<&'a Mutex<Seen>>,
+    pub seen: Option<&'a Mutex<SeenNames>>,
 }
 
 /// Copies what is `chosen`. Returns how many objects the list had and the pattern took.

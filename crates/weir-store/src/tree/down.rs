@@ -18,8 +18,8 @@ use super::content;
 use super::decide::{Decision, Facts, Mtime, decide};
 use super::known::{facts_of, facts_of_look};
 use super::names::{Unholdable, name_of};
-use super::seen::Seen;
-use super::{Copy, Place};
+use super::seen::SeenNames;
+use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::glob::Glob;
@@ -37,7 +37,7 @@ pub struct Down<'a> {
     /// What all ways have in common.
     pub copy: Copy<'a>,
     /// From where.
-    pub from: Place<'a>,
+    pub from: StorePlace<'a>,
     /// The keys that are meant; `None`: all with the prefix.
     pub glob: Option<&'a Glob>,
     /// What the prefix is called in the target: its root, or a folder in it.
@@ -49,7 +49,7 @@ pub struct Down<'a> {
     /// Its path.
     pub root: &'a Path,
     /// Names that the list has, for [`super::prune::here`].
-    pub seen: Option<&'a Mutex<Seen>>,
+    pub seen: Option<&'a Mutex<SeenNames>>,
     /// Folders are made by one thread at a time: until one is finished nobody but its owner may enter it.
     pub folders: Mutex<()>,
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 
 use parking_lot::Mutex;
 
-use super::Place;
+use super::StorePlace;
 use super::decide::{Facts, Mtime};
 use crate::caller::Caller;
 use crate::error::StoreError;
@@ -16,12 +16,12 @@ const KNOWN: (usize, usize) = (100_000, 8 << 20);
 
 /// What is known.
 pub(super) struct Known<'a> {
-    place: Place<'a>,
-    state: Mutex<State>,
+    place: StorePlace<'a>,
+    state: Mutex<KnownState>,
 }
 
 #[derive(Default)]
-struct State {
+struct KnownState {
     objects: HashMap<Box<str>, Facts>,
     key_bytes: usize,
     /// The list has ended, and all of it is in `objects`.
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl<'a> Known<'a> {
-    pub fn new(place: Place<'a>) -> Known<'a> {
+    pub fn new(place: StorePlace<'a>) -> Known<'a> {
         Known { place, state: Mutex::default() }
     }
 

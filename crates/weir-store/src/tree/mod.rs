@@ -54,7 +54,7 @@ pub trait Hears: Sync {
 
 /// One side of a copy: keys that begin so, in a bucket.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct StorePlace<'a> {
     /// The bucket.
     pub store: &'a dyn Store,
     /// What its keys begin with: empty, or with a slash at its end.
@@ -63,7 +63,7 @@ pub struct Place<'a> {
     pub shown: &'a str,
 }
 
-impl Place<'_> {
+impl StorePlace<'_> {
     fn lists(&self) -> &dyn Lists {
         self.store.lists()
     }

@@ -9,8 +9,8 @@ use weir_tree::destination::{KeepSet, Options};
 use weir_tree::{Kind, Name, Target};
 
 use super::names::name_of;
-use super::seen::Seen;
-use super::{Copy, Place};
+use super::seen::SeenNames;
+use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::listing::{Pages, PagesSetup};
@@ -24,7 +24,7 @@ pub struct Pruned {
     pub is_at_limit: bool,
 }
 
-/// A folder as [`Seen`] has it: no name of a file ends so.
+/// A folder as [`SeenNames`] has it: no name of a file ends so.
 pub(super) fn of_folder(name: &Name) -> Vec<u8> {
     [name.as_bytes(), b"/"].concat()
 }
@@ -34,7 +34,7 @@ pub fn here(
     copy: &Copy<'_>,
     target: &Target,
     base: &Name,
-    seen: &Mutex<Seen>,
+    seen: &Mutex<SeenNames>,
     most: Option<u64>,
 ) -> Result<Pruned, StoreError> {
     if let Some(most) = most {
@@ -72,7 +72,7 @@ enum Stays {
     No,
 }
 
-fn stays(target: &Target, name: &Name, seen: &mut Seen) -> io::Result<Stays> {
+fn stays(target: &Target, name: &Name, seen: &mut SeenNames) -> io::Result<Stays> {
     let is_directory = target.existing(name).ok().flatten().is_some_and(|entry| entry.is_directory());
     if is_directory {
         let is_seen = seen.contains(&of_folder(name))?;
@@ -129,13 +129,13 @@ pub enum Source<'a> {
         base: &'a Name,
     },
     /// A list that was read to its end.
-    List(&'a Mutex<Seen>),
+    List(&'a Mutex<SeenNames>),
 }
 
 /// Deletes of `to` what `source` does not have. `most`: objects.
 pub fn there(
     copy: &Copy<'_>,
-    to: &Place<'_>,
+    to: &StorePlace<'_>,
     source: &Source<'_>,
     most: Option<u64>,
 ) -> Result<Pruned, StoreError> {

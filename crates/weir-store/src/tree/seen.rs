@@ -18,7 +18,7 @@ const RUN: usize = 1 << 20;
 const BLOCK: usize = 512;
 
 /// The set.
-pub struct Seen {
+pub struct SeenNames {
     hasher: RandomState,
     most: usize,
     fresh: Vec<u64>,
@@ -35,16 +35,16 @@ struct Run {
     firsts: Vec<u64>,
 }
 
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen::of_runs(RUN)
+impl Default for SeenNames {
+    fn default() -> SeenNames {
+        SeenNames::of_runs(RUN)
     }
 }
 
-impl Seen {
-    fn of_runs(most: usize) -> Seen {
+impl SeenNames {
+    fn of_runs(most: usize) -> SeenNames {
         let (hasher, fresh) = (RandomState::new(), Vec::new());
-        Seen { hasher, most, fresh, is_sorted: true, spilled: None, runs: Vec::new() }
+        SeenNames { hasher, most, fresh, is_sorted: true, spilled: None, runs: Vec::new() }
     }
 
     /// One more.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn names_are_found_in_memory_and_in_runs() {
-        let mut seen = Seen::of_runs(1000);
+        let mut seen = SeenNames::of_runs(1000);
         let name = |number: usize| format!("folder/{number}").into_bytes();
         for number in 0..5500 {
             seen.insert(&name(number)).unwrap();

@@ -15,7 +15,7 @@ use super::decide::{Decision, Mtime, decide};
 use super::down::facts_of_file;
 use super::known::Known;
 use super::names::key_of;
-use super::{Copy, Place};
+use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::listing::{PagesSetup, ahead, mtime_text};
@@ -40,7 +40,7 @@ pub struct Up<'a> {
     /// What all ways have in common.
     pub copy: Copy<'a>,
     /// Where to.
-    pub to: Place<'a>,
+    pub to: StorePlace<'a>,
     /// What is copied.
     pub roots: Vec<Root>,
     /// What the walk looks at.

@@ -14,7 +14,7 @@ use weir_store::tree::Rules;
 use weir_tree::Filter;
 
 use self::between::Between;
-use self::told::{Outcome, Told};
+use self::told::{Told, TreeOutcome};
 use crate::args::Cp;
 use crate::calibration;
 use crate::cmd::chosen;
@@ -121,7 +121,7 @@ fn choice(cp: &Cp, sources: usize) -> Result<Choice, Usage> {
 }
 
 /// The record of the run, as `--json` prints it.
-fn record(cp: &Cp, outcome: &Outcome) -> Record {
+fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
     let word = match outcome.code {
         0 => RunOutcome::Complete,
         4 | INTERRUPTED => RunOutcome::Partial,

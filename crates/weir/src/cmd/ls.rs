@@ -106,21 +106,7 @@ fn list(
                 received = listing::ahead(scope, pages.clone(), setup)?;
                 continue;
             }
-            let takes = |key: &str| glob.as_ref().is_none_or(|glob| glob.matches(key));
-            let folders = page.prefixes.iter().filter(|prefix| takes(prefix.trim_end_matches('/')));
-            let objects = page.objects.iter().filter(|object| takes(&object.key));
-            let mut lines: Vec<(&str, Option<&Listed>)> =
-                folders.map(|prefix| (prefix.as_str(), None)).collect();
-            lines.extend(objects.map(|object| (object.key.as_str(), Some(object))));
-            // A page has folders and objects apart; to the reader they are one list. Versions stay as they came.
-            lines.sort_by_key(|(key, _)| *key);
-            for (key, object) in lines {
-                found = true;
-                match object {
-                    Some(object) => out.object(url, object)?,
-                    None => out.folder(url, key)?,
-                }
-            }
+            found |= out.page(url, &page, glob.as_ref())?;
             // Each page is told as soon as it is here.
             out.flush()?;
         }
@@ -164,6 +150,24 @@ impl<'a> Lines<'a> {
         }
         let time = created.map(instant::shown);
         self.columns(None, time.filter(|_| self.ls.long).as_deref(), None, &url)
+    }
+
+    /// What of a page matches; whether anything does.
+    fn page(&mut self, of: &StoreUrl, page: &Page, glob: Option<&Glob>) -> anyhow::Result<bool> {
+        let takes = |key: &str| glob.is_none_or(|glob| glob.matches(key));
+        let folders = page.prefixes.iter().filter(|prefix| takes(prefix.trim_end_matches('/')));
+        let objects = page.objects.iter().filter(|object| takes(&object.key));
+        let mut lines: Vec<(&str, Option<&Listed>)> = folders.map(|prefix| (prefix.as_str(), None)).collect();
+        lines.extend(objects.map(|object| (object.key.as_str(), Some(object))));
+        // A page has folders and objects apart; to the reader they are one list. Versions stay as they came.
+        lines.sort_by_key(|(key, _)| *key);
+        for (key, object) in &lines {
+            match object {
+                Some(object) => self.object(of, object)?,
+                None => self.folder(of, key)?,
+            }
+        }
+        Ok(!lines.is_empty())
     }
 
     fn folder(&mut self, of: &StoreUrl, prefix: &str) -> anyhow::Result<()> {

@@ -19,8 +19,8 @@ use weir_store::caller::Caller;
 use weir_store::glob::Glob;
 use weir_store::listing::{Chosen, PagesSetup};
 use weir_store::store::Store;
-use weir_store::tree::seen::Seen;
-use weir_store::tree::{self, Copy, Place, across, down, prune, up};
+use weir_store::tree::seen::SeenNames;
+use weir_store::tree::{self, Copy, StorePlace, across, down, prune, up};
 use weir_store::upload::{self, Attributes, Condition};
 use weir_tree::compare::Keep;
 use weir_tree::walk::{Root, Wanted};
@@ -181,10 +181,10 @@ impl Way<'_> {
             false => (to.to_owned(), None),
         };
         let target = self.target(&root)?;
-        let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(Seen::default()));
+        let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));
         let down = down::Down {
             copy: self.copy,
-            from: Place { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
+            from: StorePlace { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
             glob: chosen.glob.as_ref(),
             base: chosen.base.clone(),
             only,
@@ -276,7 +276,7 @@ impl Way<'_> {
             .into());
         }
         let shown = to.with_key("").to_string();
-        let place = Place { store: &*self.stores[0], prefix: &prefix, shown: &shown };
+        let place = StorePlace { store: &*self.stores[0], prefix: &prefix, shown: &shown };
         let wanted = Wanted {
             referents: self.choice.copy_links,
             one_file_system: self.choice.one_file_system,
@@ -369,11 +369,11 @@ impl Way<'_> {
             .into());
         }
         let to_shown = to.with_key("").to_string();
-        let place = Place { store: &*self.stores[1], prefix: &prefix, shown: &to_shown };
-        let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(Seen::default()));
+        let place = StorePlace { store: &*self.stores[1], prefix: &prefix, shown: &to_shown };
+        let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));
         let across = across::Across {
             copy: self.copy,
-            from: Place { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
+            from: StorePlace { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
             bucket: &from.bucket,
             glob: chosen.glob.as_ref(),
             to: place,

@@ -25,11 +25,11 @@ const INTERVALS: usize = 36_000;
 /// Hears of a copy.
 pub struct Told<'a> {
     cp: &'a Cp,
-    state: Mutex<State>,
+    state: Mutex<ToldState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ToldState {
     files: u64,
     bytes: u64,
     unchanged: u64,
@@ -59,7 +59,7 @@ pub struct WayEnd {
 }
 
 /// What a copy came to.
-pub struct Outcome {
+pub struct TreeOutcome {
     /// How its way ended.
     pub way: WayEnd,
     /// Files and objects moved.
@@ -107,7 +107,7 @@ impl<'a> Told<'a> {
     }
 
     /// What it came to.
-    pub fn end(self, way: WayEnd, span: Duration) -> Outcome {
+    pub fn end(self, way: WayEnd, span: Duration) -> TreeOutcome {
         let state = self.state.into_inner();
         for note in &state.notes {
             if !self.cp.voice.quiet {
@@ -121,7 +121,7 @@ impl<'a> Told<'a> {
             () if state.partial > 0 => 4,
             () => 0,
         };
-        Outcome {
+        TreeOutcome {
             files: state.files,
             bytes: way.sent.unwrap_or(state.bytes),
             unchanged: state.unchanged,
@@ -167,7 +167,7 @@ impl<'a> Told<'a> {
     }
 }
 
-impl State {
+impl ToldState {
     fn list(&mut self, url: String, error: String) {
         if self.failures.len() < LISTED {
             self.failures.push(FileRecord { url, error: Some(error), ..FileRecord::default() });
