@@ -138,7 +138,8 @@ impl Settings<'_> {
             false => Some(azure.provider(&account, &flags.network)?),
         };
         let encryption = self.encryption("x-ms-encryption-", ("key-sha256", Algorithm::SHA256));
-        Ok(AzureSettings { account, endpoint, provider, encryption })
+        let sas = provider.as_ref().and_then(|_| azure.sas(&account));
+        Ok(AzureSettings { account, endpoint, provider, sas, encryption })
     }
 }
 

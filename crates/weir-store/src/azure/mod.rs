@@ -16,7 +16,7 @@ use weir_get::http::authority::Authorizer;
 
 pub use authorizer::AzureAuthorizer;
 
-use crate::credentials::azure::{AzureProvider, AzureSigner};
+use crate::credentials::azure::AzureProvider;
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
@@ -33,6 +33,8 @@ pub struct AzureSettings {
     pub endpoint: Url,
     /// Who speaks for requests; `None`: nobody (`--no-sign`).
     pub provider: Option<AzureProvider>,
+    /// A signature that was made before, and stands in addresses (a query).
+    pub sas: Option<String>,
     /// Fields for encryption with a key that comes with each request.
     pub encryption: Vec<(String, String)>,
 }
@@ -95,11 +97,7 @@ fn at(settings: &AzureSettings, path: &str, query: &[(&str, &str)]) -> Result<Ur
     let base = settings.endpoint.as_str().trim_end_matches('/');
     let mut pairs: Vec<String> =
         query.iter().map(|(name, value)| format!("{name}={}", key::in_query(value))).collect();
-    if let Some(provider) = &settings.provider
-        && let AzureSigner::Sas(sas) = &provider.current()?.credential
-    {
-        pairs.push(sas.clone());
-    }
+    pairs.extend(settings.sas.clone());
     let mark = if pairs.is_empty() { "" } else { "?" };
     let text = format!("{base}/{path}{mark}{}", pairs.join("&"));
     Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {base}/{path}: {error}")))

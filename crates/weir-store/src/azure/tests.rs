@@ -18,12 +18,15 @@ const KEY: &str = "Z2VoZWltZ2VoZWltZ2VoZWlt";
 fn store(endpoint: Option<&str>, variables: &[(&str, &str)]) -> AzureStore {
     let environment =
         |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
-    let provider = Azure::read(&environment).unwrap().provider("acc", &Network::default()).unwrap();
+    let azure = Azure::read(&environment).unwrap();
+    let provider = azure.provider("acc", &Network::default()).unwrap();
+    let sas = azure.sas("acc");
     let endpoint = AzureSettings::endpoint_of("acc", endpoint).unwrap();
     let settings = AzureSettings {
         account: "acc".to_owned(),
         endpoint,
         provider: Some(provider),
+        sas,
         encryption: Vec::new(),
     };
     AzureStore::new(settings, "c".to_owned())

@@ -1,8 +1,8 @@
 //! The files of Amazon's tools (`~/.aws/config`, `~/.aws/credentials`), read as those tools do: sections,
 //! `name = value`, and lines that are indented below a name without a value.
 //!
-//! As in Python's configparser, on which they stand: `#` and `;` begin a comment at the start of a line alone,
-//! `:` divides as `=` does, names are compared in lower case, and the last of two counts.
+//! As in Python's configparser, on which they stand: `#` and `;` begin a comment at the start of a line
+//! alone, `:` divides as `=` does, names are compared in lower case, and the last of two counts.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Google Cloud Storage: where an object is, and who speaks for requests.
 //!
-//! Two interfaces, each for what it alone can do. Objects are fetched by the XML interface, whose answers have
-//! the entity tags and digests of every web server, and uploaded by it: its parts may come in any order, those
-//! of the JSON interface may not. All else goes by the JSON interface, whose addresses also hold the keys
-//! that no path can (`a/../b`).
+//! Two interfaces, each for what it alone can do. Objects are fetched by the XML interface, whose answers
+//! have the entity tags and digests of every web server, and uploaded by it: its parts may come in any order,
+//! those of the JSON interface may not. All else goes by the JSON interface, whose addresses also hold the
+//! keys that no path can (`a/../b`).
 
 mod authorizer;
 mod copies;

@@ -1,5 +1,5 @@
-//! Credentials of the host: the metadata of EC2, in its second version (a token first), and in its first where
-//! that is all there is.
+//! Credentials of the host: the metadata of EC2, in its second version (a token first), and in its first
+//! where that is all there is.
 //! <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html>
 
 use std::sync::Arc;

@@ -58,14 +58,6 @@ fn one(environment: Environment<'_>, name: &str) -> Option<String> {
     environment(name).filter(|text| !text.is_empty())
 }
 
-/// The environment names a client of a directory.
-pub fn is_named(environment: Environment<'_>) -> bool {
-    let has = |name| one(environment, name).is_some();
-    has("AZURE_TENANT_ID")
-        && has("AZURE_CLIENT_ID")
-        && (has("AZURE_CLIENT_SECRET") || has("AZURE_FEDERATED_TOKEN_FILE"))
-}
-
 impl Directory {
     /// By the environment.
     pub fn find(asker: Arc<Asker>, environment: Environment<'_>) -> Result<Directory, StoreError> {

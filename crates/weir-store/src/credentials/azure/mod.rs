@@ -87,12 +87,12 @@ impl<'a> Azure<'a> {
         of_connection.or_else(|| self.one(&["AZURE_STORAGE_BLOB_ENDPOINT", "AZURE_STORAGE_ENDPOINT"]))
     }
 
-    /// The environment names somebody who may ask for blobs of `account`, without being asked to: for links that
-    /// might be public.
-    pub fn names_somebody_for(&self, account: &str) -> bool {
-        let is_named = self.account().as_deref() == Some(account);
-        let of_account = is_named && self.of_account(account).is_ok_and(|found| found.is_some());
-        of_account || directory::is_named(self.environment)
+    /// The signature for `account` that the environment has, if it is one that stands in addresses.
+    pub fn sas(&self, account: &str) -> Option<String> {
+        match self.of_account(account) {
+            Ok(Some(Found { credential: AzureSigner::Sas(sas), .. })) => Some(sas),
+            _ => None,
+        }
     }
 
     /// Who speaks for requests to `account`; whether there is anybody is known when it is asked.

@@ -1,5 +1,5 @@
-//! An identity of somebody else's (workload identity federation): its token is traded for one of Google's, and
-//! that, where the file says so, for one of a service account.
+//! An identity of somebody else's (workload identity federation): its token is traded for one of Google's,
+//! and that, where the file says so, for one of a service account.
 //! <https://google.aip.dev/auth/4117>
 
 use std::collections::BTreeMap;
