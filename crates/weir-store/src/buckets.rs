@@ -11,7 +11,7 @@ use weir_http::head::ResponseHead;
 use crate::address::StoreUrl;
 use crate::error::StoreError;
 use crate::settings::{Settings, StoreFlags};
-use crate::store::{self, Store};
+use crate::store::Store;
 
 /// The environment, for as long as a run goes on.
 pub type OwnEnvironment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -49,7 +49,7 @@ impl Buckets {
             return Ok(store);
         }
         let settings = Settings { flags: self.flags.clone(), environment: &*self.environment };
-        let store = store::open(&bucket, &settings)?;
+        let store = settings.open(&bucket)?;
         open.push(Bucket { url: bucket, authorizer: store.authorizer(), store: Arc::clone(&store) });
         Ok(store)
     }

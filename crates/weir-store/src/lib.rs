@@ -10,6 +10,7 @@ pub mod azure;
 pub mod buckets;
 pub mod caller;
 pub mod credentials;
+pub mod environment;
 pub mod error;
 pub mod gcs;
 pub mod glob;

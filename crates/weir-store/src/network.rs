@@ -16,8 +16,8 @@ use weir_get::http::trust::Trust;
 use weir_observe::stage_clock::StageClock;
 
 use crate::caller::{Caller, CallerSetup};
+use crate::environment::Environment;
 use crate::error::StoreError;
-use crate::settings::Environment;
 
 /// What the user says of the network.
 #[derive(Clone)]

@@ -1,23 +1,24 @@
 //! What the user and the environment say of stores: where they are, whose requests they are.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use url::Url;
 use weir_codec::digest::Algorithm;
 
-use crate::azure::AzureSettings;
+use crate::address::{StoreKind, StoreUrl};
+use crate::azure::{AzureSettings, AzureStore};
 use crate::credentials::aws::Aws;
 use crate::credentials::azure::Azure;
 use crate::credentials::google::Google;
+use crate::environment::Environment;
 use crate::error::StoreError;
-use crate::gcs::{self, GcsSettings};
+use crate::gcs::{self, GcsSettings, GcsStore};
 use crate::network::Network;
-use crate::s3::S3Settings;
-
-/// The environment: a variable's value, if it is set.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+use crate::s3::{S3Bucket, S3Settings, S3Store};
+use crate::store::Store;
 
 /// The user's words on stores.
 #[derive(Clone, Default)]
@@ -61,6 +62,21 @@ pub struct Settings<'a> {
 }
 
 impl Settings<'_> {
+    /// The bucket that `url` names.
+    pub fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+        match url.kind {
+            StoreKind::S3 => {
+                let bucket = S3Bucket { settings: self.s3()?, bucket: url.bucket.clone() };
+                Ok(Arc::new(S3Store::new(bucket)))
+            }
+            StoreKind::Gcs => Ok(Arc::new(GcsStore::new(self.gcs()?, url.bucket.clone()))),
+            StoreKind::Azure => {
+                let settings = self.azure(url.account.as_deref())?;
+                Ok(Arc::new(AzureStore::new(settings, url.bucket.clone())))
+            }
+        }
+    }
+
     /// How a bucket of S3 is asked.
     pub fn s3(&self) -> Result<S3Settings, StoreError> {
         let flags = &self.flags;

@@ -5,13 +5,8 @@ use std::sync::Arc;
 use url::Url;
 use weir_get::http::authority::Authorizer;
 
-use crate::address::{StoreKind, StoreUrl};
-use crate::azure::AzureStore;
 use crate::error::StoreError;
-use crate::gcs::GcsStore;
 use crate::listing::{Copies, Deletes, Lists};
-use crate::s3::{S3Bucket, S3Store};
-use crate::settings::Settings;
 use crate::upload::Uploads;
 
 /// A bucket of a store.
@@ -36,21 +31,6 @@ pub trait Store: Send + Sync {
 
     /// The requests that fill it.
     fn uploads(&self) -> &dyn Uploads;
-}
-
-/// The bucket that `url` names, by what the user and the environment say.
-pub fn open(url: &StoreUrl, settings: &Settings) -> Result<Arc<dyn Store>, StoreError> {
-    match url.kind {
-        StoreKind::S3 => {
-            let bucket = S3Bucket { settings: settings.s3()?, bucket: url.bucket.clone() };
-            Ok(Arc::new(S3Store::new(bucket)))
-        }
-        StoreKind::Gcs => Ok(Arc::new(GcsStore::new(settings.gcs()?, url.bucket.clone()))),
-        StoreKind::Azure => {
-            let settings = settings.azure(url.account.as_deref())?;
-            Ok(Arc::new(AzureStore::new(settings, url.bucket.clone())))
-        }
-    }
 }
 
 /// The key whose address is `base` and that key, percent-encoded; with it the value of `version` in the query.

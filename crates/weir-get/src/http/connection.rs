@@ -3,6 +3,8 @@
 //! The body lands in one buffer of the connection (64 KiB, 2 MiB once an answer is large) and is handed on from
 //! there: on plain HTTP nothing between the kernel's copy and the sink touches it.
 
+mod early;
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
@@ -10,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_http::body::Framing;
 use weir_http::chunked::ChunkedDecoder;
 use weir_http::head::{MAX_RESPONSE_HEAD, ResponseHead, parse_response_to};
@@ -213,71 +214,6 @@ impl Connection {
             true => self.stalled("nothing", dial.timeout),
             false => self.broken(error),
         })
-    }
-
-    /// Waits for `100 Continue`, no longer than `limit`; the head of an answer that came in its place.
-    pub(crate) fn await_continue(
-        &mut self,
-        method: &str,
-        limit: Duration,
-        clock: &StageClock,
-        dial: &Dial<'_>,
-    ) -> Result<Option<ResponseHead>, GetError> {
-        let deadline = Instant::now() + limit;
-        while !dial.is_stopped() {
-            let parsed = parse_response_to(method, &self.buffer[self.decoded..self.filled]);
-            match parsed.map_err(|error| self.malformed(error.to_string()))? {
-                Some((head, length)) => {
-                    self.decoded += length;
-                    match head.status {
-                        100 => return Ok(None),
-                        _ if head.is_interim() => {}
-                        _ => {
-                            // Whether the server still waits for the body, nobody can tell.
-                            self.left = true;
-                            self.begin_body(method, &head, dial)?;
-                            return Ok(Some(head));
-                        }
-                    }
-                }
-                None if Instant::now() >= deadline => return Ok(None),
-                None => self.receive_head(clock, dial)?,
-            }
-        }
-        Err(GetError::Interrupted)
-    }
-
-    /// The head of an answer that has come while the request's body is still under way. Of a TLS session that
-    /// is not known before it is read: what has come may be a ticket.
-    pub(crate) fn early_answer(
-        &mut self,
-        method: &str,
-        clock: &StageClock,
-        dial: &Dial<'_>,
-    ) -> Result<Option<ResponseHead>, GetError> {
-        let is_plain = self.session.is_none() && self.outer.is_none();
-        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        if !is_plain || !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(ready) if ready > 0) {
-            return Ok(None);
-        }
-        self.receive_head(clock, dial)?;
-        loop {
-            let parsed = parse_response_to(method, &self.buffer[self.decoded..self.filled]);
-            let Some((head, length)) = parsed.map_err(|error| self.malformed(error.to_string()))? else {
-                return Ok(None);
-            };
-            self.decoded += length;
-            if !head.is_interim() {
-                self.left = true;
-                self.begin_body(method, &head, dial)?;
-                return Ok(Some(head));
-            }
-        }
-    }
-
-    /// A request was left in its middle: the connection carries no other.
-    pub(crate) fn leave(&mut self) {
-        self.left = true;
     }
 
     /// Reads the answer's head; interim answers (1xx) are passed over. The deadline is of all of it, whatever

@@ -421,9 +421,7 @@ impl<'a> Client<'a> {
             waited += self.wait_as_asked(&url, head, waited)?;
             url = next;
         }
-        let most = self.http.manner.max_redirects;
-        let detail = format!("more than {most} in a row; --max-redirs N allows N");
-        Err(GetError::Redirect { host: object::host_of(home), detail })
+        Err(too_many(home, self.http.manner.max_redirects))
     }
 
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.
@@ -594,6 +592,12 @@ impl<'a> Client<'a> {
             }
         }
     }
+}
+
+/// More redirects in a row than are followed.
+fn too_many(home: &Url, most: usize) -> GetError {
+    let detail = format!("more than {most} in a row; --max-redirs N allows N");
+    GetError::Redirect { host: object::host_of(home), detail }
 }
 
 /// Who we are to a proxy.

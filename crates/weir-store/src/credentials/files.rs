@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use weir_units::{Bytes, plain, read_text};
 
+use crate::environment::Environment;
 use crate::error::StoreError;
-use crate::settings::Environment;
 
 /// The largest file that is read. Hosts with a thousand profiles have half a megabyte.
 const MOST: Bytes = Bytes(4 << 20);

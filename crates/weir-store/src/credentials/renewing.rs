@@ -36,10 +36,10 @@ type Fetch<C> = dyn Fn() -> Result<Temporary<C>, StoreError> + Send + Sync;
 /// Credentials that are fetched when they are wanted, and again before they run out.
 pub struct Renewing<C> {
     fetch: Box<Fetch<C>>,
-    state: Mutex<State<C>>,
+    state: Mutex<RenewingState<C>>,
 }
 
-struct State<C> {
+struct RenewingState<C> {
     held: Option<Held<C>>,
     failed: Option<(Instant, String)>,
 }
@@ -54,11 +54,11 @@ struct Held<C> {
 impl<C: PartialEq + Send + Sync> Renewing<C> {
     /// What `fetch` brings, when it is first wanted.
     pub fn new(fetch: impl Fn() -> Result<Temporary<C>, StoreError> + Send + Sync + 'static) -> Renewing<C> {
-        Renewing { fetch: Box::new(fetch), state: Mutex::new(State { held: None, failed: None }) }
+        Renewing { fetch: Box::new(fetch), state: Mutex::new(RenewingState { held: None, failed: None }) }
     }
 
     /// Holds the lock: all lanes wait for the one that fetches, whose requests have their deadlines.
-    fn fetched(&self, state: &mut State<C>, now: SystemTime) -> Result<Arc<Found<C>>, StoreError> {
+    fn fetched(&self, state: &mut RenewingState<C>, now: SystemTime) -> Result<Arc<Found<C>>, StoreError> {
         if let Some((when, why)) = &state.failed
             && when.elapsed() < FAILED_FOR
         {

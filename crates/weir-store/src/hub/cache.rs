@@ -14,8 +14,8 @@ use weir_tree::Name;
 use super::HubFile;
 use super::hugging_face::{HfUrl, Repo, home};
 use super::layout::{local, put};
+use crate::environment::Environment;
 use crate::error::StoreError;
-use crate::settings::Environment;
 
 /// A repository at a commit, in the cache.
 #[derive(Debug, Clone)]

@@ -228,8 +228,7 @@ impl Run<'_> {
                 seconds.push(began.elapsed().as_secs_f64());
             }
         }
-        seconds.sort_by(f64::total_cmp);
-        Ok(Timed { operation, bytes: size, seconds })
+        Ok(Timed { operation, bytes: size, seconds: weir_units::stats::sorted(seconds) })
     }
 
     fn put(&mut self, caller: &mut Caller<'_>, key: &str, content: &[u8]) -> Result<(), StoreError> {

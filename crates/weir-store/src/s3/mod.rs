@@ -18,14 +18,12 @@ pub use authorizer::S3Authorizer;
 pub use dialect::Dialect;
 
 use crate::credentials::Provider;
+use crate::credentials::aws::DEFAULT_REGION;
 use crate::error::StoreError;
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::store::{Store, named_below};
 use crate::upload::Uploads;
-
-/// Where requests go that name no region; every bucket says from there where it is.
-pub const DEFAULT_REGION: &str = "us-east-1";
 
 /// How a bucket of S3 is asked.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::CallerSetup;
 use weir_store::settings::Settings;
-use weir_store::store::{self, Store};
+use weir_store::store::Store;
 
 use crate::args::StoreArgs;
 use crate::voice::Usage;
@@ -28,7 +28,7 @@ pub const RETRIES: u32 = 5;
 pub fn open(args: &StoreArgs, url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
     let environment = |name: &str| std::env::var(name).ok();
     let settings = Settings { flags: args.flags()?, environment: &environment };
-    store::open(url, &settings).map_err(|error| match error {
+    settings.open(url).map_err(|error| match error {
         StoreError::Usage(why) => Usage(why).into(),
         other => other.into(),
     })

@@ -25,7 +25,7 @@ use crate::voice::{self, Usage};
 
 /// Whether a store is on either side.
 pub fn is_meant(cp: &Cp) -> bool {
-    cp.paths.iter().any(|path| between::is_store(path))
+    cp.paths.iter().any(between::is_store)
 }
 
 /// What the flags choose, as stores have it.

@@ -145,7 +145,7 @@ impl Entries {
             let Some(parsed) = get_jobs::parse_entry(&line, &self.buckets, &is_of_hub) else { continue };
             let place = || format!("{list}, line {}", line.number);
             match parsed {
-                Ok(get_jobs::Parsed::File(one)) => return Ok(Some(Ok(Entry::Line(Box::new(one))))),
+                Ok(get_jobs::Parsed::File(one)) => return Ok(Some(Ok(Entry::Line(one)))),
                 Ok(get_jobs::Parsed::OfHub(text, name)) => of_hub(OfHub { text, name, place: place() }),
                 Err(Usage(error)) => return Ok(Some(Err(Bad { place: place(), error }))),
             }

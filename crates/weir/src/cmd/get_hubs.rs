@@ -69,7 +69,7 @@ impl Found {
 }
 
 /// Files that go to one place and have one content are one.
-type Place = (Option<PathBuf>, Option<String>, Option<String>, String);
+type HubPlace = (Option<PathBuf>, Option<String>, Option<String>, String);
 
 /// How files of hubs are taken.
 pub struct Taking {
@@ -216,7 +216,7 @@ pub struct Resolved {
     pub unknown: Vec<Unknown>,
     /// Files that came by one text, what is said of it, and what ends it.
     pub groups: Vec<Group>,
-    places: HashMap<Place, usize>,
+    places: HashMap<HubPlace, usize>,
 }
 
 /// What a hub does not have, or a line for it that names nothing.
@@ -444,9 +444,9 @@ pub fn common_output(text: &str, found: &[Wanted]) -> String {
 }
 
 /// How complete what was asked for is, and what ends it.
-pub struct Endings(Mutex<State>);
+pub struct Endings(Mutex<EndingsState>);
 
-struct State {
+struct EndingsState {
     groups: Vec<GroupState>,
     /// The groups of files that have begun, by the numbers of their jobs.
     begun: HashMap<usize, Vec<usize>>,
@@ -468,7 +468,7 @@ impl Endings {
         for index in found.iter().filter_map(Wanted::found).flat_map(|found| &found.groups) {
             groups[*index].lacking += 1;
         }
-        Endings(Mutex::new(State { groups, begun: HashMap::new() }))
+        Endings(Mutex::new(EndingsState { groups, begun: HashMap::new() }))
     }
 
     /// Job `number` is for `found`.

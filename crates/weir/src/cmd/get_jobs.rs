@@ -56,7 +56,7 @@ impl Wanted {
 /// A line of a list that names something.
 pub enum Parsed {
     /// A file.
-    File(Wanted),
+    File(Box<Wanted>),
     /// This text is for a hub to say, and what comes of it is called so.
     OfHub(String, Option<String>),
 }
@@ -203,7 +203,7 @@ pub fn parse_entry(
     }
     Some(split_line(text).and_then(|(text, name)| match is_of_hub(text) {
         true => Ok(Parsed::OfHub(text.to_owned(), name)),
-        false => parse_named(text, buckets).map(|one| Parsed::File(Wanted { name, ..one })),
+        false => parse_named(text, buckets).map(|one| Parsed::File(Box::new(Wanted { name, ..one }))),
     }))
 }
 

@@ -15,7 +15,7 @@ use weir_store::buckets::Buckets;
 use weir_store::caller::Caller;
 use weir_store::glob::Glob;
 use weir_store::listing::{Chosen, PagesSetup};
-use weir_store::tree::{Copy, Hears, Place, Rules, down};
+use weir_store::tree::{Copy, Hears, Rules, StorePlace, down};
 use weir_tree::compare::Keep;
 use weir_tree::{Filter, Name, Target, destination};
 
@@ -122,7 +122,7 @@ impl<'a> Prefix<'a> {
         };
         let down = down::Down {
             copy,
-            from: Place { store: &*store, prefix: &self.prefix, shown: &shown },
+            from: StorePlace { store: &*store, prefix: &self.prefix, shown: &shown },
             glob: self.glob.as_ref(),
             base: Name::root(),
             only: None,

@@ -16,7 +16,7 @@ use weir_report::escape::escape;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome};
 use weir_report::{json as records, terminal};
 use weir_store::settings::Settings;
-use weir_store::store::{self, Store};
+use weir_store::store::Store;
 use weir_store::upload::engine::{self, Target};
 use weir_store::upload::job::{Job, JobReport, Options, PutOutcome, RunReport};
 use weir_store::upload::plain::PlainPut;
@@ -73,12 +73,12 @@ impl Filled {
     fn open(
         put: &Put,
         place: &PutPlace,
-        environment: weir_store::settings::Environment<'_>,
+        environment: weir_store::environment::Environment<'_>,
     ) -> anyhow::Result<Filled> {
         match place {
             PutPlace::Store(url) => {
                 let settings = Settings { flags: put.store.flags()?, environment };
-                Ok(Filled::Store(store::open(url, &settings)?, url.clone()))
+                Ok(Filled::Store(settings.open(url)?, url.clone()))
             }
             PutPlace::Plain(base) => Ok(Filled::Plain(PlainPut::new(base.clone()))),
         }
@@ -132,7 +132,7 @@ fn http(put: &Put, filled: &Filled) -> anyhow::Result<Http> {
     Ok(http.authorized_by(authorizers))
 }
 
-fn options(put: &Put, environment: weir_store::settings::Environment<'_>) -> Options {
+fn options(put: &Put, environment: weir_store::environment::Environment<'_>) -> Options {
     let condition = match (&put.if_match, put.if_absent) {
         (Some(tag), _) => Condition::Matches(quoted(tag)),
         (None, true) => Condition::Absent,

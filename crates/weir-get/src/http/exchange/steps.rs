@@ -9,7 +9,7 @@ use super::{Answered, Client, Exchange, origin_of};
 use crate::error::GetError;
 use crate::http::ladder::{self, Reply, Step};
 use crate::http::request::{Ask, Origin};
-use crate::object;
+use crate::object::{self, Part};
 
 impl Client<'_> {
     /// Asks for `url`, and for less of it where that is refused for its form ([`ladder`]).
@@ -44,14 +44,7 @@ impl Client<'_> {
                     return refused.map(|head| Answered { head, body: Exchange::None, ranged, judged: None });
                 }
             };
-            let start = lesser.range.map(|range| range.0);
-            let judged = match head.status == 412 && lesser.is_pinned() {
-                true => Err(GetError::Changed {
-                    host: origin.host.clone(),
-                    detail: "it has not this ETag any more".to_owned(),
-                }),
-                false => object::judge(&head, url, start, SystemTime::now()),
-            };
+            let judged = judge(&head, url, lesser);
             match ladder::reply(&judged, lesser) {
                 // What comes without a range counts, whatever it is.
                 Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}
@@ -104,4 +97,13 @@ impl Client<'_> {
         tracing::info!("{}: {note}{all}", object::shown(url));
         self.notes.push(note);
     }
+}
+
+/// What a head is to `ask`.
+fn judge(head: &ResponseHead, url: &Url, ask: &Ask<'_>) -> Result<Part, GetError> {
+    if head.status == 412 && ask.is_pinned() {
+        let detail = "it has not this ETag any more".to_owned();
+        return Err(GetError::Changed { host: object::host_of(url), detail });
+    }
+    object::judge(head, url, ask.range.map(|range| range.0), SystemTime::now())
 }

@@ -12,7 +12,7 @@ use super::{Answered, Client, Exchange, Http};
 use crate::error::GetError;
 use crate::http::authority::{Authorizer, MAX_MENDED, Mend};
 use crate::http::credentials;
-use crate::http::logins::{Asker, MAX_ANSWERS, Space};
+use crate::http::logins::{Asker, MAX_ANSWERS, Sent, Space};
 use crate::http::request::{Ask, IDENTITY, Origin, is_harmless, safe_elsewhere};
 use crate::http::said;
 
@@ -23,6 +23,16 @@ pub(super) enum Shown {
     User,
     /// There is one, but the server asked for no scheme that may be used.
     Withheld,
+}
+
+impl Shown {
+    fn of(is_sent: bool, is_known: bool) -> Shown {
+        match (is_sent, is_known) {
+            (true, _) => Shown::User,
+            (false, true) => Shown::Withheld,
+            (false, false) => Shown::Nobody,
+        }
+    }
 }
 
 /// An answer to a request as the user, and whom that named.
@@ -79,31 +89,21 @@ impl Client<'_> {
             };
             let Answered { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
             http.jar.take(url, &head.fields);
-            let asks_again = known.as_ref().is_some_and(|(space, _)| {
-                http.logins.hears_answer(space, &head.fields);
-                head.status == space.asker.status()
-                    && answers < MAX_ANSWERS
-                    && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
-            });
-            let said = match asks_again {
-                true => None,
-                false => self.words(url, &ask, &head, &mut body),
-            };
-            let mend = match authorizer.filter(|_| mended < MAX_MENDED && may_be_refused(&head)) {
-                Some(authorizer) => authorizer.mends(url, &head, said.as_deref())?,
+            let may_answer = answers < MAX_ANSWERS;
+            let asks_again =
+                (known.as_ref()).is_some_and(|(space, _)| hears(http, space, &head, &sent, may_answer));
+            let said = (!asks_again).then(|| self.words(url, &ask, &head, &mut body)).flatten();
+            let speaker = authorizer.filter(|_| may_be_refused(&head));
+            let mend = match speaker.filter(|_| mended < MAX_MENDED) {
+                Some(speaker) => speaker.mends(url, &head, said.as_deref())?,
                 None => Mend::No,
             };
             if mend == Mend::Again {
                 mended += 1;
             } else if !asks_again {
                 let moved = if let Mend::At(next) = mend { Some(*next) } else { None };
-                let shown = match (&sent, &known) {
-                    (Some(_), _) => Shown::User,
-                    (None, Some(_)) => Shown::Withheld,
-                    (None, None) => Shown::Nobody,
-                };
+                let shown = Shown::of(sent.is_some(), known.is_some());
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let speaker = authorizer.filter(|_| may_be_refused(&head));
                 let explained = speaker.and_then(|one| one.explains(url, &head, said.as_deref()));
                 let (said, explained) = (explained.clone().or(said), explained.is_some());
                 let told = Answered { head, body, ranged, judged };
@@ -144,6 +144,14 @@ fn signed(
 /// An error, or a redirect that leads nowhere: of a store, one to another region.
 pub(in crate::http) fn may_be_refused(head: &ResponseHead) -> bool {
     head.status >= 400 || is_redirect(head.status) && head.header("location").is_none()
+}
+
+/// Whether the server asks for another login than what was `sent`, and there is one.
+fn hears(http: &Http, space: &Space, head: &ResponseHead, sent: &Option<Sent>, may_answer: bool) -> bool {
+    http.logins.hears_answer(space, &head.fields);
+    head.status == space.asker.status()
+        && may_answer
+        && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
 }
 
 pub(in crate::http) fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {

@@ -76,6 +76,7 @@ fn requests_are_moved_and_end_with_the_span() {
         range,
         set: None,
         if_range: None,
+        pins: false,
         headers: &[],
         authorization: None,
         cookies: None,

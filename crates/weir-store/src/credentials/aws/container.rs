@@ -10,9 +10,9 @@ use url::{Host, Url};
 use super::{AwsProvider, Keys, expiry};
 use crate::credentials::Renewing;
 use crate::credentials::files::{self, read_json};
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::network::{Asker, Question, address, no_credentials};
-use crate::settings::Environment;
 
 /// Where ECS has its service, within the network of the task.
 const ECS: &str = "http://169.254.170.2";

@@ -78,7 +78,7 @@ impl Metadata {
         let token = String::from_utf8_lossy(&reply.body).trim().to_owned();
         match reply.head.status {
             200 if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(token)),
-            403 | 404 | 405 if !self.only_with_token => Ok(None),
+            403..=405 if !self.only_with_token => Ok(None),
             status => Err(self.nobody(&format!("it answered a request for a token with {status}"))),
         }
     }

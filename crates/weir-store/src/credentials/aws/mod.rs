@@ -26,10 +26,13 @@ pub use profile::{Chosen, Files};
 use crate::credentials::files::read_json;
 use crate::credentials::ini::Section;
 use crate::credentials::{Fixed, Found, Provider, Renewing, Temporary, process};
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::network::{Asker, Network, address, no_credentials};
-use crate::settings::Environment;
 use weir_units::instant;
+
+/// Where requests go that name no region; every bucket of S3 says from there where it is.
+pub const DEFAULT_REGION: &str = "us-east-1";
 
 /// Who signs.
 pub type AwsProvider = Arc<dyn Provider<AwsCredential>>;
@@ -246,7 +249,7 @@ impl Chain<'_> {
         };
         let usual = region.as_deref().map_or("https://sts.amazonaws.com/".to_owned(), host);
         let url = address(&self.aws.endpoint("sts").unwrap_or(usual), "the address of STS")?;
-        let region = region.unwrap_or_else(|| crate::s3::DEFAULT_REGION.to_owned());
+        let region = region.unwrap_or_else(|| DEFAULT_REGION.to_owned());
         Ok(sts::Service { asker: Arc::clone(&self.asker), url, region })
     }
 

@@ -6,8 +6,8 @@ use weir_units::plain;
 
 use crate::credentials::files;
 use crate::credentials::ini::{Ini, Section};
+use crate::environment::Environment;
 use crate::error::StoreError;
-use crate::settings::Environment;
 
 /// Both files.
 #[derive(Clone)]
@@ -156,12 +156,12 @@ impl Files {
     }
 
     /// The credentials file, for a person.
-    pub fn credentials_shown(&self) -> &str {
+    pub(super) fn credentials_shown(&self) -> &str {
         &self.credentials.shown
     }
 
     /// The config file, for a person.
-    pub fn config_shown(&self) -> &str {
+    pub(super) fn config_shown(&self) -> &str {
         &self.config.shown
     }
 

@@ -87,7 +87,7 @@ struct Session {
 
 impl Service {
     /// With the credentials of `source`.
-    pub fn assume(
+    pub(super) fn assume(
         &self,
         source: &dyn Provider<AwsCredential>,
         role: &Role,
@@ -106,7 +106,7 @@ impl Service {
     }
 
     /// With the token in this file, which is read each time: it is renewed there.
-    pub fn with_web_identity(
+    pub(super) fn with_web_identity(
         &self,
         path: &Path,
         role: &Role,

@@ -13,9 +13,9 @@ use super::AzureSigner;
 use crate::credentials::bearer::{Bearer, of_answer};
 use crate::credentials::files::{self, read_json};
 use crate::credentials::{Found, Temporary, process};
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::network::{Asker, Question, address, no_credentials};
-use crate::settings::Environment;
 
 /// What tokens are for.
 const RESOURCE: &str = "https://storage.azure.com";

@@ -18,9 +18,9 @@ pub use connection::Connection;
 
 use super::bearer::Bearer;
 use super::{Fixed, Found, Provider, Renewing};
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::network::{Asker, Network};
-use crate::settings::Environment;
 
 /// What speaks for a request.
 pub enum AzureSigner {

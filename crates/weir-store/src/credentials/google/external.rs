@@ -15,9 +15,9 @@ use super::{GoogleProvider, SCOPE};
 use crate::credentials::bearer::{Bearer, of_answer};
 use crate::credentials::files::{self, read_json};
 use crate::credentials::{Found, Renewing, Temporary};
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::network::{Asker, Question, address, no_credentials};
-use crate::settings::Environment;
 use weir_units::instant;
 
 /// What of Google's own a token is for before the account is known: Google's name for everything.
@@ -51,7 +51,7 @@ struct Format {
     subject_token_field_name: Option<String>,
 }
 
-enum Place {
+enum SubjectPlace {
     File(PathBuf),
     Url(Url),
 }
@@ -65,8 +65,10 @@ impl External {
         environment: Environment<'_>,
     ) -> Result<GoogleProvider, StoreError> {
         let place = match (&self.credential_source.file, &self.credential_source.url) {
-            (Some(file), _) => Place::File(files::path(file, environment)),
-            (None, Some(url)) => Place::Url(address(url, &format!("the credential_source of {origin}"))?),
+            (Some(file), _) => SubjectPlace::File(files::path(file, environment)),
+            (None, Some(url)) => {
+                SubjectPlace::Url(address(url, &format!("the credential_source of {origin}"))?)
+            }
             (None, None) => {
                 return Err(StoreError::Usage(format!(
                     "{origin} takes its token from AWS or from a program, which weir does not; use a file or a URL"
@@ -87,10 +89,10 @@ impl External {
     }
 
     /// Read each time: it is renewed there.
-    fn own_token(&self, asker: &Asker, place: &Place, origin: &str) -> Result<String, StoreError> {
+    fn own_token(&self, asker: &Asker, place: &SubjectPlace, origin: &str) -> Result<String, StoreError> {
         let text = match place {
-            Place::File(path) => files::text(path)?,
-            Place::Url(url) => {
+            SubjectPlace::File(path) => files::text(path)?,
+            SubjectPlace::Url(url) => {
                 let mut question = Question::get(url.clone());
                 for (name, value) in &self.credential_source.headers {
                     question = question.with(&name.to_ascii_lowercase(), value);

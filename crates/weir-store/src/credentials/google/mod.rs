@@ -19,9 +19,9 @@ use weir_get::GetError;
 
 use super::bearer::{Bearer, of_answer};
 use super::{Fixed, Found, Provider, Renewing, Temporary, files};
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::network::{Asker, Network, Question, address, no_credentials};
-use crate::settings::Environment;
 
 /// Who speaks for requests.
 pub type GoogleProvider = Arc<dyn Provider<Bearer>>;

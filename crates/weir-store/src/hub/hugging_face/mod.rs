@@ -24,9 +24,9 @@ use super::asking::{call, get, got, json, leads_to};
 use super::here::is_object_id;
 use super::{Ending, HubFile, Listing};
 use crate::caller::{Caller, refusal};
+use crate::environment::Environment;
 use crate::error::{StoreError, shown};
 use crate::key;
-use crate::settings::Environment;
 
 /// The hub's own address.
 const ENDPOINT: &str = "https://huggingface.co";

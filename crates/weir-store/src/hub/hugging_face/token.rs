@@ -8,8 +8,8 @@ use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
 use weir_units::Bytes;
 
+use crate::environment::Environment;
 use crate::error::StoreError;
-use crate::settings::Environment;
 
 /// A token is a line; the file may hold a comment.
 const MAX_TOKEN: Bytes = Bytes(4096);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use weir_http::netrc::Login;
 use weir_units::Bytes;
 
-use crate::settings::Environment;
+use crate::environment::Environment;
 
 /// Logins of a thousand registries take a fifth of it.
 const MAX_CONFIG: Bytes = Bytes(1 << 20);
