@@ -71,6 +71,14 @@ const FOREIGN: &[&str] = &[
     "LINES",
 ];
 
+/// Nobody is asked for credentials who listens outside this machine.
+const NO_METADATA: [(&str, &str); 3] = [
+    ("AWS_EC2_METADATA_DISABLED", "true"),
+    ("NO_GCE_CHECK", "true"),
+    // Where nobody listens: Azure has no switch.
+    ("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1"),
+];
+
 /// A folder in which weir runs.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
@@ -160,6 +168,7 @@ impl Sandbox {
         for name in FOREIGN {
             command.env_remove(name);
         }
+        command.envs(NO_METADATA);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Weir { command, input: Vec::new() }
     }
