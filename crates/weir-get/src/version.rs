@@ -25,7 +25,8 @@ pub struct Version {
     mtime: Option<SystemTime>,
 }
 
-/// Fields in which stores keep the time of the file that an object was made from, as rclone and weir write it.
+/// Fields in which stores keep the time of the file that an object was made from, as rclone and weir write
+/// it.
 const MTIME: [&str; 3] = ["x-amz-meta-mtime", "x-goog-meta-mtime", "x-ms-meta-mtime"];
 
 impl Version {

@@ -67,8 +67,8 @@ impl<'a> Caller<'a> {
         Caller { client: self.client.as_user(), ..self }
     }
 
-    /// How often the last request was sent: of more than once the first may have been done although its answer
-    /// was lost.
+    /// How often the last request was sent: of more than once the first may have been done although its
+    /// answer was lost.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }

@@ -1,5 +1,5 @@
-//! Patterns of keys: `*` and `?` stop at a slash and `**` does not, `[a-z]` is one letter of a class, `\` takes the
-//! next letter as it is. A key without any of them is no pattern.
+//! Patterns of keys: `*` and `?` stop at a slash and `**` does not, `[a-z]` is one letter of a class, `\`
+//! takes the next letter as it is. A key without any of them is no pattern.
 
 /// A pattern that names keys.
 #[derive(Debug, Clone, PartialEq, Eq)]

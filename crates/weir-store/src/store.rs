@@ -33,7 +33,8 @@ pub trait Store: Send + Sync {
     fn uploads(&self) -> &dyn Uploads;
 }
 
-/// The key whose address is `base` and that key, percent-encoded; with it the value of `version` in the query.
+/// The key whose address is `base` and that key, percent-encoded; with it the value of `version` in the
+/// query.
 pub(crate) fn named_below(url: &Url, base: &str, version: &str) -> Option<(String, Option<String>)> {
     let rest = url.as_str().strip_prefix(base)?;
     let path = rest.split(['?', '#']).next().unwrap_or_default();

@@ -18,8 +18,8 @@ pub enum BadXml {
     Malformed(String),
 }
 
-/// Calls `ended` with the local names from the root down and the text of each element as it ends; those within an
-/// element end before it.
+/// Calls `ended` with the local names from the root down and the text of each element as it ends; those
+/// within an element end before it.
 pub fn each(body: &[u8], mut ended: impl FnMut(&[&str], &str)) -> Result<(), BadXml> {
     let mut reader = Reader::from_reader(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body));
     reader.config_mut().expand_empty_elements = true;

@@ -77,7 +77,8 @@ pub fn shown(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// The time of a file as metadata have it: seconds since 1970 with a fraction, as rclone writes it and reads it.
+/// The time of a file as metadata have it: seconds since 1970 with a fraction, as rclone writes it and reads
+/// it.
 pub fn mtime_text(time: SystemTime) -> String {
     let (seconds, nanoseconds) = since_epoch(time);
     match (seconds, nanoseconds) {

@@ -141,7 +141,8 @@ pub struct Cli {
 pub enum Command {
     /// Download, one file or thousands, in parallel where it helps, resumable, verified.
     Get(Box<Get>),
-    /// Upload files, folders or a stream to an object store or by plain PUT, in parts where it helps, resumable, verified.
+    /// Upload files, folders or a stream to an object store or by plain PUT, in parts where it helps,
+    /// resumable, verified.
     Put(Box<Put>),
     /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
     Cp(Box<Cp>),

@@ -134,8 +134,8 @@ impl Algorithm {
         (self.0.start)()
     }
 
-    /// The digest of two pieces one after the other, from their digests and the length of the second in bytes;
-    /// `None` where this kind cannot tell.
+    /// The digest of two pieces one after the other, from their digests and the length of the second in
+    /// bytes; `None` where this kind cannot tell.
     pub fn combined(self, first: &[u8], second: &[u8], length: u64) -> Option<Vec<u8>> {
         self.0.combine.and_then(|combine| combine(first, second, length))
     }

@@ -29,11 +29,13 @@ pub trait Authorizer: Send + Sync {
     ) -> Result<Vec<(String, String)>, GetError>;
 
     /// The last word on a request: `fields` are all that it is sent with but `Host`, and the connection's
-    /// own. For signatures that cover what a lane adds (`Range`, `If-Match`); called after [`Authorizer::fields`].
+    /// own. For signatures that cover what a lane adds (`Range`, `If-Match`); called after
+    /// [`Authorizer::fields`].
     fn seals(&self, _method: &str, _url: &Url, _fields: &mut Vec<(String, String)>) {}
 
     /// The request was refused with `head` and these words (`CODE: MESSAGE` of a store): whether one signed
-    /// now may be answered otherwise. Called for every answer of 400 and above, and for redirects without a location.
+    /// now may be answered otherwise. Called for every answer of 400 and above, and for redirects without a
+    /// location.
     fn mends(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Result<Mend, GetError>;
 
     /// What there is to say of a refusal in place of `words`: who was refused, by whose credentials, what to

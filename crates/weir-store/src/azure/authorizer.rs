@@ -134,8 +134,8 @@ impl Authorizer for AzureAuthorizer {
     }
 }
 
-/// The service takes requests that are a quarter of an hour old, and has one code for those that are older and
-/// for a wrong key.
+/// The service takes requests that are a quarter of an hour old, and has one code for those that are older
+/// and for a wrong key.
 fn is_skewed(head: &ResponseHead) -> bool {
     let theirs = head.header("date").and_then(|text| httpdate::parse_http_date(text).ok());
     let apart = theirs.map(|theirs| match SystemTime::now().duration_since(theirs) {

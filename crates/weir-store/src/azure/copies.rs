@@ -11,8 +11,8 @@ use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Listed};
 
-/// Between two looks at a copy that is under way: one within an account is over at once, and one of a terabyte
-/// takes minutes.
+/// Between two looks at a copy that is under way: one within an account is over at once, and one of a
+/// terabyte takes minutes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A copy without an end within that is left to the service.

@@ -40,8 +40,8 @@ pub struct AzureSettings {
 }
 
 impl AzureSettings {
-    /// Where the blobs of `account` are: at `named`, or at Azure. Of an emulator, which goes by a number or is
-    /// this host, the account stands in the path.
+    /// Where the blobs of `account` are: at `named`, or at Azure. Of an emulator, which goes by a number or
+    /// is this host, the account stands in the path.
     pub fn endpoint_of(account: &str, named: Option<&str>) -> Result<Url, StoreError> {
         let is_account = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if account.is_empty() || !account.chars().all(is_account) {
@@ -78,8 +78,8 @@ impl AzureStore {
         AzureStore { settings, container, authorizer }
     }
 
-    /// The address of `key` with these parameters, and with the signature that the user has, if it is one that
-    /// stands there. An empty key: the container's.
+    /// The address of `key` with these parameters, and with the signature that the user has, if it is one
+    /// that stands there. An empty key: the container's.
     fn at(&self, key: &str, query: &[(&str, &str)]) -> Result<Url, StoreError> {
         match key {
             "" => at(&self.settings, &self.container, query),

@@ -116,8 +116,8 @@ impl Uploads for AzureStore {
         Ok(Stored { size: Some(finish.size), sums: Vec::new(), ..stored_of(&reply.head) })
     }
 
-    /// Nothing is asked: the service drops blocks that nobody commits, after a week, and with the next blob of
-    /// that name.
+    /// Nothing is asked: the service drops blocks that nobody commits, after a week, and with the next blob
+    /// of that name.
     fn abort(&self, _: &mut Caller<'_>, _: &Upload<'_>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -162,7 +162,8 @@ impl Uploads for AzureStore {
 }
 
 impl AzureStore {
-    /// Blocks of `key` that belong to no blob yet, with their sizes; `None`: there is neither a blob nor a block.
+    /// Blocks of `key` that belong to no blob yet, with their sizes; `None`: there is neither a blob nor a
+    /// block.
     fn blocks(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Vec<(String, u64)>>, StoreError> {
         let what = format!("list the blocks of {}", self.shown(key));
         let query = [("comp", "blocklist"), ("blocklisttype", "uncommitted")];

@@ -60,8 +60,8 @@ pub(super) fn call<'a>(method: &'a str, url: Url, fields: &[(String, String)]) -
     Call { method, url, fields: fields.to_vec(), most: MOST, asks_first: false }
 }
 
-/// Asks for `url` and follows where it leads to; whatever the last answer's status is. The user's own `fields`
-/// go to the first origin alone.
+/// Asks for `url` and follows where it leads to; whatever the last answer's status is. The user's own
+/// `fields` go to the first origin alone.
 pub(super) fn get(
     caller: &mut Caller<'_>,
     what: &str,

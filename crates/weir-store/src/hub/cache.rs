@@ -1,5 +1,5 @@
-//! The cache of the hub's Python library: `models--ORG--REPO/` with `blobs/ID`, `snapshots/COMMIT/PATH` as links
-//! to them, and `refs/REV`, which holds the commit.
+//! The cache of the hub's Python library: `models--ORG--REPO/` with `blobs/ID`, `snapshots/COMMIT/PATH` as
+//! links to them, and `refs/REV`, which holds the commit.
 //!
 //! The library takes a snapshot's file for whole when its link is there, so links come after the blobs, and
 //! the ref comes last.
@@ -43,8 +43,8 @@ fn called(repo: &Repo) -> String {
 }
 
 impl Snapshot {
-    /// Of these files of `wanted` at `commit`, in the cache at `cache`. Each file is called by its id from now
-    /// on: what several paths hold is kept once.
+    /// Of these files of `wanted` at `commit`, in the cache at `cache`. Each file is called by its id from
+    /// now on: what several paths hold is kept once.
     pub fn new(
         cache: &Path,
         wanted: &HfUrl,

@@ -14,7 +14,8 @@ use super::HubFile;
 /// Enough to hash at full speed, small enough to stay in the L2 cache.
 const BLOCK: usize = 256 << 10;
 
-/// The digest of the file at `path`, if that is `file` as the hub has it. `None` also where nothing proves it.
+/// The digest of the file at `path`, if that is `file` as the hub has it. `None` also where nothing proves
+/// it.
 pub fn is_here(file: &HubFile, path: &Path, stop: &AtomicBool) -> io::Result<Option<Expected>> {
     let there = match std::fs::metadata(path) {
         Ok(there) if there.is_file() => there,

@@ -1,5 +1,5 @@
-//! git-lfs: a pointer that stands in a repository for a large file, and the batch API that says where the file
-//! is (docs/spec.md, docs/api/batch.md of git-lfs).
+//! git-lfs: a pointer that stands in a repository for a large file, and the batch API that says where the
+//! file is (docs/spec.md, docs/api/batch.md of git-lfs).
 //!
 //! An action's fields are for its own address; when that has expired, the server is asked for another one.
 

@@ -2,8 +2,9 @@
 //! URL that has it, its place below a folder, and the digest that it must have.
 //!
 //! [`hugging_face`] reads repositories of models, [`oci`] images of a registry, [`lfs`] pointers of git-lfs.
-//! What comes is fetched by the lanes of `weir-get`; [`cache`] and [`layout`] put it where other programs look
-//! for it. Lists are foreign: a name that would leave its folder ends the run before anything is fetched.
+//! What comes is fetched by the lanes of `weir-get`; [`cache`] and [`layout`] put it where other programs
+//! look for it. Lists are foreign: a name that would leave its folder ends the run before anything is
+//! fetched.
 
 mod asking;
 pub mod cache;

@@ -137,7 +137,7 @@ pub trait Deletes: Send + Sync {
 
 /// Copies objects within a store, which moves the bytes itself.
 pub trait Copies: Send + Sync {
-    /// Makes `to` of this bucket an equal of `from` of `bucket`, with its metadata and what else a store keeps
-    /// of it. Fails where `from` is no longer what it was when it was listed.
+    /// Makes `to` of this bucket an equal of `from` of `bucket`, with its metadata and what else a store
+    /// keeps of it. Fails where `from` is no longer what it was when it was listed.
     fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError>;
 }

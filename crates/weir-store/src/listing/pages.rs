@@ -117,8 +117,8 @@ impl Iterator for Pages<'_> {
     }
 }
 
-/// The same pages, asked for by a thread of `scope` while those before are read. The thread ends with the list,
-/// or when the receiver is gone and its page has come.
+/// The same pages, asked for by a thread of `scope` while those before are read. The thread ends with the
+/// list, or when the receiver is gone and its page has come.
 pub fn ahead<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     setup: PagesSetup<'env>,

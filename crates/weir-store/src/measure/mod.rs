@@ -35,7 +35,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Half a minute: 4 KiB is a manifest, 8 MiB a part of an upload. 64 connections are as many as weir opens.
+    /// Half a minute: 4 KiB is a manifest, 8 MiB a part of an upload. 64 connections are as many as weir
+    /// opens.
     pub fn usual() -> Plan {
         Plan {
             sizes: vec![4 << 10, 256 << 10, 8 << 20],

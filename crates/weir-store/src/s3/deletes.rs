@@ -1,5 +1,5 @@
-//! Objects of a bucket of S3 are deleted: a thousand in one request, or one by one where a store, or a key, allows
-//! no other way.
+//! Objects of a bucket of S3 are deleted: a thousand in one request, or one by one where a store, or a key,
+//! allows no other way.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -27,7 +27,8 @@ const SHORT: usize = 64 << 10;
 /// A page of a thousand parts or uploads, each with a key of 1024 bytes, percent-encoded.
 const PAGE: usize = 4 << 20;
 
-/// Pages of one list: those of 10,000 parts, and of as many uploads of one key as anybody clears away by hand.
+/// Pages of one list: those of 10,000 parts, and of as many uploads of one key as anybody clears away by
+/// hand.
 const PAGES: usize = 12;
 
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>

@@ -23,8 +23,8 @@ const KEPT: [(&str, Algorithm); 5] = [
     ("x-amz-checksum-sha1", Algorithm::SHA1),
 ];
 
-/// A digest of all of the object; `None` where the store keeps none: of an object of parts it may keep digests
-/// of digests alone.
+/// A digest of all of the object; `None` where the store keeps none: of an object of parts it may keep
+/// digests of digests alone.
 pub(super) fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
     let header =
         |name: &str| looked.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());

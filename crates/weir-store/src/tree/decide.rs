@@ -1,4 +1,5 @@
-//! Whether an entry is to be moved: a pure decision by what is known of both sides, or what has to be asked first.
+//! Whether an entry is to be moved: a pure decision by what is known of both sides, or what has to be asked
+//! first.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,5 +1,5 @@
-//! Trees: what of a tree of files and a prefix of a store is to be moved, decided while it is listed, in memory
-//! that does not grow with either, and without relying on the order of a list.
+//! Trees: what of a tree of files and a prefix of a store is to be moved, decided while it is listed, in
+//! memory that does not grow with either, and without relying on the order of a list.
 //!
 //! * Down ([`down`]): each listed object is held against the file of its name. Nothing else has to be known, so
 //!   objects are moved from the first page on.

@@ -1,5 +1,5 @@
-//! What the target has and the source lacks goes (`--delete`). Whether the source lacks it the source says, never a
-//! place in a list: what cannot be asked stays.
+//! What the target has and the source lacks goes (`--delete`). Whether the source lacks it the source says,
+//! never a place in a list: what cannot be asked stays.
 
 use std::io;
 use std::path::Path;

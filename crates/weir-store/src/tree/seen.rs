@@ -1,8 +1,9 @@
 //! Names that were in a list, in eight bytes each and of bounded memory: whoever asks later whether a name
 //! was among them needs neither the list again nor its order.
 //!
-//! Digests are gathered until they fill [`RUN`], then sorted and written to a file that has no name; a question is a
-//! read of 4 KiB in each of these runs. Two names that share a digest keep each other, which loses nothing.
+//! Digests are gathered until they fill [`RUN`], then sorted and written to a file that has no name; a
+//! question is a read of 4 KiB in each of these runs. Two names that share a digest keep each other, which
+//! loses nothing.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};

@@ -1,5 +1,6 @@
-//! From folders and files into a prefix of a store: the walk goes ahead, each file it meets is decided on by one of
-//! several threads, and what is to be moved goes to the engine of uploads, some hundreds of files at a time.
+//! From folders and files into a prefix of a store: the walk goes ahead, each file it meets is decided on by
+//! one of several threads, and what is to be moved goes to the engine of uploads, some hundreds of files at a
+//! time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,8 +26,9 @@ use crate::upload::{Attributes, kinds};
 /// Files that wait for a thread: each holds its folder open.
 const WAITING: usize = 64;
 
-/// Files that are handed on together, at most: 300 KB of what is known of them. The engine begins the next lot when
-/// it is through with one, so a lot is long against the moment in which its last lanes have nothing to do.
+/// Files that are handed on together, at most: 300 KB of what is known of them. The engine begins the next
+/// lot when it is through with one, so a lot is long against the moment in which its last lanes have nothing
+/// to do.
 const LOT: usize = 1000;
 
 /// How long a lot waits for its first files to become more: the first of all would be of one file otherwise.
@@ -70,7 +72,8 @@ struct Met {
     path: PathBuf,
 }
 
-/// Copies: `sends` is given one lot of files after another. Returns when all have ended, or the run was stopped.
+/// Copies: `sends` is given one lot of files after another. Returns when all have ended, or the run was
+/// stopped.
 pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> Result<Walked, StoreError> {
     let known = Known::new(up.to);
     let failed: Mutex<Option<StoreError>> = Mutex::default();

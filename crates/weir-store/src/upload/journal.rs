@@ -2,9 +2,9 @@
 //! resumes it after any end.
 //!
 //! The source may be read-only, so the journal lies in a folder of the user's, under the digest of what is
-//! sent and where to. Form: lines `crc32c=xxxxxxxx {JSON}`, appended as things happen, and what a kill has cut
-//! is passed over: what is about to be begun, the store's name for it, each part that the store has taken.
-//! It is a hint: the store's own list of parts decides. Nothing in it is secret.
+//! sent and where to. Form: lines `crc32c=xxxxxxxx {JSON}`, appended as things happen, and what a kill has
+//! cut is passed over: what is about to be begun, the store's name for it, each part that the store has
+//! taken. It is a hint: the store's own list of parts decides. Nothing in it is secret.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -1,5 +1,5 @@
-//! `Content-Type` by the ending of a name, for what browsers and tools care about. Anything else stays what the
-//! store takes it for.
+//! `Content-Type` by the ending of a name, for what browsers and tools care about. Anything else stays what
+//! the store takes it for.
 
 /// Endings and their types (IANA's registry, and what nginx says of them).
 const KINDS: &[(&str, &str)] = &[

@@ -131,8 +131,8 @@ type Request<'r, T> =
     dyn FnMut(&mut Caller<'_>, Option<&Sum>, &mut dyn Content) -> Result<T, StoreError> + 'r;
 
 impl Lane<'_> {
-    /// Sends `cut` by `request` until it has arrived as it is; what the store says, and the digest that it was
-    /// sent with.
+    /// Sends `cut` by `request` until it has arrived as it is; what the store says, and the digest that it
+    /// was sent with.
     fn send<T>(
         &mut self,
         cut: Cut<'_>,

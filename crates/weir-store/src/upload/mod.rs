@@ -1,7 +1,7 @@
 //! Filling a store: what one of its buckets takes, and the requests that fill it.
 //!
-//! [`Uploads`] is the seam: one object in one request, or in parts that many lanes send. Each store has its own
-//! words for the parts:
+//! [`Uploads`] is the seam: one object in one request, or in parts that many lanes send. Each store has its
+//! own words for the parts:
 //!
 //! | here | S3 | GCS (XML API) | Azure |
 //! | --- | --- | --- | --- |

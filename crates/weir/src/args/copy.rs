@@ -31,8 +31,8 @@ here: over connections to both, or inside ssh. The far host needs ssh; weir itse
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
-    /// One or more sources, then the target: paths, [USER@]HOST:PATH, or s3://BUCKET/PREFIX, on either side or
-    /// both.
+    /// One or more sources, then the target: paths, [USER@]HOST:PATH, or s3://BUCKET/PREFIX, on either side
+    /// or both.
     #[arg(value_name = "SRC... DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
 

@@ -156,8 +156,8 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
     record
 }
 
-/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary, which
-/// has them too.
+/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary,
+/// which has them too.
 fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
     let mut stderr = std::io::stderr().lock();
     if cp.voice.quiet || cp.voice.json {

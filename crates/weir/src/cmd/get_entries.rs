@@ -1,5 +1,5 @@
-//! What `weir get` is asked for, entry by entry and as often as it is needed: what the command line names, the
-//! lines of the list, what hubs have named.
+//! What `weir get` is asked for, entry by entry and as often as it is needed: what the command line names,
+//! the lines of the list, what hubs have named.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What `weir get` fetches from hubs: `hf://`, `oci://` and pointers of git-lfs become files with digests, and
-//! complete files become what other programs read.
+//! What `weir get` fetches from hubs: `hf://`, `oci://` and pointers of git-lfs become files with digests,
+//! and complete files become what other programs read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

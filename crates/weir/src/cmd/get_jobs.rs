@@ -185,8 +185,8 @@ fn without_remark(line: &str) -> &str {
     if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
 }
 
-/// What a line of a list names; `None`: it is empty, or a remark. `is_of_hub` knows texts that are for a hub to
-/// say.
+/// What a line of a list names; `None`: it is empty, or a remark. `is_of_hub` knows texts that are for a hub
+/// to say.
 pub fn parse_entry(
     line: &Line<'_>,
     buckets: &Buckets,

@@ -1,9 +1,9 @@
 //! The jobs of `weir get`, from the command line and from a list of any length.
 //!
-//! A list is read twice. Before anything is fetched: what it names at all, and how often ([`Asked`]). Then line
-//! by line, as the lanes come to need jobs ([`Source`]); files that an earlier run completed are not asked for
-//! again. What is kept in memory does not grow with the list. What is for hubs to say is looked up between the
-//! two, and what they name is kept and comes behind all else.
+//! A list is read twice. Before anything is fetched: what it names at all, and how often ([`Asked`]). Then
+//! line by line, as the lanes come to need jobs ([`Source`]); files that an earlier run completed are not
+//! asked for again. What is kept in memory does not grow with the list. What is for hubs to say is looked up
+//! between the two, and what they name is kept and comes behind all else.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ const NAMED: usize = 100;
 /// Link-local addresses with zones in one run: more than a machine has neighbours.
 const MOST_ZONES: usize = 10_000;
 
-/// What is asked for, as far as it is known before anything is fetched: `O` is a [`Survey`] until hubs have been
-/// asked, then the [`Order`] of all entries.
+/// What is asked for, as far as it is known before anything is fetched: `O` is a [`Survey`] until hubs have
+/// been asked, then the [`Order`] of all entries.
 pub struct Asked<O> {
     entries: Entries,
     order: O,

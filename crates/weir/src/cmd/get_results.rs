@@ -70,8 +70,8 @@ pub struct Gains {
 }
 
 impl Gathered {
-    /// Nothing yet; each file is told to `each` as well, complete ones to the journal of their list, and those of
-    /// hubs to `endings`.
+    /// Nothing yet; each file is told to `each` as well, complete ones to the journal of their list, and
+    /// those of hubs to `endings`.
     pub fn new(
         each: Option<EachFile>,
         journal: Option<ListJournal>,

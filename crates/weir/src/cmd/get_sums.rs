@@ -110,7 +110,8 @@ fn fetch(
     }
     let url = parse_url(list)?;
     let hint = algorithm_of(&object::name_from_url(&url));
-    // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its own.
+    // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its
+    // own.
     let own_user = !url.username().is_empty() || url.password().is_some();
     let home = of.filter(|_| !own_user).cloned();
     let output = Output::Memory(MAX_CHECKSUMS.0 as usize);

@@ -1,4 +1,5 @@
-//! Who `weir get` and `weir put` are to servers: users, cookies, certificates, and the proxies it comes through.
+//! Who `weir get` and `weir put` are to servers: users, cookies, certificates, and the proxies it comes
+//! through.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

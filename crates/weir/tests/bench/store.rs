@@ -22,7 +22,8 @@ fn a_store_is_measured_and_left_as_it_was() {
     let endpoint = format!("http://127.0.0.1:{}", moto.port);
     let signed = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=600&X-Amz-Signature=x";
     let mut curl = Command::new("curl");
-    curl.args(["-sSf", "-m", "60", "-X", "PUT", "-H", "Content-Type: application/xml", "--data-binary", ""]).arg(format!("{endpoint}/bucket-of-tests?{signed}"));
+    curl.args(["-sSf", "-m", "60", "-X", "PUT", "-H", "Content-Type: application/xml", "--data-binary", ""])
+        .arg(format!("{endpoint}/bucket-of-tests?{signed}"));
     assert!(curl.status().unwrap().success());
     let run = bench(&sandbox, &endpoint, &["s3://bucket-of-tests/tmp", "--connections", "1,2"]);
     let record = run.succeeds().hides("geheim").json();

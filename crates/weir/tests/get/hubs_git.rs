@@ -21,8 +21,8 @@ fn pointer(bytes: &[u8]) -> String {
     format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize {}\n", oid(bytes), bytes.len())
 }
 
-/// Where the objects are: each link works for a while, which is over for the first one. Whoever asks shows the
-/// action's field.
+/// Where the objects are: each link works for a while, which is over for the first one. Whoever asks shows
+/// the action's field.
 fn store(objects: Vec<Vec<u8>>, expired: &'static str) -> Arc<Server> {
     Arc::new(Server::start(move |request, wire| {
         assert_eq!(request.field("authorization"), Some(ACTION), "{}", request.target);

@@ -1,5 +1,5 @@
-//! `weir get oci://`: from a registry that wants a token, has an index of platforms, and redirects to where the
-//! blobs are.
+//! `weir get oci://`: from a registry that wants a token, has an index of platforms, and redirects to where
+//! the blobs are.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

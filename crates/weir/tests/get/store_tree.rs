@@ -1,5 +1,5 @@
-//! `weir cp` with a store on either side: trees there and back, what is left alone, what goes, and what neither can
-//! hold.
+//! `weir cp` with a store on either side: trees there and back, what is left alone, what goes, and what
+//! neither can hold.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -1,10 +1,10 @@
 //! Does weir's own sender wait for the answers to what it has sent?
 //!
 //! It sends an object, or a part of one, and the store answers when it has it. While the answer is out the
-//! lane's clock stands at the first byte; but the kernel may still send what was handed to it, so only samples
-//! count in which all was acknowledged and nothing was in flight. Over the last second, on lanes that ask:
-//! the wait is the store's where such samples take two fifths of the time, the clocks say as much, and a wait
-//! is longer than what two round trips explain ([`slow_store`]).
+//! lane's clock stands at the first byte; but the kernel may still send what was handed to it, so only
+//! samples count in which all was acknowledged and nothing was in flight. Over the last second, on lanes that
+//! ask: the wait is the store's where such samples take two fifths of the time, the clocks say as much, and a
+//! wait is longer than what two round trips explain ([`slow_store`]).
 //!
 //! Can be wrong: a store behind a proxy that acknowledges for it; the path behind that proxy is in the wait.
 
@@ -67,7 +67,8 @@ mod tests {
     use crate::sender::SenderInterval;
     use std::time::Duration;
 
-    /// A lane whose clock says that so many of its 100 ms were waits, and that rested in so many of ten samples.
+    /// A lane whose clock says that so many of its 100 ms were waits, and that rested in so many of ten
+    /// samples.
     fn waits(millis: u64, rested: u32, requests: u32, round_trip: u64) -> Interval {
         let seen = SenderInterval {
             looks: 10,

@@ -1,7 +1,7 @@
 //! Is the sender held at a rate that someone set: its own limit, or a pacing of its socket (SO_MAX_PACING_RATE)?
 //!
-//! Convicts when weir's own sender slept for its limit (`bench net -b`), or because the store asked it to wait (503, 429), as
-//! [`super::super::rate_limit`] does of a receiver; else when all of these hold:
+//! Convicts when weir's own sender slept for its limit (`bench net -b`), or because the store asked it to
+//! wait (503, 429), as [`super::super::rate_limit`] does of a receiver; else when all of these hold:
 //! 1. a largest pacing rate is set on the socket, and the kernel paces at it (95 %);
 //! 2. data wait unsent, and acknowledgements come at 85 % of it or more: headers and whole segments take the rest.
 //!

@@ -171,8 +171,8 @@ impl HuggingFace {
         Ok(Some(Listing { files: vec![file], is_tree: false, folder, pin, ending: Ending::None }))
     }
 
-    /// The answer to a HEAD of a file's address; a redirect within the hub is followed, one to where the bytes
-    /// are is the answer.
+    /// The answer to a HEAD of a file's address; a redirect within the hub is followed, one to where the
+    /// bytes are is the answer.
     fn head(
         &self,
         caller: &mut Caller<'_>,

@@ -85,7 +85,8 @@ impl OciUrl {
             Some(digest) => Reference::Digest(digest),
             None => Reference::Tag(tag.unwrap_or(LATEST).to_owned()),
         };
-        // Docker's own registry is elsewhere than it is called, and its official images have a name before theirs.
+        // Docker's own registry is elsewhere than it is called, and its official images have a name before
+        // theirs.
         let is_hub = matches!(host, "docker.io" | "index.docker.io" | "registry-1.docker.io");
         let at = if is_hub { "registry-1.docker.io" } else { host };
         let name = if is_hub && !name.contains('/') { format!("library/{name}") } else { name.to_owned() };

@@ -323,7 +323,8 @@ impl Lane<'_> {
         }
     }
 
-    /// A condition that does not hold now is said before all of it has been sent. The store has the last word.
+    /// A condition that does not hold now is said before all of it has been sent. The store has the last
+    /// word.
     fn check_condition(&mut self, job: usize) -> Result<(), StoreError> {
         if self.run.options.condition == Condition::None {
             return Ok(());
