@@ -20,11 +20,9 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const SHORT: usize = 6;
 
 /// Whether an answer with this head has words: all errors, but for the one whose body tells whether the
-/// object is empty; and what leads elsewhere and does not say where.
+/// object is empty.
 pub(crate) fn has_words(head: &ResponseHead) -> bool {
-    let leads_nowhere = (300..400).contains(&head.status) && head.header("location").is_none();
-    (head.status >= 400 || leads_nowhere && head.status != 304)
-        && !(head.status == 416 && window::size_in(head) == Some(0))
+    head.status >= 400 && !(head.status == 416 && window::size_in(head) == Some(0))
 }
 
 /// The words of the answer with this head, whose body is read as far as that takes.

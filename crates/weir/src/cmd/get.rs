@@ -117,6 +117,7 @@ fn run_prefix(get: &Get, url: &StoreUrl, view: bool) -> anyhow::Result<Option<u8
     if prefix.is_an_object(&http)? {
         return Ok(None);
     }
+    prefix.check_output(get)?;
     let stop = tui::stop_beside(view)?;
     interrupted.set(&stop);
     // What is here with the size and the time of its object is known again by them.

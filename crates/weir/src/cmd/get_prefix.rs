@@ -50,11 +50,6 @@ pub fn meant(get: &Get) -> Result<Option<StoreUrl>, Usage> {
     if let Some((_, why)) = takes_one.iter().find(|(given, _)| *given) {
         return refuse(why);
     }
-    match get.output.as_slice() {
-        [] => {}
-        [folder] if folder.ends_with('/') || Path::new(folder).is_dir() => {}
-        _ => return refuse("-o takes a folder, with a '/' at its end"),
-    }
     Ok(Some(url))
 }
 
@@ -82,6 +77,18 @@ impl<'a> Prefix<'a> {
         let rules = Rules { ignore_existing: get.no_clobber, ..Rules::default() };
         let root = PathBuf::from(get.output.first().map_or(".", String::as_str));
         Prefix { buckets, url, root, prefix, glob, rules, filter: Filter::default() }
+    }
+
+    /// Several files go into a folder.
+    pub fn check_output(&self, get: &Get) -> Result<(), Usage> {
+        match get.output.as_slice() {
+            [] => Ok(()),
+            [folder] if folder.ends_with('/') || Path::new(folder).is_dir() => Ok(()),
+            _ => {
+                let why = "-o takes a folder, with a '/' at its end";
+                Err(Usage(format!("{} names several objects: {why}", self.url)))
+            }
+        }
     }
 
     /// The pattern is the key of an object, letter by letter: that one is meant.

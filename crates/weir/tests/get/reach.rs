@@ -330,7 +330,7 @@ fn links_of_other_schemes_are_refused_before_any_name_is_looked_up() {
                 ("data:text/plain;base64,aGk=", "not data; its bytes stand in the link"),
                 ("javascript:void(0)", "not javascript; only a browser"),
                 ("file:/etc/hosts", "not file; it is on this machine already"),
-                ("s3://bucket/key", "not s3; the store's own tool"),
+                ("oss://bucket/key", "not oss; the store's own tool"),
                 ("sftp://host.test/x", "not sftp; weir cp"),
                 ("ftp://host.test/x", "not ftp; curl speaks it"),
                 ("view-source:http://host.test/x", "not view-source"),

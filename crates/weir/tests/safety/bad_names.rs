@@ -259,7 +259,7 @@ fn secrets_are_not_said_when_it_fails() {
 fn two_urls_with_secrets_and_one_name() {
     let sandbox = Sandbox::new();
     let run: Run = sandbox.get(["http://me:secret@h/x", "http://me:secret@h2/x", "-v"]).run();
-    run.fails(1, &["http://h2/x is saved as ./x.1, since http://h/x has its name"]).hides("secret");
+    run.fails(1, &["http://h2/x is saved as ./x.1, since another has its name"]).hides("secret");
 }
 
 #[test]

@@ -118,7 +118,9 @@ impl Client<'_> {
 
     /// What an error says of itself; nothing of the request that is secret.
     fn words(&self, url: &Url, ask: &Ask<'_>, head: &ResponseHead, body: &mut Exchange) -> Option<String> {
-        if !said::has_words(head) {
+        // Of a redirect that leads nowhere the body may be the file; of a store's it says why.
+        let is_of_store = ask.sealed_by.is_some() && may_be_refused(head);
+        if !said::has_words(head) && !is_of_store {
             return None;
         }
         let own = ask.headers.iter().filter(|(name, _)| !is_harmless(name));
