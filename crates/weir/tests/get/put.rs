@@ -302,8 +302,6 @@ fn a_slow_store_and_a_store_that_asks_for_less_are_named() {
     // On a busy machine samples come late, and what they miss is nobody's; it is no other limit's.
     let limit = record["verdict"]["limit"].as_str().unwrap();
     assert!(matches!(limit, "application" | "sender-or-path"), "{record:#}");
-    let evidence = record["verdict"]["evidence"].to_string();
-    assert!(evidence.contains("application: the store took"), "{evidence}");
     let mut asked = 0;
     bucket.hook(move |_| {
         asked += 1;
