@@ -51,6 +51,13 @@ pub fn of_listing(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
+/// Names and values as a query has them; `None` where there are none.
+pub fn pairs(pairs: &[(String, String)]) -> Option<String> {
+    let pairs = pairs.iter().map(|(name, value)| format!("{}={}", in_query(name), in_query(value)));
+    let pairs: Vec<String> = pairs.collect();
+    (!pairs.is_empty()).then(|| pairs.join("&"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

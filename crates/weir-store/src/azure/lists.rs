@@ -10,7 +10,8 @@ use super::{AzureStore, at};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::listing::{
-    Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, mtime,
+    Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, all_buckets,
+    mtime,
 };
 use crate::xml;
 use weir_units::instant;
@@ -68,11 +69,9 @@ impl Lists for AzureStore {
 
     fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError> {
         let what = format!("list the containers of {}", self.settings.account);
-        let mut buckets: Vec<Bucket> = Vec::new();
-        let mut token = String::new();
-        loop {
+        all_buckets(&what, "marker", |token, buckets| {
             let mut query = vec![("comp", "list")];
-            query.extend((!token.is_empty()).then_some(("marker", token.as_str())));
+            query.extend(token.map(|token| ("marker", token)));
             let url = at(&self.settings, "", &query)?;
             let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_PAGE, asks_first: false };
             let reply = caller.done(&what, &call, &mut AtHand::default())?;
@@ -94,14 +93,8 @@ impl Lists for AzureStore {
             if !is_list {
                 return Err(answer("is no list of containers; is this the address of a store?".to_owned()));
             }
-            if next.is_empty() {
-                return Ok(buckets);
-            }
-            if next == token {
-                return Err(answer("gives a marker that it gave before".to_owned()));
-            }
-            token = next;
-        }
+            Ok(Some(next).filter(|next| !next.is_empty()))
+        })
     }
 
     fn look(

@@ -221,10 +221,7 @@ fn fields_of(attributes: &Attributes, what: &str) -> Result<Vec<(String, String)
             "cannot {what} with that encryption: Azure encrypts by the account's own settings"
         )));
     }
-    let tags: Vec<String> = (attributes.tags.iter())
-        .map(|(name, value)| format!("{}={}", key::in_query(name), key::in_query(value)))
-        .collect();
-    let tags = (!tags.is_empty()).then(|| tags.join("&"));
+    let tags = key::pairs(&attributes.tags);
     let single = [
         ("x-ms-blob-content-type", content_type),
         ("x-ms-blob-content-encoding", content_encoding),

@@ -15,7 +15,8 @@ use super::GcsStore;
 use crate::caller::Caller;
 use crate::error::{StoreError, shown};
 use crate::listing::{
-    Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, mtime,
+    Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, all_buckets,
+    mtime,
 };
 use weir_units::instant;
 
@@ -180,11 +181,9 @@ impl Lists for GcsStore {
         let project = self.settings.project.as_deref().ok_or_else(|| {
             StoreError::Usage(format!("cannot {what}: of which project? set GOOGLE_CLOUD_PROJECT"))
         })?;
-        let mut buckets = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
+        all_buckets(what, "page token", |token, buckets| {
             let mut query = vec![("project", project)];
-            query.extend(token.iter().map(|token| ("pageToken", token.as_str())));
+            query.extend(token.map(|token| ("pageToken", token)));
             let url = self.json("b", &query)?;
             let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_PAGE, asks_first: false };
             let page: BucketsPage = self.asks(caller, what, &call, "")?;
@@ -194,16 +193,8 @@ impl Lists for GcsStore {
                     created: instant::parse(&bucket.time_created),
                 }),
             );
-            let next = page.next_page_token.filter(|token| !token.is_empty());
-            if next.is_none() {
-                return Ok(buckets);
-            }
-            if next == token {
-                let why = "gives a page token that it gave before".to_owned();
-                return Err(StoreError::Answer { what: what.to_owned(), why });
-            }
-            token = next;
-        }
+            Ok(page.next_page_token.filter(|token| !token.is_empty()))
+        })
     }
 
     fn look(

@@ -7,6 +7,7 @@ mod pages;
 
 use std::time::SystemTime;
 
+pub(crate) use pages::all_buckets;
 pub use pages::{Chosen, Pages, PagesSetup, ahead};
 pub use weir_units::instant::{mtime, mtime_text};
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Scope;
 
-use super::{ListAsk, Listed, Lists, Page};
+use super::{Bucket, ListAsk, Listed, Lists, Page};
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
 
@@ -40,8 +40,7 @@ pub struct Pages<'a> {
     setup: PagesSetup<'a>,
     caller: Caller<'a>,
     next: Option<String>,
-    /// Digests of the tokens that came: of ten million keys ten thousand.
-    seen: HashSet<u64>,
+    tokens: Tokens,
     empty: u32,
     is_over: bool,
 }
@@ -49,7 +48,7 @@ pub struct Pages<'a> {
 impl<'a> Pages<'a> {
     /// From the first page on.
     pub fn new(setup: PagesSetup<'a>, caller: Caller<'a>) -> Pages<'a> {
-        Pages { setup, caller, next: None, seen: HashSet::new(), empty: 0, is_over: false }
+        Pages { setup, caller, next: None, tokens: Tokens::default(), empty: 0, is_over: false }
     }
 
     fn turn(&mut self) -> Result<Page, StoreError> {
@@ -74,7 +73,7 @@ impl<'a> Pages<'a> {
         let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
         self.empty = if is_empty { self.empty + 1 } else { 0 };
         let why = match &page.next {
-            Some(token) if !self.seen.insert(hash(token)) => {
+            Some(token) if !self.tokens.is_new(token) => {
                 "gives a continuation token that it gave before: the list goes round".to_owned()
             }
             Some(_) if self.empty == MAX_EMPTY => format!("had {MAX_EMPTY} empty pages in a row"),
@@ -91,11 +90,38 @@ fn shown_prefix(setup: &PagesSetup<'_>) -> String {
     crate::error::shown(&setup.prefix)
 }
 
-fn hash(text: &str) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+/// Digests of the tokens that a list has given: of ten million keys ten thousand.
+#[derive(Default)]
+struct Tokens(HashSet<u64>);
+
+impl Tokens {
+    fn is_new(&mut self, token: &str) -> bool {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        token.hash(&mut hasher);
+        self.0.insert(hasher.finish())
+    }
+}
+
+/// All buckets of a list whose pages `page` asks for, by the token that the page before gave, and returns the
+/// next token; the store calls that `word`.
+pub(crate) fn all_buckets(
+    what: &str,
+    word: &str,
+    mut page: impl FnMut(Option<&str>, &mut Vec<Bucket>) -> Result<Option<String>, StoreError>,
+) -> Result<Vec<Bucket>, StoreError> {
+    let (mut buckets, mut tokens, mut next) = (Vec::new(), Tokens::default(), None);
+    loop {
+        next = page(next.as_deref(), &mut buckets)?;
+        match &next {
+            None => return Ok(buckets),
+            Some(token) if tokens.is_new(token) => {}
+            Some(_) => {
+                let why = format!("gives a {word} that it gave before");
+                return Err(StoreError::Answer { what: what.to_owned(), why });
+            }
+        }
+    }
 }
 
 impl Iterator for Pages<'_> {

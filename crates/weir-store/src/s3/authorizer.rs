@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use http::{HeaderName, HeaderValue, Method};
 use object_store::aws::{AwsAuthorizer, AwsCredential};
 use object_store::client::{HttpRequest, HttpRequestBody};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use url::Url;
 use weir_codec::hex;
 use weir_get::GetError;
@@ -29,13 +29,21 @@ pub struct S3Authorizer {
     bucket: S3Bucket,
     /// What the store has named, if not what the user said.
     region: Mutex<Option<String>>,
+    /// Where the bucket is or was thought to be. Kept, since each request asks for it.
+    addresses: RwLock<Vec<Url>>,
     used: Mutex<Option<Arc<Found<AwsCredential>>>>,
 }
 
 impl S3Authorizer {
     /// For this bucket.
     pub fn new(bucket: S3Bucket) -> S3Authorizer {
-        S3Authorizer { bucket, region: Mutex::default(), used: Mutex::default() }
+        let addresses = bucket.url(bucket.region()).into_iter().collect();
+        S3Authorizer {
+            bucket,
+            region: Mutex::default(),
+            addresses: RwLock::new(addresses),
+            used: Mutex::default(),
+        }
     }
 
     /// The region that requests are signed for now.
@@ -59,6 +67,11 @@ impl S3Authorizer {
         }
         let Ok(new) = self.bucket.url(region) else { return Mend::No };
         let before = self.region.lock().replace(region.to_owned());
+        let mut addresses = self.addresses.write();
+        // The first is the user's.
+        addresses.truncate(1);
+        addresses.push(new.clone());
+        drop(addresses);
         let before = before.unwrap_or_else(|| self.bucket.region().to_owned());
         let is_within = |base: &Url| url.as_str().starts_with(base.as_str());
         if before != region {
@@ -82,11 +95,8 @@ impl S3Authorizer {
 
 impl Authorizer for S3Authorizer {
     fn is_for(&self, url: &Url) -> bool {
-        let within = |region: &str| {
-            let base = self.bucket.url(region);
-            base.is_ok_and(|base| url.origin() == base.origin() && url.path().starts_with(base.path()))
-        };
-        within(&self.region()) || within(self.bucket.region())
+        let is_below = |base: &Url| url.origin() == base.origin() && url.path().starts_with(base.path());
+        self.addresses.read().iter().any(is_below)
     }
 
     fn pins(&self, _: &Url) -> bool {

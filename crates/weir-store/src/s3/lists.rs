@@ -11,7 +11,7 @@ use weir_http::head::ResponseHead;
 use super::{S3Bucket, S3Store};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
-use crate::listing::{Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, mtime};
+use crate::listing::{Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime};
 use crate::words::StoreWords;
 use crate::xml::{self, BadXml};
 use weir_units::instant;
@@ -122,11 +122,8 @@ impl Lists for S3Store {
     fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError> {
         let service = S3Store::new(S3Bucket { bucket: String::new(), ..self.bucket.clone() });
         let what = "list buckets";
-        let mut buckets = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let query: Vec<(&str, &str)> =
-                token.iter().map(|token| ("continuation-token", &**token)).collect();
+        all_buckets(what, "continuation token", |token, buckets| {
+            let query: Vec<(&str, &str)> = token.iter().map(|token| ("continuation-token", *token)).collect();
             let body = service.asks(caller, what, &query)?;
             let (mut name, mut created, mut next, mut is_list) = (String::new(), None, None, false);
             let ended = |path: &[&str], text: &str| match path {
@@ -144,14 +141,8 @@ impl Lists for S3Store {
             if !is_list {
                 return Err(answer("is no list of buckets; is this the address of a store?".to_owned()));
             }
-            if next.is_none() {
-                return Ok(buckets);
-            }
-            if next == token {
-                return Err(answer("gives a continuation token that it gave before".to_owned()));
-            }
-            token = next;
-        }
+            Ok(next)
+        })
     }
 
     fn look(

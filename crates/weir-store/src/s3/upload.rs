@@ -313,10 +313,7 @@ fn condition(condition: &Condition) -> Vec<(String, String)> {
 
 fn fields_of(attributes: &Attributes) -> Vec<(String, String)> {
     let Attributes { content_type, content_encoding, content_disposition, cache_control, .. } = attributes;
-    let tags: Vec<String> = (attributes.tags.iter())
-        .map(|(name, value)| format!("{}={}", key::in_query(name), key::in_query(value)))
-        .collect();
-    let tags = (!tags.is_empty()).then(|| tags.join("&"));
+    let tags = key::pairs(&attributes.tags);
     let single = [
         ("content-type", content_type),
         ("content-encoding", content_encoding),

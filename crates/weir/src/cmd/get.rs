@@ -96,13 +96,19 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     calibration::set_disk_alone(&mut report.evidence.facts);
     let finished = endings.finish();
     let gains = gathered.end(&report, finished.as_deref().unwrap_or_default())?;
+    let code = tell(get, get.list.is_some(), &report, gains)?;
+    saved?;
+    finished?;
+    Ok(code)
+}
+
+/// Tells of the run, and keeps what was asked for. Returns the exit code.
+fn tell(get: &Get, is_list: bool, report: &RunReport, gains: Gains) -> anyhow::Result<u8> {
     let code = gains.code;
-    let record = record(get.list.is_some(), &report, gains);
+    let record = record(is_list, report, gains);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
-    saved?;
-    finished?;
     Ok(code)
 }
 
@@ -138,12 +144,7 @@ fn run_prefix(get: &Get, url: &StoreUrl, view: bool) -> anyhow::Result<Option<u8
     }
     calibration::set_disk_alone(&mut report.evidence.facts);
     let gains = gathered.end(&report, &[])?;
-    let code = gains.code;
-    let record = record(true, &report, gains);
-    say(get, &record)?;
-    page::keep(&get.voice, &record)?;
-    evidence::keep(get.evidence.as_deref(), &report.evidence)?;
-    Ok(Some(code))
+    tell(get, true, &report, gains).map(Some)
 }
 
 /// What keys do in the live view.
