@@ -38,6 +38,8 @@ class Contestant:
     prepare: Optional[Callable] = None
     # The programs that it is made of, where argv[0] is only their shell.
     programs: list = field(default_factory=list)
+    # It gives the files of a tree their source's times.
+    keeps_times: bool = True
 
     @property
     def bytes(self) -> int:
@@ -254,7 +256,7 @@ class Bench:
         os.sync()
         self.make_memory(contestant, place)
         run, log = self.timed(contestant, place)
-        run.trouble = run.trouble or trouble(contestant.outputs, place, compare=number == 0)
+        run.trouble = run.trouble or trouble(contestant.outputs, place, number == 0, contestant.keeps_times)
         if run.trouble is None:
             self.after(scenario, contestant, number, run, log)
         self.write_row(scenario, contestant, number, run)

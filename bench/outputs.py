@@ -7,12 +7,15 @@ from typing import Optional
 from settings import MIB
 
 
-def trouble(outputs: list, place: Path, compare: bool) -> Optional[str]:
-    """Why what a run left does not count: files missing, of the wrong size, different or left over."""
+def trouble(outputs: list, place: Path, compare: bool, times: bool = True) -> Optional[str]:
+    """Why what a run left does not count: files missing, of the wrong size, different or left over.
+
+    `times`: a tree's files must have the source's times as well.
+    """
     expected = dict(outputs)
     whole = expected.pop(".", None)
     if whole:
-        return tree_trouble(place, whole, compare)
+        return tree_trouble(place, whole, compare, times)
     present = {path.name for path in place.iterdir()}
     if extra := sorted(present - set(expected)):
         return f"left {', '.join(extra[:5])} behind"
@@ -32,13 +35,15 @@ def file_trouble(one: Path, source: Path, compare: bool) -> Optional[str]:
     return None
 
 
-def tree_trouble(one: Path, source: Path, compare: bool) -> Optional[str]:
+def tree_trouble(one: Path, source: Path, compare: bool, times: bool) -> Optional[str]:
     here, there = tree(one), tree(source)
     if difference := sorted(set(here) ^ set(there)):
         return f"{len(difference)} entries too many or missing, such as {difference[0]}"
     for name, (size, modified) in there.items():
-        if size != here[name][0] or (size is not None and modified != here[name][1]):
-            return f"{name} has another size or time"
+        if size != here[name][0]:
+            return f"{name} has another size"
+        if times and size is not None and modified != here[name][1]:
+            return f"{name} has another time"
         if compare and size is not None and not identical(one / name, source / name):
             return f"{name} differs from its source"
     return None

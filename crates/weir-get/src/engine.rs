@@ -8,7 +8,7 @@ mod lane_memory;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::Scope;
@@ -76,10 +76,11 @@ impl Run<'_> {
         self.stop.load(Relaxed)
     }
 
-    /// The folder of `target` held nothing when the run began, so there is no need to look at each name in
-    /// it: jobs have names of their own.
+    /// The folder of `target`, or one that it lies in, held nothing when the run began, so there is no need
+    /// to look at each name in it: jobs have names of their own.
     pub(crate) fn is_fresh_folder(&self, target: &Path) -> bool {
-        self.fresh_folder.is_some() && target.parent() == self.fresh_folder.as_deref()
+        let below = self.fresh_folder.as_deref().and_then(|folder| target.strip_prefix(folder).ok());
+        below.is_some_and(|below| below.components().all(|part| matches!(part, Component::Normal(_))))
     }
 
     /// The name at the end of `path`, in its folder, which stays open.
@@ -187,6 +188,7 @@ pub fn run(
     let small = options.files_at_once.or(options.lanes).unwrap_or(MAX_SMALL_LANES);
     let small = if many || fixed { small.min(count.map_or(small, |count| count.max(1) as u32)) } else { 1 };
     let folder = source.folder().map(Path::to_owned);
+    let new_folder = source.new_folder().map(Path::to_owned);
     let mut run = Run {
         options,
         http,
@@ -211,7 +213,12 @@ pub fn run(
     let mut feed = Feed::new(source);
     feed.at_hand(&run);
     let first = run.pool.first();
-    run.fresh_folder = fresh_folder(first.as_deref(), folder.as_deref(), count);
+    // Parts elsewhere (--temp-dir) may be there all the same.
+    run.fresh_folder = if run.temp.is_some() {
+        None
+    } else {
+        new_folder.or_else(|| fresh_folder(first.as_deref(), folder.as_deref(), count))
+    };
     let over = AtomicBool::new(false);
     let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));
     std::thread::scope(|scope| {

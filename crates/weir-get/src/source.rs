@@ -39,6 +39,12 @@ pub trait JobSource: Send {
     fn folder(&self) -> Option<&Path> {
         None
     }
+
+    /// A folder in which there was nothing when the source began: so nothing of an earlier run has to be
+    /// looked for in it and below.
+    fn new_folder(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// What a source has to give.

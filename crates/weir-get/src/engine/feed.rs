@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Run;
 use crate::source::{JobSource, Next, WINDOW};
@@ -69,8 +69,12 @@ impl<'a> Feed<'a> {
                 if !run.pool.wait_for_room(PAUSE) {
                     break;
                 }
-            } else if !self.step(run, over) {
-                std::thread::sleep(PAUSE);
+            } else {
+                let asked = Instant::now();
+                if !self.step(run, over) {
+                    // Most sources have waited themselves.
+                    std::thread::sleep(PAUSE.saturating_sub(asked.elapsed()));
+                }
             }
         }
     }

@@ -75,11 +75,10 @@ impl Stamping {
                 tracing::debug!("{} does not take its time: {errno}", target.path().display());
             }
         }
-        let Some(stat) =
-            target.look().ok().flatten().filter(|stat| self == Stamping::TimeAndVersion && of(stat) == size)
-        else {
+        if self != Stamping::TimeAndVersion {
             return;
-        };
+        }
+        let Some(stat) = target.look().ok().flatten().filter(|stat| of(stat) == size) else { return };
         let tag = validators.etag().unwrap_or_default();
         let word = format!("1 {size} {} {} {tag}", stat.st_mtime, stat.st_mtime_nsec);
         let set = Xattr::new(WORD, word.into_bytes()).map(|word| attributes_of(target).set(&word));

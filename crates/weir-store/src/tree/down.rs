@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_get::GetError;
@@ -26,8 +26,16 @@ use crate::glob::Glob;
 use crate::listing::{Listed, Page};
 use weir_units::instant;
 
-/// Jobs that wait for a lane: fewer than the engine holds itself.
-const WAITING: usize = 256;
+/// Objects that a thread takes from the list at a time, and jobs that it hands over together: each of these
+/// steps may wake another thread, and a wake costs as much as a small file's own system calls.
+const CHUNK: usize = 32;
+
+/// Chunks that wait for a lane: their jobs are fewer than the engine holds itself.
+const WAITING: usize = 8;
+
+/// Jobs that are decided on wait no longer than this for the rest of their chunk, which may have to be asked
+/// about: a fraction of a round trip to a store in the same town.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// How soon the engine hears that there is nothing for now.
 const POLL: Duration = Duration::from_millis(20);
@@ -56,7 +64,9 @@ pub struct Down<'a> {
 
 /// The jobs, as they are decided on.
 pub struct DownJobs {
-    from: Receiver<Next>,
+    from: Receiver<Vec<Next>>,
+    ready: VecDeque<Next>,
+    new_folder: Option<PathBuf>,
     ended: Arc<Ended>,
 }
 
@@ -85,8 +95,14 @@ impl Ended {
 
 impl JobSource for DownJobs {
     fn next(&mut self, over: &AtomicBool) -> Next {
+        if let Some(next) = self.ready.pop_front() {
+            return next;
+        }
         match self.from.recv_timeout(POLL) {
-            Ok(next) => next,
+            Ok(chunk) => {
+                self.ready = chunk.into();
+                self.ready.pop_front().unwrap_or(Next::NotYet)
+            }
             Err(RecvTimeoutError::Timeout) => Next::NotYet,
             Err(RecvTimeoutError::Disconnected) if over.load(Relaxed) => Next::NotYet,
             // It stays, for whoever asks whether the list is whole.
@@ -100,6 +116,10 @@ impl JobSource for DownJobs {
     fn count(&self) -> Option<usize> {
         None
     }
+
+    fn new_folder(&self) -> Option<&Path> {
+        self.new_folder.as_deref()
+    }
 }
 
 /// Decides on what `pages` have, by threads of `scope`.
@@ -110,6 +130,8 @@ pub fn start<'scope, 'env>(
 ) -> std::io::Result<DownJobs> {
     let (to, from) = sync_channel(WAITING);
     let ended = Arc::new(Ended::default());
+    let is_new = std::fs::read_dir(down.root).is_ok_and(|mut entries| entries.next().is_none());
+    let new_folder = is_new.then(|| down.root.to_owned());
     let feed = Arc::new(Mutex::new(Feed { pages, page: VecDeque::new() }));
     for _ in 0..down.copy.at_once {
         let (feed, to, ended) = (Arc::clone(&feed), to.clone(), Arc::clone(&ended));
@@ -119,7 +141,7 @@ pub fn start<'scope, 'env>(
             .stack_size(512 << 10)
             .spawn_scoped(scope, body)?;
     }
-    Ok(DownJobs { from, ended })
+    Ok(DownJobs { from, ready: VecDeque::new(), new_folder, ended })
 }
 
 /// The objects of the list, one by one.
@@ -129,47 +151,65 @@ struct Feed {
 }
 
 impl Feed {
-    fn next(&mut self, ended: &Ended) -> Option<Listed> {
+    /// Some objects; none at the end.
+    fn next(&mut self, ended: &Ended) -> Vec<Listed> {
         loop {
-            if let Some(object) = self.page.pop_front() {
-                return Some(object);
+            if !self.page.is_empty() {
+                return self.page.drain(..self.page.len().min(CHUNK)).collect();
             }
             match self.pages.recv() {
                 Ok(Ok(page)) => self.page = page.objects.into(),
                 Ok(Err(error)) => {
                     *ended.failed.lock() = Some(error);
-                    return None;
+                    return Vec::new();
                 }
-                Err(_) => return None,
+                Err(_) => return Vec::new(),
             }
         }
     }
 }
 
 impl Down<'_> {
-    fn work(&self, feed: &Mutex<Feed>, to: &SyncSender<Next>, ended: &Ended) {
+    fn work(&self, feed: &Mutex<Feed>, to: &SyncSender<Vec<Next>>, ended: &Ended) {
         let mut caller = Caller::new(self.copy.caller);
         loop {
-            let Some(object) = feed.lock().next(ended) else { return };
-            if self.glob.is_some_and(|glob| !glob.matches(&object.key)) {
-                continue;
+            let objects = feed.lock().next(ended);
+            if objects.is_empty() {
+                return;
             }
-            ended.found.fetch_add(1, Relaxed);
-            let next = match self.one(&mut caller, &object) {
-                Ok(next) => next,
-                Err(error) => {
-                    let place = self.from.url(&object.key);
-                    Some(Next::Bad(Bad { place, error }))
+            let mut found = Vec::with_capacity(objects.len());
+            let mut since = Instant::now();
+            for object in objects {
+                found.extend(self.next_of(&mut caller, &object, ended));
+                if since.elapsed() >= LINGER && !found.is_empty() {
+                    // Nobody takes them any more: the run is over.
+                    if to.send(std::mem::take(&mut found)).is_err() {
+                        return;
+                    }
+                    since = Instant::now();
                 }
-            };
-            if let Some(next) = next {
-                ended.jobs.fetch_add(1, Relaxed);
-                // Nobody takes them any more: the run is over.
-                if to.send(next).is_err() {
-                    return;
-                }
+            }
+            if !found.is_empty() && to.send(found).is_err() {
+                return;
             }
         }
+    }
+
+    /// What the engine gets of an object.
+    fn next_of(&self, caller: &mut Caller<'_>, object: &Listed, ended: &Ended) -> Option<Next> {
+        if self.glob.is_some_and(|glob| !glob.matches(&object.key)) {
+            return None;
+        }
+        ended.found.fetch_add(1, Relaxed);
+        let next = match self.one(caller, object) {
+            Ok(next) => next,
+            Err(error) => {
+                let place = self.from.url(&object.key);
+                Some(Next::Bad(Bad { place, error }))
+            }
+        };
+        ended.jobs.fetch_add(usize::from(next.is_some()), Relaxed);
+        next
     }
 
     /// What becomes of an object; `None`: nothing.

@@ -307,8 +307,13 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
             voice::warn(&weir_report::escape::escape(error));
         }
         let named = record.files.iter().filter(|file| file.error.is_some()).count() as u64;
-        if record.failed() > named {
-            voice::warn(&format!("{} more files failed", record.failed() - named));
+        let not_begun = record.counts.as_ref().map_or(0, |counts| counts.not_begun);
+        let failed = record.failed() - named;
+        if failed > 0 {
+            voice::warn(&format!("{failed} more files failed"));
+        }
+        if not_begun > 0 {
+            voice::warn(&format!("{not_begun} more files were not begun; the same command fetches them"));
         }
     }
     if get.voice.json {

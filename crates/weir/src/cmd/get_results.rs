@@ -25,6 +25,10 @@ const LISTED: usize = 10_000;
 const FAILURES: usize = 1000;
 const NOTED: usize = 100;
 
+/// Files that an interruption kept from being begun and that are listed; the rest is counted. A run has
+/// thousands at hand, of which there is nothing else to say.
+const INTERRUPTED_LISTED: u64 = 10;
+
 /// The results of a run.
 pub struct Gathered {
     state: Mutex<GatheredState>,
@@ -43,6 +47,7 @@ struct GatheredState {
     counts: CountsRecord,
     unverified: u64,
     resumed: u64,
+    interrupted: u64,
     folder: Folder,
 }
 
@@ -92,10 +97,11 @@ impl Gathered {
         if let Some(each) = self.each {
             each.end()?;
         }
-        let GatheredState { mut files, bad, is_short, mut counts, unverified, resumed, folder } =
+        let GatheredState { mut files, bad, is_short, mut counts, unverified, resumed, folder, interrupted } =
             self.state.into_inner();
-        counts.not_begun = report.not_given.unwrap_or(0) as u64;
-        counts.files += counts.not_begun;
+        let not_given = report.not_given.unwrap_or(0) as u64;
+        counts.not_begun += not_given;
+        counts.files += not_given;
         if let Folder::All(folder) = folder {
             counts.folder = format!("{}/", folder.display());
         }
@@ -112,7 +118,7 @@ impl Gathered {
         };
         files.sort_by_key(|(number, _)| *number);
         note(&mut files, said);
-        let is_short = is_short || counts.bad_lines > bad.len() as u64;
+        let is_short = is_short || counts.bad_lines > bad.len() as u64 || interrupted > INTERRUPTED_LISTED;
         let files = files.into_iter().map(|(_, file)| file).chain(bad).collect();
         Ok(Gains { files, is_short, counts, resumed, code })
     }
@@ -168,14 +174,16 @@ impl Gathered {
             each.tell(&record, word(&report.outcome));
         }
         let mut state = self.state.lock();
-        state.count(report);
-        state.folder.add(report.path.as_deref());
-        state.list(number, record);
+        if state.count(report) {
+            state.folder.add(report.path.as_deref());
+            state.list(number, record);
+        }
     }
 }
 
 impl GatheredState {
-    fn count(&mut self, report: &FileReport) {
+    /// Whether it is one to list.
+    fn count(&mut self, report: &FileReport) -> bool {
         let counts = &mut self.counts;
         counts.files += 1;
         self.resumed += report.resumed_from;
@@ -184,11 +192,18 @@ impl GatheredState {
             JobOutcome::Skipped => counts.skipped += 1,
             JobOutcome::Unchanged => counts.unchanged += 1,
             JobOutcome::Partial(_) => counts.partial += 1,
+            JobOutcome::Failed(GetError::Interrupted) => {
+                self.interrupted += 1;
+                let is_listed = self.interrupted <= INTERRUPTED_LISTED;
+                *(if is_listed { &mut counts.failed } else { &mut counts.not_begun }) += 1;
+                return is_listed;
+            }
             JobOutcome::Failed(error) => {
                 counts.failed += 1;
                 self.unverified += u64::from(error.is_verification());
             }
         }
+        true
     }
 
     fn list(&mut self, number: usize, record: FileRecord) {
