@@ -12,7 +12,7 @@ export WEIR_CONFIG :=
 export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-store bench-net bench-http fuzz deny gallery install package package-check clean
+.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-net bench-http fuzz deny gallery install package package-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -70,6 +70,10 @@ soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated 
 soak-serve: ## serve: 10,000 idle connections of each kind beside one honest client, deadlines of a minute, h2spec (2 minutes)
 	@scripts/need h2spec
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test serve_strangers -- --nocapture --test-threads 1
+
+stores-check: ## every store that can be played here: moto, s3s-fs, gofakes3, Azurite, Google's emulator; s5cmd and rclone beside (12 GB of disk; WEIR_SOAK=40 kills each)
+	@scripts/need stores
+	WEIR_STORES=all WEIR_SOAK="$(or $(WEIR_SOAK),40)" cargo test $(LOCKED) -p weir --test get -- --nocapture --test-threads 1 store_rounds::
 
 h2spec: ## all of h2spec's 145 cases against weir serve over TLS; installs it with Go where it is missing
 	@scripts/need h2spec

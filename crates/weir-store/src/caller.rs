@@ -157,12 +157,26 @@ pub fn refusal(what: &str, call: &Call<'_>, reply: &Reply) -> StoreError {
             code: words.code.clone(),
             // What speaks for the request says more than the store does.
             message: match &reply.said {
-                Some(said) => said.strip_prefix(&format!("{}: ", words.code)).unwrap_or(said).to_owned(),
+                Some(said) => without_code(said, &words),
                 None => words.message,
             },
             hint: String::new(),
         },
-        None => StoreError::Http(reply.error(&call.url)),
+        None => StoreError::Answered { what: what.to_owned(), answer: Box::new(reply.error(&call.url)) },
+    }
+}
+
+/// What is `said` behind the code, which stands before it already; the store's own first line where that is
+/// all.
+fn without_code(said: &str, words: &StoreWords) -> String {
+    let behind = said.strip_prefix(&words.code).and_then(|rest| {
+        let bare = rest.trim_start_matches([':', ';', ' ']);
+        (rest.is_empty() || bare.len() < rest.len()).then_some(bare)
+    });
+    match behind {
+        Some("") => words.message.lines().next().unwrap_or_default().to_owned(),
+        Some(behind) => behind.to_owned(),
+        None => said.to_owned(),
     }
 }
 
@@ -171,30 +185,41 @@ fn is_for_later(reply: &Reply) -> bool {
     let by_status = matches!(reply.head.status, 408 | 429 | 500 | 502..=504);
     // An error may come with 200, when the answer had begun before it was known (CompleteMultipartUpload).
     let by_code = || StoreWords::of(&reply.body).is_some_and(|words| is_transient(&words.code));
-    by_status || matches!(reply.head.status, 200 | 400 | 409) && by_code()
+    by_status || matches!(reply.head.status, 200 | 400 | 403 | 409) && by_code()
 }
 
 /// The store asks for fewer requests.
 fn is_throttled(reply: &Reply) -> bool {
-    let codes = ["SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "ServerBusy"];
-    let by_code = || StoreWords::of(&reply.body).is_some_and(|words| codes.contains(&words.code.as_str()));
+    let by_code = || StoreWords::of(&reply.body).is_some_and(|words| is_throttle(&words.code));
     matches!(reply.head.status, 429 | 503) || by_code()
 }
 
-/// Codes of stores that ask for another attempt.
-pub fn is_transient(code: &str) -> bool {
+/// Codes of stores that ask for fewer requests.
+fn is_throttle(code: &str) -> bool {
     matches!(
         code,
-        "InternalError"
-            | "SlowDown"
-            | "ServiceUnavailable"
-            | "RequestTimeout"
+        "SlowDown"
             | "Throttling"
             | "ThrottlingException"
             | "RequestLimitExceeded"
             | "ServerBusy"
-            | "OperationAborted"
-            | "ConditionalRequestConflict"
-            | "OperationTimedOut"
+            | "rateLimitExceeded"
+            | "userRateLimitExceeded"
     )
+}
+
+/// Codes of stores that ask for another attempt.
+pub fn is_transient(code: &str) -> bool {
+    is_throttle(code)
+        || matches!(
+            code,
+            "InternalError"
+                | "ServiceUnavailable"
+                | "RequestTimeout"
+                | "OperationAborted"
+                | "ConditionalRequestConflict"
+                | "OperationTimedOut"
+                | "backendError"
+                | "internalError"
+        )
 }

@@ -20,6 +20,14 @@ pub enum StoreError {
         /// What helps, behind `; `; empty where nothing is known.
         hint: String,
     },
+    /// The store says no, and no more than that.
+    #[error("cannot {what}: {answer}")]
+    Answered {
+        /// What was asked, with its object.
+        what: String,
+        /// The answer.
+        answer: Box<GetError>,
+    },
     /// An answer that is not what was asked for.
     #[error("cannot {what}: the store's answer {why}")]
     Answer {
@@ -61,6 +69,62 @@ impl StoreError {
     pub fn code(&self) -> Option<&str> {
         match self {
             StoreError::Refused { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+
+    /// The condition that the request was sent with does not hold.
+    pub fn is_condition(&self) -> bool {
+        // Amazon and Google's XML; Azure; Google's JSON.
+        const CODES: [&str; 4] =
+            ["PreconditionFailed", "ConditionNotMet", "BlobAlreadyExists", "conditionNotMet"];
+        self.is_one_of(&CODES, &[412])
+    }
+
+    /// The upload of parts that the request is for is there no more.
+    pub fn is_of_no_upload(&self) -> bool {
+        // Azure has no uploads: blocks are gone when another blob has taken the name meanwhile.
+        self.is_one_of(&["NoSuchUpload", "InvalidBlockList"], &[])
+    }
+
+    /// Whoever asks may not do that.
+    pub fn is_denied(&self) -> bool {
+        const CODES: [&str; 5] = [
+            "AccessDenied",
+            "AllAccessDisabled",
+            "forbidden",
+            "AuthorizationFailure",
+            "AuthorizationPermissionMismatch",
+        ];
+        self.is_one_of(&CODES, &[403])
+    }
+
+    /// The store does not know such requests: not every one that speaks as another does has all of them.
+    pub fn is_unknown_request(&self) -> bool {
+        self.is_one_of(&["NotImplemented", "MethodNotAllowed"], &[405, 501])
+    }
+
+    /// The store has answered: what was asked is not done. Of a fault on the way to it nobody knows.
+    pub fn is_answer(&self) -> bool {
+        matches!(self.status(), Some(300..=499 | 501)) || matches!(self, StoreError::Refused { .. })
+    }
+
+    fn is_one_of(&self, codes: &[&str], statuses: &[u16]) -> bool {
+        match self {
+            StoreError::Refused { code, .. } => codes.contains(&code.as_str()),
+            _ => self.status().is_some_and(|status| statuses.contains(&status)),
+        }
+    }
+
+    /// The status of an answer without a code.
+    fn status(&self) -> Option<u16> {
+        let answer = match self {
+            StoreError::Http(answer) => answer,
+            StoreError::Answered { answer, .. } => &**answer,
+            _ => return None,
+        };
+        match answer {
+            GetError::Status { status, .. } => Some(*status),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use weir_codec::digest::Algorithm;
 use crate::address::{StoreKind, StoreUrl};
 use crate::azure::{AzureSettings, AzureStore};
 use crate::credentials::aws::Aws;
-use crate::credentials::azure::Azure;
+use crate::credentials::azure::{Azure, account_of};
 use crate::credentials::google::Google;
 use crate::environment::Environment;
 use crate::error::StoreError;
@@ -106,13 +106,24 @@ impl Settings<'_> {
     /// How a bucket of Google's is asked.
     pub fn gcs(&self) -> Result<GcsSettings, StoreError> {
         let flags = &self.flags;
+        let one = |name: &str| (self.environment)(name).filter(|text| !text.is_empty());
         // `HOST:PORT`, as Google's libraries read it, is plain HTTP; nobody is asked for a token by it.
-        let emulator = (self.environment)("STORAGE_EMULATOR_HOST").filter(|text| !text.is_empty());
+        let emulator = one("STORAGE_EMULATOR_HOST");
         let emulator =
             emulator.map(|text| if text.contains("://") { text } else { format!("http://{text}") });
-        let named = flags.endpoint.clone().or_else(|| emulator.clone());
-        let endpoint = endpoint_of(named.as_deref().unwrap_or(gcs::ENDPOINT))?;
-        let google = match flags.no_sign || named.is_some() && named == emulator {
+        let emulator = emulator.map(|text| gcs::endpoint_of(&text)).transpose()?;
+        // As gcloud is told of another service, and that nobody speaks for its requests.
+        let overridden = one("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE");
+        let named = flags.endpoint.as_deref().map(gcs::endpoint_of).transpose()?;
+        let named = named.or_else(|| emulator.clone());
+        let endpoint = match named {
+            Some(named) => named,
+            None => gcs::endpoint_of(overridden.as_deref().unwrap_or(gcs::ENDPOINT))?,
+        };
+        let is_emulator = emulator.is_some_and(|emulator| emulator.origin() == endpoint.origin());
+        let is_off = one("CLOUDSDK_AUTH_DISABLE_CREDENTIALS");
+        let is_off = is_off.is_some_and(|text| text.eq_ignore_ascii_case("true") || text == "1");
+        let google = match flags.no_sign || is_emulator || is_off {
             true => None,
             false => Some(Google::find(&flags.network, self.environment)?),
         };
@@ -141,7 +152,10 @@ impl Settings<'_> {
     pub fn azure(&self, account: Option<&str>) -> Result<AzureSettings, StoreError> {
         let flags = &self.flags;
         let azure = Azure::read(self.environment)?;
-        let account = account.map(str::to_owned).or_else(|| azure.account()).ok_or_else(|| {
+        let of_endpoint = || flags.endpoint.clone().or_else(|| azure.any_endpoint());
+        let of_endpoint = || of_endpoint().and_then(|text| account_of(&text));
+        let account = account.map(str::to_owned).or_else(|| azure.account()).or_else(of_endpoint);
+        let account = account.ok_or_else(|| {
             StoreError::Usage(
                 "which storage account? name it as in az://CONTAINER@ACCOUNT/KEY, or set AZURE_STORAGE_ACCOUNT"
                     .to_owned(),
@@ -170,7 +184,8 @@ fn encryption(key: &[u8], prefix: &str, (name, digest): (&str, Algorithm)) -> Ve
     ]
 }
 
-fn endpoint_of(text: &str) -> Result<Url, StoreError> {
+/// The address of a service, which may come without its scheme.
+pub(crate) fn endpoint_of(text: &str) -> Result<Url, StoreError> {
     let full = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
     let url = Url::parse(&full).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.ok_or_else(|| {

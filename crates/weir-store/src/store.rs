@@ -14,6 +14,12 @@ pub trait Store: Send + Sync {
     /// The address of `key`, of this version of it, for a GET, a HEAD or a PUT.
     fn object(&self, key: &str, version: Option<&str>) -> Result<Url, StoreError>;
 
+    /// The address of `key` without what is secret in it, by which the object is known in journals.
+    fn address(&self, key: &str) -> String {
+        let url = self.object(key, None);
+        url.map(|url| weir_get::object::shown(&url)).unwrap_or_else(|_| key.escape_debug().to_string())
+    }
+
     /// The key, and the version, whose address `url` is; `None`: it is none of this bucket.
     fn named(&self, url: &Url) -> Option<(String, Option<String>)>;
 

@@ -1,4 +1,5 @@
-//! What a store answers in XML when it refuses, read for decisions: its code, and what comes with some codes.
+//! What a store answers when it refuses, read for decisions: its code, and what comes with some codes. All
+//! have XML for that; Google's JSON interface has its own form.
 
 use quick_xml::de;
 use serde::Deserialize;
@@ -23,6 +24,9 @@ impl StoreWords {
     /// Those of the body of an answer, whatever its status: some errors come with 200.
     pub fn of(body: &[u8]) -> Option<StoreWords> {
         let text = std::str::from_utf8(body).ok()?;
+        if text.trim_start().starts_with('{') {
+            return StoreWords::of_json(text);
+        }
         let start = text.find("<Error")?;
         // An `<Error>` within another answer is of a part of it.
         let is_outermost = text[..start].trim_start_matches('\u{feff}').trim();
@@ -30,6 +34,30 @@ impl StoreWords {
             is_outermost.is_empty() || is_outermost.starts_with("<?xml") && !is_outermost[2..].contains('<');
         let words: StoreWords = is_outermost.then(|| de::from_str(&text[start..]).ok())??;
         (!words.code.is_empty()).then_some(words)
+    }
+
+    /// `{"error": {"message": "...", "errors": [{"reason": "conditionNotMet"}]}}`.
+    fn of_json(text: &str) -> Option<StoreWords> {
+        #[derive(Deserialize)]
+        struct Answer {
+            error: Failure,
+        }
+        #[derive(Deserialize)]
+        struct Failure {
+            #[serde(default)]
+            message: Option<String>,
+            errors: Vec<Detail>,
+        }
+        #[derive(Deserialize)]
+        struct Detail {
+            reason: String,
+        }
+        // It stands first, and a list of objects is not read for it.
+        let is_error = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(8).eq(*b"{\"error\"");
+        let Answer { error } = is_error.then(|| serde_json::from_str(text).ok())??;
+        let code = error.errors.into_iter().next()?.reason;
+        let message = error.message.unwrap_or_default();
+        (!code.is_empty()).then_some(StoreWords { code, message, ..StoreWords::default() })
     }
 }
 
@@ -44,9 +72,17 @@ mod tests {
                      <Odd><A/></Odd></Error>";
         let words = StoreWords::of(body).unwrap();
         assert_eq!((words.code.as_str(), words.message.as_str()), ("SlowDown", "Please & wait"));
-        for body in
-            [&b""[..], b"<DeleteResult><Error><Code>A</Code></Error></DeleteResult>", b"<Error>", b"\xff"]
-        {
+        let body = b"{\n \"error\": {\"code\": 412, \"message\": \"m\", \"errors\": [{\"reason\": \"conditionNotMet\"}]}}";
+        let words = StoreWords::of(body).unwrap();
+        assert_eq!((words.code.as_str(), words.message.as_str()), ("conditionNotMet", "m"));
+        for body in [
+            &b"{\"items\": []}"[..],
+            b"{\"error\": \"x\"}",
+            b"",
+            b"<DeleteResult><Error><Code>A</Code></Error></DeleteResult>",
+            b"<Error>",
+            b"\xff",
+        ] {
             assert_eq!(StoreWords::of(body), None);
         }
     }

@@ -39,6 +39,8 @@ impl GcsAuthorizer {
         let is_json = path.starts_with("/storage/v1/");
         match is_json {
             true => path.contains("/o/"),
+            // What fills it names the object in the body.
+            false if path.starts_with("/upload/storage/v1/") => true,
             false => path.strip_prefix(&format!("/{}/", self.bucket)).is_some_and(|key| !key.is_empty()),
         }
     }
@@ -46,7 +48,11 @@ impl GcsAuthorizer {
 
 impl Authorizer for GcsAuthorizer {
     fn is_for(&self, url: &Url) -> bool {
-        let own = [format!("/storage/v1/b/{}", self.bucket), format!("/{}", self.bucket)];
+        let own = [
+            format!("/storage/v1/b/{}", self.bucket),
+            format!("/upload/storage/v1/b/{}", self.bucket),
+            format!("/{}", self.bucket),
+        ];
         self.below(url).is_some_and(|path| {
             let of_bucket = |own: &String| {
                 path.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -8,16 +8,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use weir_codec::digest::Algorithm;
 use weir_codec::hex;
 use weir_get::http::call::{AtHand, Call, Reply};
 
 use super::GcsStore;
-use crate::caller::Caller;
+use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::listing::{
     Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, all_buckets,
     mtime,
 };
+use crate::upload::{Stored, Sum};
 use weir_units::instant;
 
 /// A thousand names of 1024 bytes, each of them six letters in JSON, and 1 KiB of what is said of each.
@@ -104,12 +106,13 @@ impl GcsStore {
         match reply.head.status {
             200..300 => read(&what, &reply).map(Some),
             404 => Ok(None),
-            _ => Err(StoreError::Http(reply.error(&call.url))),
+            _ => Err(refusal(&what, &call, &reply)),
         }
     }
 }
 
-fn read<T: DeserializeOwned>(what: &str, reply: &Reply) -> Result<T, StoreError> {
+/// The answer as JSON.
+pub(super) fn read<T: DeserializeOwned>(what: &str, reply: &Reply) -> Result<T, StoreError> {
     serde_json::from_slice(&reply.body).map_err(|error| {
         let why = match error.is_eof() {
             true => format!("ends in the middle, after {} bytes", reply.body.len()),
@@ -140,6 +143,18 @@ impl Resource {
                 .collect(),
             version: version.filter(|_| is_of_versions),
         }
+    }
+
+    /// What an upload has become.
+    pub(super) fn stored(self) -> Stored {
+        let kept = [(Algorithm::CRC32C, &self.crc32c), (Algorithm::MD5, &self.md5_hash)];
+        let sums = kept.into_iter().filter_map(|(algorithm, text)| {
+            let value = STANDARD.decode(text.as_deref()?).ok()?;
+            (value.len() == algorithm.len()).then_some(Sum { algorithm, value })
+        });
+        let (sums, size) = (sums.collect(), self.size.parse().ok());
+        let version = self.generation.clone();
+        Stored { tag: self.listed(false).etag, version, size, sums }
     }
 
     fn mtime(&self) -> Option<SystemTime> {
@@ -238,7 +253,7 @@ impl Deletes for GcsStore {
                 let reply = caller.ask(&call, &mut AtHand::default())?;
                 match reply.head.status {
                     200..300 | 404 => Ok(()),
-                    _ => Err(StoreError::Http(reply.error(&call.url))),
+                    _ => Err(refusal(&format!("delete {}", self.shown(key)), &call, &reply)),
                 }
             });
             match outcome {

@@ -1,15 +1,16 @@
 //! Google Cloud Storage: where an object is, and who speaks for requests.
 //!
 //! Two interfaces, each for what it alone can do. Objects are fetched by the XML interface, whose answers
-//! have the entity tags and digests of every web server, and uploaded by it: its parts may come in any order,
-//! those of the JSON interface may not. All else goes by the JSON interface, whose addresses also hold the
-//! keys that no path can (`a/../b`).
+//! have the entity tags and digests of every web server, and uploaded by it in parts: its parts may come in
+//! any order, those of the JSON interface may not. All else goes by the JSON interface, whose addresses also
+//! hold the keys that no path can (`a/../b`), and which every emulator of this store speaks.
 
 mod authorizer;
 mod copies;
 mod lists;
 #[cfg(test)]
 mod tests;
+mod upload;
 
 use std::sync::Arc;
 
@@ -23,11 +24,23 @@ use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::s3::{Dialect, S3Bucket, S3Settings, S3Store};
+use crate::settings;
 use crate::store::{Store, named_below};
 use crate::upload::Uploads;
 
 /// Where it is.
 pub const ENDPOINT: &str = "https://storage.googleapis.com";
+
+/// The path of the JSON interface, which other tools have in the endpoint that they are told.
+const JSON: &str = "/storage/v1";
+
+/// The service that `text` names: `https://HOST`, `https://HOST/storage/v1/`.
+pub fn endpoint_of(text: &str) -> Result<Url, StoreError> {
+    let mut url = settings::endpoint_of(text)?;
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(path.strip_suffix(JSON).unwrap_or(&path));
+    Ok(url)
+}
 
 /// How a bucket is asked.
 #[derive(Clone)]
@@ -75,7 +88,7 @@ impl GcsStore {
         let pairs: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", key::in_query(value))).collect();
         let mark = if pairs.is_empty() { "" } else { "?" };
-        let text = format!("{base}/storage/v1/{path}{mark}{}", pairs.join("&"));
+        let text = format!("{base}{JSON}/{path}{mark}{}", pairs.join("&"));
         Url::parse(&text).map_err(|error| StoreError::Usage(format!("cannot ask {text}: {error}")))
     }
 
@@ -132,6 +145,6 @@ impl Store for GcsStore {
     }
 
     fn uploads(&self) -> &dyn Uploads {
-        &self.xml
+        self
     }
 }

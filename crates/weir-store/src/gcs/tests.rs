@@ -12,6 +12,7 @@ use crate::credentials::{Found, Renewing, Temporary};
 use crate::listing::{ListAsk, Listed};
 use crate::mock::{Asked, Mock, Said, said};
 use crate::testing::with_caller;
+use crate::upload::plan::SINGLE;
 use crate::upload::{Attributes, Condition, Finish, Object, Part, Sum, Upload};
 use weir_units::instant;
 
@@ -34,6 +35,14 @@ fn store(endpoint: &str) -> GcsStore {
         encryption: Vec::new(),
     };
     GcsStore::new(settings, "b".to_owned())
+}
+
+#[test]
+fn an_endpoint_may_be_that_of_the_json_interface() {
+    for text in ["http://h:1", "http://h:1/", "http://h:1/storage/v1", "http://h:1/storage/v1/"] {
+        assert_eq!(endpoint_of(text).unwrap().as_str(), "http://h:1/", "{text}");
+    }
+    assert_eq!(endpoint_of("h/base/").unwrap().as_str(), "https://h/base");
 }
 
 #[test]
@@ -102,10 +111,30 @@ fn service() -> Mock {
                 assert!(asked.body.contains("<ETag>") && !asked.body.contains("Checksum"), "{}", asked.body);
                 said(200, "<CompleteMultipartUploadResult><ETag>\"f\"</ETag></CompleteMultipartUploadResult>")
             }
-            ("HEAD", "/b/k") => fields(
-                &[("ETag", "\"f\""), ("x-goog-generation", "18"), ("x-goog-hash", "crc32c=AAAAAA==,md5=bad")],
-                said(200, ""),
+            ("GET", "/storage/v1/b/b/o/k") => {
+                said(200, r#"{"name":"k","size":"1","crc32c":"AAAAAA==","md5Hash":"bad","generation":"18"}"#)
+            }
+            // All of it in one request, or a session for what is large.
+            ("POST", "/upload/storage/v1/b/b/o") if query == "uploadType=multipart&ifGenerationMatch=0" => {
+                let body = &asked.body;
+                assert!(asked.field("content-type").starts_with("multipart/related; boundary="));
+                assert!(body.contains(r#""crc32c":""#) && body.contains(r#""name":"a/../b""#), "{body}");
+                assert!(body.contains(r#""metadata":{"own":"words"}"#) && body.contains("\r\n\r\nx\r\n--"));
+                said(200, r#"{"name":"a/../b","size":"1","crc32c":"AAAAAA==","generation":"19"}"#)
+            }
+            ("POST", "/upload/storage/v1/b/b/o") if query == "uploadType=resumable&ifGenerationMatch=0" => {
+                assert_eq!(asked.field("x-upload-content-length"), (SINGLE + 1).to_string());
+                let place = "http://name-that-is-known-there:1/upload/storage/v1/b/b/o?upload_id=s";
+                fields(&[("Location", place)], said(200, ""))
+            }
+            ("POST", "/upload/storage/v1/b/b/o") => said(
+                412,
+                r#"{"error":{"code":412,"message":"a condition","errors":[{"reason":"conditionNotMet"}]}}"#,
             ),
+            ("PUT", "/upload/storage/v1/b/b/o") if query == "upload_id=s" => {
+                assert_eq!(asked.body.len() as u64, SINGLE + 1);
+                said(200, r#"{"name":"large","size":"8388609","generation":"20"}"#)
+            }
             _ => said(404, r#"{"error":{"message":"No such object"}}"#),
         }
     })
@@ -166,5 +195,27 @@ fn an_object_is_uploaded_in_parts() {
         let object = Object { condition: &matches, ..object };
         let error = uploads.put(caller, &object, None, &mut AtHand::new(b"x")).unwrap_err();
         assert!(error.to_string().contains("the generation of an object"), "{error}");
+    });
+}
+
+#[test]
+fn an_object_is_uploaded_in_one_request() {
+    let mock = service();
+    let store = store(&mock.url);
+    let own = vec![("own".to_owned(), "words".to_owned())];
+    let attributes = Attributes { metadata: own, ..Attributes::default() };
+    let object = Object { key: "a/../b", attributes: &attributes, condition: &Condition::Absent };
+    let uploads = store.uploads();
+    with_caller(store.authorizer(), |caller| {
+        let sum = Sum { algorithm: Algorithm::CRC32C, value: Algorithm::CRC32C.of(b"x") };
+        let stored = uploads.put(caller, &object, Some(&sum), &mut AtHand::new(b"x")).unwrap();
+        assert_eq!((stored.version.as_deref(), stored.size, stored.sums.len()), (Some("19"), Some(1), 1));
+        let large = vec![0; SINGLE as usize + 1];
+        let stored = uploads.put(caller, &object, None, &mut AtHand::new(&large)).unwrap();
+        assert_eq!(stored.version.as_deref(), Some("20"));
+        let other = Condition::Matches("17".to_owned());
+        let object = Object { condition: &other, ..object };
+        let error = uploads.put(caller, &object, None, &mut AtHand::new(b"x")).unwrap_err();
+        assert!(error.is_condition() && error.to_string().contains("a condition"), "{error}");
     });
 }

@@ -34,7 +34,7 @@ impl Deletes for S3Store {
             match self.delete_together(caller, some) {
                 Ok(more) => failed.extend(more),
                 // Google's XML interface has it not, nor have some small stores.
-                Err(error) if matches!(error.code(), Some("NotImplemented" | "MethodNotAllowed")) => {
+                Err(error) if error.is_unknown_request() => {
                     alone.extend(some);
                 }
                 Err(error) => return Err(error),

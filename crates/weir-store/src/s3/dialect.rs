@@ -58,14 +58,7 @@ fn of_google(what: &str, (name, value): (String, String)) -> Result<Option<(Stri
     }
     let spoken = match name.as_str() {
         "if-none-match" => ("x-goog-if-generation-match", "0".to_owned()),
-        "if-match" => {
-            // Google's condition is on the generation.
-            let generation = value.trim_matches('"');
-            if generation.is_empty() || !generation.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(cannot("gs:// takes the generation of an object as its --if-match, a number"));
-            }
-            ("x-goog-if-generation-match", generation.to_owned())
-        }
+        "if-match" => ("x-goog-if-generation-match", generation_of(what, &value)?),
         "x-amz-checksum-crc32c" => ("x-goog-hash", format!("crc32c={value}")),
         "x-amz-checksum-algorithm" | "x-amz-checksum-type" => return Ok(None),
         "x-amz-storage-class" => ("x-goog-storage-class", value),
@@ -76,6 +69,17 @@ fn of_google(what: &str, (name, value): (String, String)) -> Result<Option<(Stri
         _ => return Ok(Some((name, value))),
     };
     Ok(Some((spoken.0.to_owned(), spoken.1)))
+}
+
+/// The generation that the user means by `tag`: Google's conditions are on it.
+pub fn generation_of(what: &str, tag: &str) -> Result<String, StoreError> {
+    let generation = tag.trim_matches('"');
+    match !generation.is_empty() && generation.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => Ok(generation.to_owned()),
+        false => Err(StoreError::Usage(format!(
+            "cannot {what}: gs:// takes the generation of an object as its --if-match, a number"
+        ))),
+    }
 }
 
 /// The digests that Google keeps of all of an object: `x-goog-hash: crc32c=...,md5=...`, in one field or two.

@@ -15,7 +15,7 @@ use url::Url;
 use weir_get::http::authority::Authorizer;
 
 pub use authorizer::S3Authorizer;
-pub use dialect::Dialect;
+pub use dialect::{Dialect, generation_of};
 
 use crate::credentials::Provider;
 use crate::credentials::aws::DEFAULT_REGION;

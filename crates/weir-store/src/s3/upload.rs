@@ -159,7 +159,7 @@ impl Uploads for S3Store {
         let what = self.what("abort the upload of", upload.object.key);
         let call = self.call("DELETE", upload.object.key, &[("uploadId", upload.id)], Vec::new())?;
         match caller.done(&what, &call, &mut AtHand::default()) {
-            Err(error) if error.code() == Some("NoSuchUpload") => Ok(()),
+            Err(error) if error.is_of_no_upload() => Ok(()),
             outcome => outcome.map(drop),
         }
     }
@@ -177,7 +177,7 @@ impl Uploads for S3Store {
                 [("max-parts", "1000"), ("part-number-marker", after.as_str()), ("uploadId", upload.id)];
             let call = Call { most: PAGE, ..self.call("GET", upload.object.key, &query, Vec::new())? };
             let reply = match caller.done(&what, &call, &mut AtHand::default()) {
-                Err(error) if error.code() == Some("NoSuchUpload") => return Ok(None),
+                Err(error) if error.is_of_no_upload() => return Ok(None),
                 outcome => outcome?,
             };
             let page: PartsPage = read(&what, &call, &reply, "ListPartsResult")?;

@@ -39,7 +39,7 @@ impl<'a> Known<'a> {
     pub fn take(&self, pages: &Receiver<Result<Page, StoreError>>) -> Result<bool, StoreError> {
         let Ok(page) = pages.recv() else { return Ok(false) };
         let page = match page {
-            Err(error) if matches!(error.code(), Some("AccessDenied" | "AllAccessDisabled")) => {
+            Err(error) if error.is_denied() => {
                 tracing::warn!("{error}; everything is copied, whether it is there or not");
                 self.state.lock().is_secret = true;
                 return Ok(false);

@@ -35,8 +35,10 @@ pub const FIRST_LANES: u32 = 4;
 pub struct Target<'a> {
     /// The requests that fill it.
     pub uploads: &'a dyn Uploads,
-    /// What an object is called: its address, by which a journal knows it again.
+    /// The address of an object, by which a journal knows it again.
     pub name: &'a (dyn Fn(&str) -> String + Sync),
+    /// What a person calls it.
+    pub shown: &'a (dyn Fn(&str) -> String + Sync),
 }
 
 /// What all threads of a run share.
@@ -46,6 +48,7 @@ pub(super) struct Run<'a> {
     pub(super) http: &'a Http,
     pub(super) uploads: &'a dyn Uploads,
     pub(super) name: &'a (dyn Fn(&str) -> String + Sync),
+    pub(super) shown: &'a (dyn Fn(&str) -> String + Sync),
     /// Set from outside to end the run.
     pub(super) stop: &'a Arc<AtomicBool>,
     pub(super) queue: Queue,
@@ -151,6 +154,7 @@ pub fn run(
         http,
         uploads: target.uploads,
         name: target.name,
+        shown: target.shown,
         stop,
         queue: Queue::new(large, small, bulk),
         limiter: options.rate_cap.map(Limiter::new),

@@ -7,7 +7,7 @@ use weir_get::http::call::{AtHand, Call, Content};
 use weir_get::object::shown;
 
 use super::{Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads};
-use crate::caller::Caller;
+use crate::caller::{Caller, refusal};
 use crate::error::StoreError;
 
 /// An answer to a PUT is a page at most.
@@ -42,6 +42,11 @@ impl PlainPut {
     fn call(&self, method: &'static str, key: &str) -> Result<Call<'static>, StoreError> {
         Ok(Call { method, url: self.url(key)?, fields: Vec::new(), most: SHORT, asks_first: false })
     }
+}
+
+/// A shared access signature of Azure's.
+fn is_azure_link(url: &Url) -> bool {
+    ["sv", "sig", "sp"].iter().all(|part| url.query_pairs().any(|(name, _)| name == *part))
 }
 
 /// What has parts is not asked of it: its bounds say so.
@@ -87,6 +92,10 @@ impl Uploads for PlainPut {
             Condition::None => {}
             Condition::Absent => call.fields.push(("if-none-match".to_owned(), "*".to_owned())),
             Condition::Matches(tag) => call.fields.push(("if-match".to_owned(), tag.clone())),
+        }
+        if is_azure_link(&call.url) {
+            // A link does not say which kind of blob it fills, and the service wants to hear it.
+            call.fields.push(("x-ms-blob-type".to_owned(), "BlockBlob".to_owned()));
         }
         call.asks_first = content.length() >= ASKS_FIRST;
         let what = format!("put {}", shown(&call.url));
@@ -135,7 +144,7 @@ impl Uploads for PlainPut {
         match reply.head.status {
             200..300 => Ok(Some(Stored { tag: text("etag"), size, ..Stored::default() })),
             404 | 410 => Ok(None),
-            _ => Err(reply.error(&call.url).into()),
+            _ => Err(refusal(&format!("ask for {}", shown(&call.url)), &call, &reply)),
         }
     }
 }
@@ -153,5 +162,7 @@ mod tests {
         assert_eq!(at("http://h/d/x?sig=1", ""), "http://h/d/x?sig=1");
         assert_eq!(at("http://h/d?sig=1", "y"), "http://h/d/y?sig=1");
         assert!(PlainPut::new(Url::parse("http://h/").unwrap()).url("a/../b").is_err());
+        assert!(is_azure_link(&Url::parse("http://h/c/k?sv=2021-06-08&sp=w&sig=x").unwrap()));
+        assert!(!is_azure_link(&Url::parse("http://h/c/k?sig=x").unwrap()));
     }
 }

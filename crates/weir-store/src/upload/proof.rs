@@ -10,7 +10,12 @@ use crate::error::StoreError;
 pub(super) fn is_damage(error: &StoreError) -> bool {
     let code = error.code().unwrap_or_default();
     let codes = ["BadDigest", "XAmzContentChecksumMismatch", "Md5Mismatch", "Crc64Mismatch"];
-    codes.contains(&code)
+    // Google's JSON has one code for all that is wrong with a request.
+    let by_words = || {
+        matches!(error, StoreError::Refused { code, message, .. }
+        if code == "invalid" && message.contains("doesn't match calculated"))
+    };
+    codes.contains(&code) || by_words()
 }
 
 /// The store does not take digests of this kind. Each says it in its own way: what they have in common is
@@ -23,6 +28,13 @@ pub(super) fn refuses_sum(error: &StoreError) -> bool {
 }
 
 impl Stored {
+    /// It is what the user's `--if-match` means: by its tag, or by its version, which is what conditions of
+    /// Google's are on. Of an object whose store tells neither, that store has the word.
+    pub(super) fn is_named(&self, tag: &str) -> bool {
+        let is = |own: &Option<String>| own.as_deref().is_some_and(|own| bare(own) == bare(tag));
+        tag == "*" || self.tag.is_none() || is(&self.tag) || is(&self.version)
+    }
+
     /// It is what was sent: as long, and with the same digest, or with the tag that parts make.
     pub(super) fn is(&self, size: u64, whole: Option<&Sum>, parts: &[Part]) -> bool {
         let tag = self.tag.as_deref().map(bare);

@@ -40,7 +40,8 @@ pub fn run(put: &Put) -> anyhow::Result<u8> {
     let environment = |name: &str| std::env::var(name).ok();
     let filled = Filled::open(put, &plan.place, &environment)?;
     let name = |key: &str| filled.name(key);
-    let target = Target { uploads: filled.uploads(), name: &name };
+    let shown = |key: &str| filled.shown(key);
+    let target = Target { uploads: filled.uploads(), name: &name, shown: &shown };
     if put.dry_run {
         return dry_run(put, &plan, &filled);
     }
@@ -93,11 +94,13 @@ impl Filled {
 
     /// The address of an object, without what is secret in it.
     fn name(&self, key: &str) -> String {
-        let url = match self {
-            Filled::Store(store, _) => store.object(key, None),
-            Filled::Plain(plain) => plain.url(key),
-        };
-        url.map(|url| weir_get::object::shown(&url)).unwrap_or_else(|_| key.escape_debug().to_string())
+        match self {
+            Filled::Store(store, _) => store.address(key),
+            Filled::Plain(plain) => plain
+                .url(key)
+                .map(|url| weir_get::object::shown(&url))
+                .unwrap_or_else(|_| key.escape_debug().to_string()),
+        }
     }
 
     /// What a person calls it: `s3://BUCKET/KEY`.

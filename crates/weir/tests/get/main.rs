@@ -34,6 +34,7 @@ mod put_moto;
 mod ranges;
 mod reach;
 mod self_check;
+mod store_rounds;
 mod store_tree;
 mod stores;
 mod streams;

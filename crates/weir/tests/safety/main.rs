@@ -23,3 +23,4 @@ mod replacing;
 mod same_version;
 mod shared_folder;
 mod simpler_request;
+mod store_kill;

@@ -8,8 +8,13 @@ use std::time::Duration;
 
 use weir_codec::Algorithm;
 
+use super::listed::{Manner, decoded, list};
+use super::object::Object;
 use super::server::{Fields, Request, Server, Wire};
 use super::{Sandbox, Weir, base64};
+
+/// Objects of a page of a list: fewer than a tree of tests has.
+const PAGE: usize = 50;
 
 /// What a hook does to a request.
 pub(crate) enum Fault {
@@ -92,6 +97,12 @@ impl Bucket {
         holds.objects.get(key).unwrap_or_else(|| panic!("no {key}; there: {there:?}")).bytes.clone()
     }
 
+    /// It has these bytes as `key`, as after a PUT.
+    pub(crate) fn keeps(&self, key: &str, bytes: &[u8]) {
+        let stored = Stored { bytes: bytes.to_vec(), tag: tag_of(bytes), fields: Vec::new() };
+        self.holds().objects.insert(key.to_owned(), stored);
+    }
+
     /// `weir put`, to be run in the sandbox, with credentials for it.
     pub(crate) fn put(&self, sandbox: &Sandbox, args: &[&str]) -> Weir {
         put(sandbox, &self.server.url(""), args)
@@ -123,6 +134,11 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
     }
     let mut body = wire.receive(length)?;
     wire.pace = None;
+    if !matches!(fault, Some(Fault::Answer(..)))
+        && let Some(done) = gives(holds, request, wire, &fault)
+    {
+        return done;
+    }
     if let (Some(Fault::Damage), Some(byte)) = (&fault, body.first_mut()) {
         *byte ^= 1;
     }
@@ -145,6 +161,44 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
     }
     wire.head(status, &fields)?;
     if request.method == "HEAD" { Ok(()) } else { wire.body(text.as_bytes()) }
+}
+
+/// Answers with an object, or a list of them; `None`: something else is asked for.
+fn gives(
+    holds: &Mutex<Holds>,
+    request: &Request,
+    wire: &mut Wire,
+    fault: &Option<Fault>,
+) -> Option<io::Result<()>> {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let is_upload = query.split('&').any(|pair| pair.starts_with("upload"));
+    if request.method != "GET" || is_upload {
+        return None;
+    }
+    let key = path.trim_start_matches('/').split_once('/').map_or("", |(_, key)| key);
+    if key.is_empty() {
+        let objects = holds.lock().expect("an unpoisoned bucket").objects.clone();
+        let objects = objects.into_iter().map(|(key, stored)| (decoded(&key), stored.bytes)).collect();
+        return Some(list(&objects, Manner::InOrder, PAGE, query, wire));
+    }
+    let stored = holds.lock().expect("an unpoisoned bucket").objects.get(key).cloned()?;
+    let rate = match fault {
+        Some(Fault::Slow(pace)) => Some(*pace),
+        _ => None,
+    };
+    if let Some(Fault::Late(span)) = fault {
+        std::thread::sleep(*span);
+    }
+    let fields = own_fields(&stored.fields);
+    let object =
+        Object { bytes: Arc::new(stored.bytes), etag: Some(stored.tag), rate, fields, ..Object::new(0) };
+    Some(object.serve(request, wire))
+}
+
+/// What its user wrote down with an object.
+fn own_fields(fields: &Fields) -> Fields {
+    let own = |(name, _): &&(String, String)| name.to_ascii_lowercase().starts_with("x-amz-meta-");
+    fields.iter().filter(own).cloned().collect()
 }
 
 type Done = (&'static str, Fields, String);
@@ -181,7 +235,7 @@ impl Holds {
         match (request.method.as_str(), of("uploadId")) {
             ("POST", None) if query.contains_key("uploads") => self.begin(key, request),
             ("GET", None) if query.contains_key("uploads") => {
-                self.list_uploads(&of("prefix").unwrap_or_default())
+                self.list_uploads(&of("prefix").map_or_else(String::new, |text| decoded(&text)))
             }
             ("PUT", Some(id)) => {
                 self.part(&id, of("partNumber").and_then(|text| text.parse().ok()).unwrap_or(0), body)
@@ -203,6 +257,7 @@ impl Holds {
                     ];
                     let sum = base64(&Algorithm::CRC64NVME.of(&stored.bytes));
                     fields.push(field("x-amz-checksum-crc64nvme", sum));
+                    fields.extend(own_fields(&stored.fields));
                     ("200 OK", fields, String::new())
                 }
                 None => ("404 Not Found", Vec::new(), String::new()),

@@ -96,7 +96,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    fn start(name: &str, binary: &str, port: u16, args: &[&str]) -> Option<Program> {
+    pub(crate) fn start(name: &str, binary: &str, port: u16, args: &[&str]) -> Option<Program> {
         let mut command = Command::new(binary);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().ok()?;

@@ -87,7 +87,7 @@ pub(crate) fn weir_of(sandbox: &Sandbox, endpoint: &str, args: &[&str]) -> Weir 
         .env("AWS_REGION", "us-east-1")
 }
 
-type Objects = BTreeMap<String, Vec<u8>>;
+pub(crate) type Objects = BTreeMap<String, Vec<u8>>;
 
 fn answer(
     objects: &Objects,
@@ -117,7 +117,14 @@ fn refuse(wire: &mut Wire, status: &str, code: &str) -> io::Result<()> {
     wire.answer(status, &[("Content-Type", "application/xml")], body.as_bytes())
 }
 
-fn list(objects: &Objects, manner: Manner, page: usize, query: &str, wire: &mut Wire) -> io::Result<()> {
+/// Answers with what of `objects` the query asks for, in pages of `page`.
+pub(crate) fn list(
+    objects: &Objects,
+    manner: Manner,
+    page: usize,
+    query: &str,
+    wire: &mut Wire,
+) -> io::Result<()> {
     let value = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(own, _)| *own == name).map(|(_, value)| decoded(value))
@@ -188,7 +195,7 @@ fn tag_of(bytes: &[u8]) -> String {
     format!("\"{}\"", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::new(), 0);
     while at < bytes.len() {

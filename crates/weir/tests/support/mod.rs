@@ -19,6 +19,7 @@ mod scenario;
 mod server;
 pub(crate) mod socks;
 mod sshd;
+pub(crate) mod stores;
 pub(crate) mod strange;
 pub(crate) mod stranger;
 mod terminal;

@@ -1,6 +1,8 @@
 //! Connection strings: `DefaultEndpointsProtocol=https;AccountName=x;AccountKey=y;EndpointSuffix=z`.
 //! <https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string>
 
+use url::{Host, Url};
+
 use crate::error::StoreError;
 
 /// Of the emulator (Azurite), as its documentation has it; a secret of nobody's.
@@ -9,6 +11,18 @@ const EMULATOR: (&str, &str, &str) = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
     "http://127.0.0.1:10000/devstoreaccount1",
 );
+
+/// The account whose blobs are at this endpoint: the first part of the host's name, or of the path where an
+/// emulator has several at one host.
+pub fn account_of(endpoint: &str) -> Option<String> {
+    let full = if endpoint.contains("://") { endpoint.to_owned() } else { format!("https://{endpoint}") };
+    let url = Url::parse(&full).ok()?;
+    let of_path = url.path_segments()?.find(|part| !part.is_empty()).map(str::to_owned);
+    of_path.or_else(|| match url.host()? {
+        Host::Domain(name) => Some(name.split_once('.')?.0.to_owned()),
+        _ => None,
+    })
+}
 
 /// What it says. Without `Debug`: it holds secrets.
 #[derive(Default)]
@@ -52,6 +66,9 @@ impl Connection {
                 // Queues, tables and what else an account has.
                 _ => {}
             }
+        }
+        if connection.account.is_none() {
+            connection.account = connection.endpoint.as_deref().and_then(account_of);
         }
         if connection.endpoint.is_none() {
             connection.endpoint =

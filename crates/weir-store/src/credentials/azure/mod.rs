@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use object_store::azure::{AzureAccessKey, AzureCredential};
 
-pub use connection::Connection;
+pub use connection::{Connection, account_of};
 
 use super::bearer::Bearer;
 use super::{Fixed, Found, Provider, Renewing};
@@ -84,7 +84,17 @@ impl<'a> Azure<'a> {
     pub fn endpoint(&self, account: &str) -> Option<String> {
         let connection = self.connection.as_ref().filter(|one| one.account.as_deref() == Some(account));
         let of_connection = connection.and_then(|connection| connection.endpoint.clone());
-        of_connection.or_else(|| self.one(&["AZURE_STORAGE_BLOB_ENDPOINT", "AZURE_STORAGE_ENDPOINT"]))
+        of_connection.or_else(|| self.any_endpoint())
+    }
+
+    /// Where blobs are, whosever they are.
+    pub fn any_endpoint(&self) -> Option<String> {
+        self.one(&[
+            "AZURE_STORAGE_BLOB_ENDPOINT",
+            "AZURE_STORAGE_ENDPOINT",
+            // As az has it.
+            "AZURE_STORAGE_SERVICE_ENDPOINT",
+        ])
     }
 
     /// The signature for `account` that the environment has, if it is one that stands in addresses.

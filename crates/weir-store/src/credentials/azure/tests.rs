@@ -57,6 +57,21 @@ fn a_connection_string_says_all() {
     assert!(matches!(found("acc", &variables).unwrap().credential, AzureSigner::Key(_)));
     let emulator = [("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true")];
     assert!(found("devstoreaccount1", &emulator).is_ok());
+    // Of a signature the portal names the endpoint, and no account.
+    for (endpoint, account) in [
+        ("https://acc.blob.core.windows.net/", "acc"),
+        ("http://127.0.0.1:10000/acc", "acc"),
+        ("http://localhost:10000/acc/", "acc"),
+    ] {
+        let text = format!("BlobEndpoint={endpoint};SharedAccessSignature=sv=1&sig=geheim");
+        let variables = [("AZURE_STORAGE_CONNECTION_STRING", text.as_str())];
+        let environment = self::environment(&variables);
+        let azure = Azure::read(&environment).unwrap();
+        assert_eq!(azure.account().as_deref(), Some(account));
+        assert_eq!(azure.endpoint(account).as_deref(), Some(endpoint));
+        assert!(matches!(found(account, &variables).unwrap().credential, AzureSigner::Sas(_)));
+    }
+    assert_eq!(account_of("http://127.0.0.1:10000"), None);
     let bad = [("AZURE_STORAGE_CONNECTION_STRING", "geheim")];
     assert!(found("acc", &bad).unwrap_err().contains("expected NAME=VALUE"));
 }

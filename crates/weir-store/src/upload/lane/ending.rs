@@ -18,8 +18,7 @@ const CLEARING: Duration = Duration::from_secs(5);
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Codes after which no other attempt makes an object of the parts.
-const HOPELESS: [&str; 5] =
-    ["PreconditionFailed", "EntityTooSmall", "EntityTooLarge", "InvalidPart", "InvalidPartOrder"];
+const HOPELESS: [&str; 4] = ["EntityTooSmall", "EntityTooLarge", "InvalidPart", "InvalidPartOrder"];
 
 impl Lane<'_> {
     /// Ends an upload whose parts are all at the store, or one of which failed.
@@ -71,10 +70,7 @@ impl Lane<'_> {
         match done {
             Ok(stored) => Ok(stored),
             // The answer to an earlier attempt may have been lost, and the upload be the object now.
-            Err(error)
-                if self.caller.attempts() > 1
-                    && matches!(error.code(), Some("NoSuchUpload" | "PreconditionFailed")) =>
-            {
+            Err(error) if self.caller.attempts() > 1 && (error.is_of_no_upload() || error.is_condition()) => {
                 self.stored(transfer.job, size, whole.as_ref(), parts).ok_or(error)
             }
             Err(error) => Err(error),
@@ -84,7 +80,7 @@ impl Lane<'_> {
     /// What becomes of a failed upload; `None`: its job begins again.
     fn give_up(&mut self, transfer: &Transfer, error: StoreError) -> Option<PutOutcome> {
         let is_file = matches!(transfer.content, Whole::File(_));
-        let is_gone = error.code() == Some("NoSuchUpload");
+        let is_gone = error.is_of_no_upload();
         if is_file
             && (is_gone || self.run.weakens(transfer.algorithm, &error))
             && self.run.queue.begin_again(transfer.job)
@@ -98,6 +94,7 @@ impl Lane<'_> {
         }
         let is_hopeless = is_gone
             || matches!(error, StoreError::Changed(_))
+            || error.is_condition()
             || error.code().is_some_and(|code| HOPELESS.contains(&code));
         if is_file && transfer.is_journaled() && !is_hopeless {
             return Some(PutOutcome::Kept(error));
@@ -129,16 +126,26 @@ impl Lane<'_> {
 
     /// What a refusal means where the user has set a condition.
     pub(super) fn refused(&self, job: usize, error: StoreError) -> StoreError {
-        let is_condition = |code: &str| matches!(code, "PreconditionFailed" | "ConditionNotMet");
-        let by_status = matches!(&error, StoreError::Http(weir_get::GetError::Status { status: 412, .. }));
-        if !error.code().is_some_and(is_condition) && !by_status {
-            return error;
+        match error.is_condition() && self.run.options.condition != Condition::None {
+            true => self.fails_condition(job, None),
+            false => error,
         }
+    }
+
+    /// The condition does not hold, of what is `there` by now, as far as that is known.
+    pub(super) fn fails_condition(&self, job: usize, there: Option<&Stored>) -> StoreError {
         let why = match &self.run.options.condition {
-            Condition::Absent => "it exists already (--if-absent)".to_owned(),
-            Condition::Matches(tag) => format!("what is there has not the tag {tag} (--if-match)"),
-            Condition::None => return error,
+            Condition::Matches(tag) => {
+                let names = there.map_or_else(String::new, |there| {
+                    let version = there.version.iter().map(|version| format!("the version {version}"));
+                    let names = there.tag.iter().map(|tag| format!("the tag {tag}")).chain(version);
+                    names.collect::<Vec<_>>().join(", ")
+                });
+                let names = if names.is_empty() { names } else { format!("; it has {names}") };
+                format!("what is there has not the tag {tag} (--if-match){names}")
+            }
+            _ => "it exists already (--if-absent)".to_owned(),
         };
-        StoreError::Usage(format!("cannot put {}: {why}", (self.run.name)(&self.run.jobs[job].key)))
+        StoreError::Usage(format!("cannot put {}: {why}", (self.run.shown)(&self.run.jobs[job].key)))
     }
 }

@@ -85,8 +85,14 @@ impl Lane<'_> {
                     (self.run.name)(&self.run.jobs[job].key),
                     plan,
                 );
-                let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
-                (id, plan, algorithm, Vec::new())
+                match self.begin(job, intent, &mut journal, notes) {
+                    Ok((id, algorithm)) => (id, plan, algorithm, Vec::new()),
+                    Err(error) if error.is_unknown_request() => {
+                        notes.push("the store takes no parts: it was sent in one request".to_owned());
+                        return self.single(job, Cut::File(&source, 0, size)).map(Some);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             // What the earlier run has sent is there still.
             Err(error) => {
@@ -145,6 +151,8 @@ impl Lane<'_> {
                 weir_units::Bytes(most)
             )));
         }
+        // Not every store knows conditions: one that does not stores whatever it is sent.
+        self.check_condition(job)?;
         loop {
             let algorithm = run.algorithm();
             let sent = self.send(cut, algorithm, None, &mut |caller, sum, content| {
@@ -158,7 +166,7 @@ impl Lane<'_> {
                 Err(error) if run.weakens(algorithm, &error) => {}
                 Err(error) => {
                     // The answer to an earlier attempt may have been lost: then the object there is this one.
-                    let is_own = self.caller.attempts() > 1 && error.code() == Some("PreconditionFailed");
+                    let is_own = self.caller.attempts() > 1 && error.is_condition();
                     let sum = if is_own { self.sum(cut, algorithm) } else { None };
                     let stored = sum.as_ref().and_then(|sum| self.stored(job, size, Some(sum), &[]));
                     return match stored {
@@ -242,7 +250,7 @@ impl Lane<'_> {
                     if is_all { self.stored(job, identity.size, whole.as_ref(), &kept) } else { None };
                 Ok(stored.map_or(Left::Nothing, Left::Stored))
             }
-            Err(error) if error.code() == Some("NotImplemented") => {
+            Err(error) if error.is_unknown_request() => {
                 self.abort(job, &id);
                 Ok(Left::Nothing)
             }
@@ -314,7 +322,7 @@ impl Lane<'_> {
                 Err(error) if run.weakens(algorithm, &error) => {}
                 Err(error) => {
                     // Without an answer it may have begun: the next run looks.
-                    if error.code().is_some() {
+                    if error.is_answer() {
                         journal.take().into_iter().for_each(Journal::remove);
                     }
                     return Err(error);
@@ -335,15 +343,9 @@ impl Lane<'_> {
         let holds = match (&self.run.options.condition, &there) {
             (Condition::None, _) | (Condition::Absent, None) => true,
             (Condition::Absent, Some(_)) | (Condition::Matches(_), None) => false,
-            (Condition::Matches(tag), Some(there)) => there.tag.as_ref().is_none_or(|there| there == tag),
+            (Condition::Matches(tag), Some(there)) => there.is_named(tag),
         };
-        let refused = || StoreError::Refused {
-            what: format!("put {}", (self.run.name)(object.key)),
-            code: "PreconditionFailed".to_owned(),
-            message: "the condition does not hold".to_owned(),
-            hint: String::new(),
-        };
-        if holds { Ok(()) } else { Err(self.refused(job, refused())) }
+        if holds { Ok(()) } else { Err(self.fails_condition(job, there.as_ref())) }
     }
 }
 

@@ -329,14 +329,15 @@ impl Way<'_> {
             journals: upload::journal::folder(&environment),
             fresh: false,
         };
-        let name = |key: &str| to.with_key(key).to_string();
-        let target = upload::engine::Target { uploads: self.stores[0].uploads(), name: &name };
+        let name = |key: &str| self.stores[0].address(key);
+        let shown = |key: &str| to.with_key(key).to_string();
+        let target = upload::engine::Target { uploads: self.stores[0].uploads(), name: &name, shown: &shown };
         let began = self.began.elapsed().as_secs_f64();
         let mut live = self.live(lot.len());
         let report = upload::engine::run(target, &lot, &options, self.http, self.stop, &mut live);
         live.clear();
         for (job, report) in lot.iter().zip(report.jobs) {
-            self.told.sent(&name(&job.key), report);
+            self.told.sent(&shown(&job.key), report);
         }
         end.add(report.evidence, began);
     }

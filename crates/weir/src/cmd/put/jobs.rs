@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use url::Url;
-use weir_store::address::{StoreKind, StoreUrl};
+use weir_store::address::StoreUrl;
 use weir_store::upload::job::{Job, Source};
 use weir_store::upload::{Attributes, kinds};
 use weir_tree::entry::{Entry, Kind, Name};
@@ -96,9 +96,6 @@ pub fn shown(source: &Source) -> String {
 fn place(put: &Put) -> anyhow::Result<(PutPlace, String)> {
     let text = &put.target;
     match StoreUrl::parse(text) {
-        Some(Ok(url)) if url.kind != StoreKind::S3 => {
-            Err(Usage(format!("cannot fill {url}: weir fills s3:// stores, and URLs that take PUT")).into())
-        }
         Some(Ok(StoreUrl { version: Some(_), .. })) => {
             Err(Usage(format!("cannot put {text}: a version of an object stays as it is; leave it out"))
                 .into())
