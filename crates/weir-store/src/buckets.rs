@@ -78,6 +78,10 @@ impl Authorizer for Buckets {
         self.authorizer(url).is_some()
     }
 
+    fn is_at(&self, origin: &Url) -> bool {
+        self.open.read().iter().any(|bucket| bucket.authorizer.is_at(origin))
+    }
+
     fn pins(&self, url: &Url) -> bool {
         self.authorizer(url).is_some_and(|one| one.pins(url))
     }

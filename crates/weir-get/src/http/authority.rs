@@ -14,6 +14,12 @@ pub trait Authorizer: Send + Sync {
     /// Requests for `url` are its to authorize.
     fn is_for(&self, url: &Url) -> bool;
 
+    /// At this origin, whatever the path, is the store of those who set what they trust for stores alone
+    /// (`AWS_CA_BUNDLE`).
+    fn is_at(&self, _: &Url) -> bool {
+        false
+    }
+
     /// Its store honours `If-Match` on a GET, so that a part of another version is never sent.
     fn pins(&self, _: &Url) -> bool {
         false

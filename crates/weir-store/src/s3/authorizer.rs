@@ -99,6 +99,10 @@ impl Authorizer for S3Authorizer {
         self.addresses.read().iter().any(is_below)
     }
 
+    fn is_at(&self, origin: &Url) -> bool {
+        self.addresses.read().iter().any(|base| base.origin() == origin.origin())
+    }
+
     fn pins(&self, _: &Url) -> bool {
         true
     }

@@ -36,6 +36,7 @@ mod reach;
 mod self_check;
 mod store_tree;
 mod stores;
+mod stores_ways;
 mod streams;
 mod tls;
 mod words;
