@@ -291,12 +291,19 @@ impl Lane<'_> {
         let range = Some((gap.start, end));
         let version = opening.version.clone();
         loop {
-            let mut answer =
-                self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many)?;
-            let host = object::host_of(&answer.url);
-            let judged = answer.judge(Some(gap.start));
-            match waiting.download.on_rest(judged, journal.size, &version, &host)? {
-                Rest::Sent(object) => {
+            let answer = self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many);
+            let (answer, judged) = match answer {
+                Ok(mut answer) => {
+                    let judged = answer.judge(Some(gap.start));
+                    (Some(answer), judged)
+                }
+                // A store that was asked for this version alone says no in place of sending another.
+                Err(error @ GetError::Changed { .. }) => (None, Err(error)),
+                Err(error) => return Err(error),
+            };
+            let host = object::host_of(answer.as_ref().map_or(&job.url, |answer| &answer.url));
+            match (waiting.download.on_rest(judged, journal.size, &version, &host)?, answer) {
+                (Rest::Sent(object), Some(answer)) => {
                     let mut opening = Opening { location: answer.url.clone(), ..opening };
                     let holds_to = object.holds_to;
                     self.add_declared(&mut opening.expectations, object);
@@ -304,8 +311,8 @@ impl Lane<'_> {
                     let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
                     return Ok(Some(self.begin(transfer, answer, holds_to)));
                 }
-                Rest::AskAgain => self.client.close(),
-                Rest::Lost(why) => {
+                (Rest::AskAgain | Rest::Sent(_), _) => self.client.close(),
+                (Rest::Lost(why), _) => {
                     self.client.close();
                     let name = opening.sink.target().unwrap_or(Path::new("")).display().to_string();
                     tracing::warn!("{}", Restart::Object { name, why });

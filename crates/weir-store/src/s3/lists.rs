@@ -152,14 +152,8 @@ impl Lists for S3Store {
         version: Option<&str>,
     ) -> Result<Option<Looked>, StoreError> {
         let what = format!("look at {}{}", self.shown(), shown(key));
-        let url = self.here().object(key, version)?;
-        let call = Call { method: "HEAD", url, fields: Vec::new(), most: 0, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::default())?;
-        match reply.head.status {
-            200..300 => Ok(Some(looked(key, &reply.head))),
-            404 => Ok(None),
-            _ => Err(refusal(&what, &call, &reply)),
-        }
+        let head = self.head(caller, &what, self.here().object(key, version)?)?;
+        Ok(head.map(|head| looked(key, &head)))
     }
 }
 

@@ -4,6 +4,7 @@ mod authorizer;
 mod copies;
 mod deletes;
 mod dialect;
+mod heads;
 mod lists;
 mod upload;
 

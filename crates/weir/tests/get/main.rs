@@ -36,6 +36,8 @@ mod reach;
 mod self_check;
 mod store_tree;
 mod stores;
+mod stores_bad;
+mod stores_secrets;
 mod stores_ways;
 mod streams;
 mod tls;

@@ -173,6 +173,7 @@ struct Way<'a> {
 impl Way<'_> {
     fn down(&self, from: &StoreUrl, to: &Path) -> anyhow::Result<WayEnd> {
         let shown = from.with_key("").to_string();
+        self.told.is_from(&self.stores[0], from.with_key(""));
         let chosen = self.from(from, &shown)?;
         let (root, only) = match chosen.is_one {
             true => {
