@@ -379,3 +379,49 @@ fn lists_that_are_not_as_they_should_be() {
         assert!(came == 10 || says.is_some(), "{manner:?}: {came}");
     }
 }
+
+/// Keys that run out while bytes are on their way are asked for anew, and the request is sent again.
+#[test]
+fn credentials_that_run_out_on_the_way_are_renewed() {
+    let object = Object::new(12 * MIB);
+    let bytes = Arc::clone(&object.bytes);
+    let answered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&answered);
+    let server = Server::start(move |request, wire| {
+        let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
+        wire.receive(length)?;
+        let key = request.field("authorization").and_then(|text| text.split("Credential=").nth(1)).unwrap_or_default();
+        let number: usize = key.trim_start_matches("KEY").split('/').next().unwrap().parse().unwrap();
+        // Of each key one request is taken.
+        if count.fetch_max(number, Relaxed) >= number {
+            return error(wire, request, "400 Bad Request", "ExpiredToken", &[]);
+        }
+        match request.method.as_str() {
+            "GET" if request.path() == "/b/k" => {
+                object.serve_up_to(request, wire, 4 * MIB)?;
+                wire.cut()
+            }
+            "HEAD" => wire.head("404 Not Found", &[("Content-Length", "0")]),
+            _ => wire.answer("200 OK", &[("ETag", "\"one\"")], b""),
+        }
+    });
+    let sandbox = Sandbox::new();
+    let script = sandbox.write(
+        "give",
+        "#!/bin/sh\necho x >> turns\nn=$(wc -l < turns)\n\
+         echo '{\"Version\":1,\"AccessKeyId\":\"KEY'$n'\",\"SecretAccessKey\":\"a-secret-of-tests\",\"SessionToken\":\"t\"}'\n",
+    );
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::create_dir(sandbox.path(".aws")).unwrap();
+    let config = format!("[default]\nregion = us-east-1\ncredential_process = {}\n", script.display());
+    sandbox.write(".aws/config", config);
+    sandbox.write("here", "content");
+    let run = |args: &[&str]| {
+        let weir = sandbox.weir(support::WEIR, args).env("AWS_ENDPOINT_URL", server.url(""));
+        weir.run().succeeds().hides(SECRET);
+    };
+    run(&["get", "s3://b/k", "-o", "out", "-c", "1"]);
+    assert!(sandbox.read("out") == *bytes);
+    assert!(answered.load(Relaxed) >= 3, "{}", answered.load(Relaxed));
+    run(&["put", "here", "s3://b/new"]);
+}
