@@ -2,6 +2,7 @@
 //! HTTP/2.
 
 mod answer;
+pub mod kept;
 mod redirects;
 mod session;
 mod steps;

@@ -6,6 +6,7 @@ mod deletes;
 mod dialect;
 mod heads;
 mod lists;
+mod sums;
 mod upload;
 
 use std::sync::Arc;

@@ -38,6 +38,7 @@ mod store_tree;
 mod stores;
 mod stores_bad;
 mod stores_secrets;
+mod stores_sums;
 mod stores_ways;
 mod streams;
 mod tls;

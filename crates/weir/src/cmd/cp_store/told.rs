@@ -44,6 +44,8 @@ struct ToldState {
     unverified: u64,
     failures: Vec<FileRecord>,
     notes: Vec<String>,
+    /// Notes that are not among them.
+    unsaid: u64,
 }
 
 /// How a way ended.
@@ -126,10 +128,11 @@ impl<'a> Told<'a> {
     /// What it came to.
     pub fn end(self, way: WayEnd, span: Duration) -> TreeOutcome {
         let state = self.state.into_inner();
-        for note in &state.notes {
-            if !self.cp.voice.quiet {
-                eprintln!("note: {}", escape(note));
-            }
+        for note in state.notes.iter().filter(|_| !self.cp.voice.quiet) {
+            eprintln!("note: {}", escape(note));
+        }
+        if state.unsaid > 0 && !self.cp.voice.quiet {
+            eprintln!("note: and {} more of this kind", state.unsaid);
         }
         let code = match () {
             () if way.is_interrupted => INTERRUPTED,
@@ -228,7 +231,11 @@ impl Hears for Told<'_> {
     }
 
     fn notes(&self, note: String) {
-        self.state.lock().notes.push(note);
+        let mut state = self.state.lock();
+        match state.notes.len() {
+            ..LISTED => state.notes.push(note),
+            _ => state.unsaid += 1,
+        }
     }
 }
 
@@ -236,12 +243,13 @@ impl Results for Told<'_> {
     fn ended(&self, _: usize, job: &Job, report: FileReport) {
         let report = FileReport { url: self.named(job).unwrap_or(report.url), ..report };
         let path = report.path.map(|path| path.display().to_string());
+        let mut notes = Vec::new();
         {
             let mut state = self.state.lock();
             state.resumed += report.resumed_from;
             match report.outcome {
                 JobOutcome::Unchanged | JobOutcome::Skipped => return state.unchanged += 1,
-                JobOutcome::Complete => {}
+                JobOutcome::Complete => notes.clone_from(&report.notes),
                 JobOutcome::Partial(error) => {
                     state.partial += 1;
                     let kept = Bytes(report.bytes);
@@ -258,6 +266,7 @@ impl Results for Told<'_> {
                 }
             }
         }
+        notes.into_iter().for_each(|note| self.notes(format!("{}: {note}", report.url)));
         self.moved(&path.unwrap_or(report.url), report.bytes);
     }
 
