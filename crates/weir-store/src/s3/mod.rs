@@ -18,6 +18,7 @@ use weir_get::http::authority::Authorizer;
 
 pub use authorizer::S3Authorizer;
 pub use dialect::Dialect;
+pub use lists::read_page;
 
 use crate::credentials::Provider;
 use crate::credentials::aws::DEFAULT_REGION;
