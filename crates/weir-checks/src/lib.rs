@@ -32,12 +32,14 @@ pub mod delta_recipe;
 pub mod delta_signature;
 pub mod digest_field;
 pub mod entry;
+pub mod hub_words;
 pub mod journal;
 pub mod load_answer;
 pub mod load_request;
 pub mod net_words;
 pub mod netrc;
 pub mod probe_words;
+pub mod put_journal;
 pub mod records;
 pub mod response_head;
 pub mod seeds;
@@ -45,6 +47,8 @@ pub mod serve_conditions;
 pub mod serve_request;
 pub mod server_words;
 pub mod sock_diag;
+pub mod store_answer;
+pub mod store_ini;
 
 /// A check: panics where what must hold does not, and says whether the input was understood.
 pub type Check = fn(&[u8]) -> bool;
@@ -72,18 +76,22 @@ pub const ALL: &[(&str, Check)] = &[
     ("delta_signature", delta_signature::check),
     ("digest_field", digest_field::check),
     ("entry", entry::check),
+    ("hub_words", hub_words::check),
     ("journal", journal::check),
     ("load_answer", load_answer::check),
     ("load_request", load_request::check),
     ("net_words", net_words::check),
     ("netrc", netrc::check),
     ("probe_words", probe_words::check),
+    ("put_journal", put_journal::check),
     ("records", records::check),
     ("response_head", response_head::check),
     ("serve_conditions", serve_conditions::check),
     ("serve_request", serve_request::check),
     ("server_words", server_words::check),
     ("sock_diag", sock_diag::check),
+    ("store_answer", store_answer::check),
+    ("store_ini", store_ini::check),
 ];
 
 /// An input of several parts, front to back. What is not there is zero or empty.

@@ -9,6 +9,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
+use serde_json::json;
 use weir_bench::pps::Busy;
 use weir_bench::pps::control::{Counted, Message as ProbeMessage};
 use weir_codec::codec::Codec;
@@ -27,6 +28,9 @@ use weir_cp::wire::to_receiver::{Offered, ToReceiver};
 use weir_cp::wire::to_sender::{Answer, ToSender};
 use weir_get::journal::Journal;
 use weir_model::evidence::{Interval, LaneInterval};
+use weir_store::upload::Bounds;
+use weir_store::upload::journal::Intent;
+use weir_store::upload::plan::Plan;
 use weir_tree::delta::{self, Signature};
 use weir_tree::entry::{LinkTarget, Time, Xattr};
 use weir_tree::source::Identity;
@@ -53,7 +57,27 @@ pub fn seeds() -> Vec<Seed> {
     of_trees(&mut add);
     of_bodies(&mut add);
     of_machines(&mut add);
+    of_stores(&mut add);
     seeds
+}
+
+/// What is kept of an upload.
+fn of_stores(add: &mut Add) {
+    let bounds =
+        Bounds { parts: 10_000, least_part: 5 << 20, most_part: 5 << 30, most_single: 5 << 30, most: 5 << 40 };
+    let plan = Plan::of_size(100 << 20, &bounds, None).unwrap();
+    let identity = weir_store::upload::source::Identity::default();
+    let mut intent = Intent::new("/data/x".to_owned(), identity, "s3://bucket/key".to_owned(), plan);
+    intent.others = Some(vec!["another".to_owned()]);
+    intent.algorithm = Some("crc64nvme".to_owned());
+    let part = |number: u32| json!({"part": {"number": number, "tag": "\"a\"", "sum": "00ff"}});
+    let lines = [json!({ "upload": intent }), json!({"id": "upload-1"}), part(2), part(1), part(2)];
+    let mut text = String::new();
+    for line in lines.map(|line| line.to_string()) {
+        text += &format!("crc32c={:08x} {line}\n", crc32c::crc32c(line.as_bytes()));
+    }
+    add("put_journal", "begun", text.as_bytes());
+    add("put_journal", "cut", &text.as_bytes()[..text.len() - 9]);
 }
 
 /// Where a seed goes: check, name, bytes.

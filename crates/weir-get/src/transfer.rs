@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 use url::Url;
-use weir_codec::digest::Expected;
 
 use crate::download::{Bulk, Download, Remains};
 use crate::error::{Fate, GetError};
@@ -20,7 +19,7 @@ use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::Stamping;
 use crate::sink::{PartFile, Sink};
-use crate::verify::{self, Expectation, Follower};
+use crate::verify::{self, Expectation, Follower, Found};
 use crate::version::Version;
 use weir_observe::stage_clock::{Stage, StageClock};
 
@@ -91,12 +90,12 @@ pub struct Opening {
 impl Transfer {
     /// A transfer with its first answer at hand, which takes the job's `download` over.
     pub fn new(opening: Opening, download: &mut Download) -> Result<Transfer, GetError> {
-        let algorithms = verify::algorithms(&opening.expectations);
+        let methods = verify::methods(&opening.expectations);
         let follower = match opening.sink.part() {
-            Some(part) if !algorithms.is_empty() => {
+            Some(part) if !methods.is_empty() => {
                 let file = part.file().try_clone().map_err(|source| part.failed("open", source, None))?;
                 let follower =
-                    Follower::start(file, algorithms).map_err(|e| part.failed("verify", e, None))?;
+                    Follower::start(file, methods).map_err(|e| part.failed("verify", e, None))?;
                 follower.advance(opening.done.prefix());
                 Some(follower)
             }
@@ -249,7 +248,7 @@ impl Transfer {
         sync: bool,
         stamping: Stamping,
         clock: &StageClock,
-    ) -> Result<Vec<Expected>, GetError> {
+    ) -> Result<Vec<Found>, GetError> {
         let size = self.ledger().size().unwrap_or_default();
         let name = self.name();
         // The digest's thread has a clock of its own; this one has nothing to do until it is through.
@@ -302,14 +301,14 @@ impl Transfer {
     }
 
     /// The report of its end.
-    pub fn report(&self, outcome: JobOutcome, found: &[Expected]) -> FileReport {
+    pub fn report(&self, outcome: JobOutcome, found: &[Found]) -> FileReport {
         FileReport {
             url: object::shown(&self.url),
             path: self.path(),
             bytes: self.ledger().done().len(),
             resumed_from: self.resumed_from,
             connections: self.carriers.lock().len() as u32,
-            digest: found.first().cloned(),
+            digest: verify::whole(found),
             verified: !self.expectations.is_empty()
                 && self.is_as_expected.load(Relaxed)
                 && matches!(outcome, JobOutcome::Complete),

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use weir_codec::digest::{Algorithm, Digest, Expected};
+use weir_codec::digest::{Algorithm, Digest, Expected, OfParts};
 
 use crate::error::{Fate, GetError};
 
@@ -28,6 +28,47 @@ pub struct Expectation {
     pub origin: String,
     /// Who means it to hold.
     pub whose: Whose,
+    /// It is the digest of the digests of parts of these sizes; `None`: of all bytes.
+    pub parts: Option<Arc<[u64]>>,
+}
+
+impl Expectation {
+    fn method(&self) -> Method {
+        Method { algorithm: self.expected.algorithm(), parts: self.parts.clone() }
+    }
+}
+
+/// How a digest is made of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Method {
+    /// By this.
+    pub algorithm: Algorithm,
+    /// See [`Expectation::parts`].
+    pub parts: Option<Arc<[u64]>>,
+}
+
+impl Method {
+    /// Starts a computation.
+    pub fn start(&self) -> Box<dyn Digest> {
+        match &self.parts {
+            Some(sizes) => Box::new(OfParts::new(self.algorithm, Arc::clone(sizes))),
+            None => self.algorithm.start(),
+        }
+    }
+}
+
+/// A digest that was computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// How.
+    pub method: Method,
+    /// What it came to.
+    pub digest: Expected,
+}
+
+/// The first digest of all bytes among them, which a person can compare.
+pub fn whole(found: &[Found]) -> Option<Expected> {
+    found.iter().find(|one| one.method.parts.is_none()).map(|one| one.digest.clone())
 }
 
 /// Whose word an expected digest is.
@@ -46,15 +87,15 @@ pub enum Whose {
 pub fn check(
     name: &str,
     expectations: &[Expectation],
-    found: &[Expected],
+    found: &[Found],
     fate: Fate,
 ) -> Result<Vec<String>, GetError> {
     let mut ignored = Vec::new();
     for one in expectations {
         let algorithm = one.expected.algorithm();
-        let same = found.iter().find(|digest| digest.algorithm() == algorithm);
-        let Some(digest) = same.filter(|digest| **digest != one.expected) else { continue };
-        let (expected, found) = (one.expected.hex(), digest.hex());
+        let same = found.iter().find(|found| found.method == one.method());
+        let Some(found) = same.filter(|found| found.digest != one.expected) else { continue };
+        let (expected, found) = (one.expected.hex(), found.digest.hex());
         if one.whose == Whose::Ignored {
             let algorithm = algorithm.name();
             let note = format!(
@@ -79,48 +120,54 @@ pub fn check(
 /// The digests of a file that is here; `None` once it `is_stopped`.
 pub(crate) fn digests_of_file(
     mut file: File,
-    algorithms: &[Algorithm],
+    methods: &[Method],
     is_stopped: &dyn Fn() -> bool,
-) -> io::Result<Option<Vec<Expected>>> {
-    let mut digests: Vec<Box<dyn Digest>> = algorithms.iter().map(|algorithm| algorithm.start()).collect();
+) -> io::Result<Option<Vec<Found>>> {
+    let mut digests: Vec<Box<dyn Digest>> = methods.iter().map(Method::start).collect();
     let mut piece = vec![0; BLOCK];
     while !is_stopped() {
         let length = file.read(&mut piece)?;
         if length == 0 {
-            return Ok(Some(finished(algorithms, digests)));
+            return Ok(Some(finished(methods, digests)));
         }
         digests.iter_mut().for_each(|digest| digest.update(&piece[..length]));
     }
     Ok(None)
 }
 
-/// The algorithms that `expectations` need, each once.
-pub fn algorithms(expectations: &[Expectation]) -> Vec<Algorithm> {
-    let mut algorithms: Vec<Algorithm> = Vec::new();
-    for one in expectations {
-        if !algorithms.contains(&one.expected.algorithm()) {
-            algorithms.push(one.expected.algorithm());
+/// The digests that `expectations` need, each once.
+pub fn methods(expectations: &[Expectation]) -> Vec<Method> {
+    let mut methods: Vec<Method> = Vec::new();
+    for method in expectations.iter().map(Expectation::method) {
+        if !methods.contains(&method) {
+            methods.push(method);
         }
     }
-    algorithms
+    methods
 }
 
-/// What running digests of these algorithms have come to.
-pub fn finished(algorithms: &[Algorithm], digests: Vec<Box<dyn Digest>>) -> Vec<Expected> {
-    let pairs = algorithms.iter().zip(digests);
-    pairs.filter_map(|(algorithm, digest)| Expected::new(*algorithm, digest.finish()).ok()).collect()
+/// What running digests of these kinds have come to.
+pub fn finished(methods: &[Method], digests: Vec<Box<dyn Digest>>) -> Vec<Found> {
+    let pairs = methods.iter().zip(digests);
+    let found = pairs.filter_map(|(method, digest)| {
+        let digest = Expected::new(method.algorithm, digest.finish()).ok()?;
+        Some(Found { method: method.clone(), digest })
+    });
+    found.collect()
 }
 
 /// All digests of `bytes`.
-pub(crate) fn digests_of(algorithms: &[Algorithm], bytes: &[u8]) -> Vec<Expected> {
-    algorithms.iter().filter_map(|algorithm| Expected::new(*algorithm, algorithm.of(bytes)).ok()).collect()
+pub(crate) fn digests_of(methods: &[Method], bytes: &[u8]) -> Vec<Found> {
+    let mut digests: Vec<Box<dyn Digest>> = methods.iter().map(Method::start).collect();
+    digests.iter_mut().for_each(|digest| digest.update(bytes));
+    finished(methods, digests)
 }
 
 /// A thread that hashes a growing prefix.
 #[derive(Debug)]
 pub struct Follower {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<io::Result<Vec<Expected>>>>>,
+    thread: Mutex<Option<JoinHandle<io::Result<Vec<Found>>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -134,14 +181,14 @@ struct Shared {
 }
 
 impl Follower {
-    /// Starts hashing `file` with `algorithms`.
-    pub fn start(file: File, algorithms: Vec<Algorithm>) -> io::Result<Follower> {
+    /// Starts hashing `file` by `methods`.
+    pub fn start(file: File, methods: Vec<Method>) -> io::Result<Follower> {
         let shared = Arc::<Shared>::default();
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("verify".to_owned())
             .stack_size(256 << 10)
-            .spawn(move || follow(&file, &algorithms, &theirs))?;
+            .spawn(move || follow(&file, &methods, &theirs))?;
         Ok(Follower { shared, thread: Mutex::new(Some(thread)) })
     }
 
@@ -156,7 +203,7 @@ impl Follower {
     }
 
     /// The object has `size` bytes, all of them written: waits for the digests.
-    pub fn finish(&self, size: u64) -> io::Result<Vec<Expected>> {
+    pub fn finish(&self, size: u64) -> io::Result<Vec<Found>> {
         *self.shared.goal.lock() = (size, true);
         self.shared.moved.notify_one();
         let thread = self.thread.lock().take();
@@ -181,8 +228,8 @@ impl Drop for Follower {
     }
 }
 
-fn follow(file: &File, algorithms: &[Algorithm], shared: &Shared) -> io::Result<Vec<Expected>> {
-    let mut digests: Vec<_> = algorithms.iter().map(|algorithm| algorithm.start()).collect();
+fn follow(file: &File, methods: &[Method], shared: &Shared) -> io::Result<Vec<Found>> {
+    let mut digests: Vec<_> = methods.iter().map(Method::start).collect();
     let mut block = vec![0; BLOCK];
     let mut at = 0;
     loop {
@@ -205,10 +252,7 @@ fn follow(file: &File, algorithms: &[Algorithm], shared: &Shared) -> io::Result<
             }
         }
         if last {
-            let finished = algorithms.iter().zip(digests).map(|(algorithm, digest)| {
-                Expected::new(*algorithm, digest.finish()).map_err(io::Error::other)
-            });
-            return finished.collect();
+            return Ok(finished(methods, digests));
         }
     }
 }
@@ -231,7 +275,7 @@ mod tests {
         // A hole that takes a second or so: somebody looks meanwhile, however busy the machine is.
         let size = 512 << 20;
         file.set_len(size).unwrap();
-        let follower = Follower::start(file, vec![Algorithm::SHA512]).unwrap();
+        let follower = Follower::start(file, vec![Method { algorithm: Algorithm::SHA512, parts: None }]).unwrap();
         follower.advance(size);
         loop {
             match follower.progress() {

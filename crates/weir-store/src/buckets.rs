@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use url::Url;
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Ask, Authorizer, KeptDigest, Mend};
 use weir_http::head::ResponseHead;
 
 use crate::address::StoreUrl;
@@ -78,8 +78,21 @@ impl Authorizer for Buckets {
         self.authorizer(url).is_some()
     }
 
+    fn is_at(&self, origin: &Url) -> bool {
+        self.open.read().iter().any(|bucket| bucket.authorizer.is_at(origin))
+    }
+
     fn pins(&self, url: &Url) -> bool {
         self.authorizer(url).is_some_and(|one| one.pins(url))
+    }
+
+    fn keeps(&self, url: &Url, head: &ResponseHead) -> Option<KeptDigest> {
+        self.authorizer(url)?.keeps(url, head)
+    }
+
+    fn layout(&self, url: &Url, kept: &KeptDigest, size: u64, ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {
+        let authorizer = self.authorizer(url).ok_or("no store is known for it")?;
+        authorizer.layout(url, kept, size, ask)
     }
 
     fn fields(

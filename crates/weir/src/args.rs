@@ -67,7 +67,7 @@ pub use report::Report;
 pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
 pub use ssh::Ssh;
-pub use store::StoreArgs;
+pub use store::{StoreArgs, StoreNetworkArgs};
 pub(crate) use values::size_within;
 use values::{
     parse_lanes, parse_listen, parse_pid, parse_port, parse_seconds, parse_span, parse_time, time_within,

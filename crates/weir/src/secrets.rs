@@ -1,12 +1,15 @@
 //! Which words of the command line hold a secret? Everybody on the machine can read those (ps,
 //! /proc/PID/cmdline), so they are overwritten as soon as they are parsed: the value of -u, the user and
-//! password of a URL or a proxy, the values of header fields, cookies, the password of a certificate.
+//! password of a URL or a proxy, what signs a link, the values of header fields, cookies, the password of a
+//! certificate.
 //!
 //! Looked for is what was parsed, not what was typed: whichever way a flag was written, its value stands at
 //! the end of a word.
 
 use std::ffi::OsString;
 use std::ops::Range;
+
+use weir_http::signed_link::{self, Kind};
 
 use crate::args::{BenchCommand, Command};
 use crate::cmd::get_who::split_password;
@@ -21,8 +24,8 @@ struct Secret {
 /// Overwrites them. Where the system does not allow that they stay as they are; nothing else depends on it.
 pub fn hide(command: &Command) {
     let secrets = secrets(command);
-    let has_login = |word: OsString| word.to_str().is_some_and(|word| login(word).is_some());
-    if secrets.is_empty() && !std::env::args_os().any(has_login) {
+    let has_secret = |word: OsString| word.to_str().is_some_and(|word| !of_any(word).is_empty());
+    if secrets.is_empty() && !std::env::args_os().any(has_secret) {
         return;
     }
     let find = |word: &[u8]| {
@@ -34,17 +37,43 @@ pub fn hide(command: &Command) {
             let before = word.len() - secret.text.len();
             before + secret.hidden.start..before + secret.hidden.end
         };
-        hits.map(at).chain(std::str::from_utf8(word).ok().and_then(login)).collect()
+        hits.map(at).chain(std::str::from_utf8(word).map(of_any).unwrap_or_default()).collect()
     };
     if let Err(error) = weir_observe::arguments::blank(find) {
         tracing::debug!("secrets on the command line stay readable: {error}");
     }
 }
 
-/// Of any word, whichever command it is for or hands it on: the user and the password of a URL in it.
-fn login(word: &str) -> Option<Range<usize>> {
-    let is_one = |secret: &Secret| !secret.hidden.is_empty();
-    word.contains("://").then(|| of_url(word)).flatten().filter(is_one).map(|secret| secret.hidden)
+/// Of any word, whichever command it is for or hands it on: the user and the password of a URL in it, and
+/// what signs it.
+fn of_any(word: &str) -> Vec<Range<usize>> {
+    if !word.contains("://") {
+        return Vec::new();
+    }
+    let login = of_url(word).map(|secret| secret.hidden);
+    login.into_iter().chain(signatures(word)).filter(|hidden| !hidden.is_empty()).collect()
+}
+
+/// The values in the query of a URL that are for no log either.
+fn signatures(word: &str) -> Vec<Range<usize>> {
+    let Some(start) = word.find('?').map(|at| at + 1) else { return Vec::new() };
+    let end = word[start..].find('#').map_or(word.len(), |at| start + at);
+    let mut at = start;
+    let mut pairs = Vec::new();
+    for pair in word[start..end].split('&') {
+        let name = pair.split('=').next().unwrap_or_default();
+        let value = at + (name.len() + 1).min(pair.len());
+        pairs.push((name, value..at + pair.len()));
+        at += pair.len() + 1;
+    }
+    let decoded = |name: &str| {
+        let mut pairs = url::form_urlencoded::parse(name.as_bytes());
+        pairs.next().map_or_else(String::new, |(name, _)| name.into_owned())
+    };
+    let names: Vec<String> = pairs.iter().map(|(name, _)| decoded(name)).collect();
+    let kinds = signed_link::kinds(names.iter().map(String::as_str));
+    let hidden = pairs.into_iter().zip(kinds).filter(|(_, kind)| *kind != Kind::Plain);
+    hidden.map(|((_, value), _)| value).collect()
 }
 
 fn secrets(command: &Command) -> Vec<Secret> {
@@ -127,6 +156,17 @@ mod tests {
             ("h", None),
         ] {
             assert_eq!(hidden(of_url(url)).as_deref(), expected, "{url}");
+        }
+        for (word, expected) in [
+            ("https://me:pw@h/x?X-Amz-Date=1&part=2&X-Amz-Signature=abc#f", &["me:pw", "1", "abc"][..]),
+            ("https://h/x?sig=a%2Bb&se=1&versionId=3", &["a%2Bb", "1"]),
+            ("https://h/x?access%5Ftoken=t&q", &["t"]),
+            ("https://h/x?token", &[]),
+            ("s3://b/k?versionId=3", &[]),
+            ("no?token=link", &[]),
+        ] {
+            let hidden: Vec<&str> = of_any(word).into_iter().map(|range| &word[range]).collect();
+            assert_eq!(hidden, expected, "{word}");
         }
         for (line, expected) in [
             ("Authorization: Bearer x", Some("Bearer x")),

@@ -13,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use weir_get::http::waiting;
 use weir_report::escape::escape_lines;
 use weir_report::fold::Sheet;
+use weir_store::StoreError;
 use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
@@ -208,8 +209,13 @@ pub fn end_with(error: &clap::Error) -> ! {
 }
 
 /// 2 for bad arguments, 130 and 4 where a transfer beneath says so, 1 for all else.
-fn code(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref::<weir_get::error::GetError>() {
+pub fn code(error: &anyhow::Error) -> u8 {
+    let of_store = match error.downcast_ref::<StoreError>() {
+        Some(StoreError::Usage(_)) => return USAGE,
+        Some(StoreError::Http(error)) => Some(error),
+        _ => None,
+    };
+    match of_store.or_else(|| error.downcast_ref::<weir_get::error::GetError>()) {
         // As iperf3 ends for them.
         _ if error.is::<Usage>() && is_iperf3() => 1,
         _ if error.is::<Usage>() => USAGE,

@@ -9,6 +9,7 @@ mod crc32c;
 mod crc64;
 mod expected;
 mod md5;
+mod parts;
 mod sha1;
 mod sha256;
 mod sha512;
@@ -17,6 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use expected::{Expected, ExpectedDigestError};
+pub use parts::OfParts;
 
 /// Every digest weir knows; the first of each [`Strength`] is the one to prefer.
 pub static ALL: &[Row] = &[

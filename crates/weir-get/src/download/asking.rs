@@ -192,7 +192,7 @@ impl Download {
                 Err(error) => error.to_string(),
             },
             Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
-            Err(error @ GetError::WrongPart { .. }) => error.to_string(),
+            Err(error @ (GetError::WrongPart { .. } | GetError::Changed { .. })) => error.to_string(),
             Err(error) => return Err(error),
         };
         self.looks += 1;

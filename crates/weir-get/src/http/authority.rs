@@ -5,14 +5,34 @@
 //! the refusal can be mended: by renewed credentials, another region, another token.
 
 use url::Url;
+use weir_codec::digest::Expected;
 use weir_http::head::ResponseHead;
 
 use crate::error::GetError;
+use crate::http::call::{Call, Reply};
 
 /// Speaks for requests to some origins.
 pub trait Authorizer: Send + Sync {
     /// Requests for `url` are its to authorize.
     fn is_for(&self, url: &Url) -> bool;
+
+    /// At this origin, whatever the path, is the store of those who set what they trust for stores alone
+    /// (`AWS_CA_BUNDLE`).
+    fn is_at(&self, _: &Url) -> bool {
+        false
+    }
+
+    /// What its store keeps of all of an object, by the head of an answer, beside what fields say that every
+    /// server has.
+    fn keeps(&self, _: &Url, _: &ResponseHead) -> Option<KeptDigest> {
+        None
+    }
+
+    /// The sizes of the `count` parts that the object of `size` bytes at `url` was put together from: by
+    /// requests that `ask` sends. Otherwise why they cannot be told.
+    fn layout(&self, _: &Url, _kept: &KeptDigest, _size: u64, _ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {
+        Err("the store does not tell the sizes of its parts".to_owned())
+    }
 
     /// Its store honours `If-Match` on a GET, so that a part of another version is never sent.
     fn pins(&self, _: &Url) -> bool {
@@ -41,6 +61,20 @@ pub trait Authorizer: Send + Sync {
     /// What there is to say of a refusal in place of `words`: who was refused, by whose credentials, what to
     /// do. Never a secret.
     fn explains(&self, url: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String>;
+}
+
+/// Sends a request beside a download.
+pub type Ask<'a> = dyn FnMut(&Call<'_>) -> Result<Reply, GetError> + 'a;
+
+/// A digest that a store keeps of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptDigest {
+    /// It.
+    pub expected: Expected,
+    /// The field that says it.
+    pub field: &'static str,
+    /// It is of the digests of so many parts; `None`: of all bytes.
+    pub parts: Option<u32>,
 }
 
 /// What can be done about a refusal.

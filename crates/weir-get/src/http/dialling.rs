@@ -30,7 +30,7 @@ impl Client<'_> {
         if !origin.tls {
             return Connection::new(&origin.host, line, None).map_err(broken);
         }
-        let config = self.http.clients()?.http1;
+        let config = self.http.clients_for(origin)?.http1;
         let session = self.shake_hands((&origin.host, origin.port), config, &mut line, deadline)?;
         if session.has_asked() {
             self.http.note_certificate_wanted(origin);

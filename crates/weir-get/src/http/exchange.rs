@@ -2,6 +2,7 @@
 //! HTTP/2.
 
 mod answer;
+pub mod kept;
 mod redirects;
 mod session;
 mod steps;
@@ -66,6 +67,8 @@ pub enum Version {
 pub struct Http {
     trust: Trust,
     clients: Mutex<Option<Clients>>,
+    /// For stores, where other authorities are trusted there.
+    store_clients: Mutex<Option<Clients>>,
     proxies: Proxies,
     version: Version,
     headers: Vec<(String, String)>,
@@ -144,6 +147,7 @@ impl Http {
         Http {
             trust,
             clients: Mutex::new(None),
+            store_clients: Mutex::new(None),
             proxies,
             version,
             headers,
@@ -253,6 +257,21 @@ impl Http {
         match &*clients {
             Some(clients) => Ok(clients.clone()),
             None => Ok(clients.insert(Clients::new(&self.trust)?).clone()),
+        }
+    }
+
+    /// The same for `origin`, by what is trusted there.
+    pub(super) fn clients_for(&self, origin: &Origin) -> Result<Clients, GetError> {
+        let is_own = self.trust.of_stores.is_some() && self.trust.authorities.is_none();
+        let url = || Url::parse(&format!("https://{}:{}/", origin.host, origin.port)).ok();
+        let is_store = |url: Url| self.authorizers.iter().any(|one| one.is_at(&url));
+        if !is_own || !url().is_some_and(is_store) {
+            return self.clients();
+        }
+        let mut clients = self.store_clients.lock();
+        match &*clients {
+            Some(clients) => Ok(clients.clone()),
+            None => Ok(clients.insert(Clients::new(&self.trust.for_stores())?).clone()),
         }
     }
 

@@ -23,12 +23,23 @@ use crate::http::offer::Offer;
 pub struct Trust {
     /// `--cacert`, or `SSL_CERT_FILE`: only these authorities.
     pub authorities: Option<std::path::PathBuf>,
+    /// `AWS_CA_BUNDLE`: where nothing else is said, only these, for the stores that they are meant for
+    /// ([`crate::http::authority::Authorizer::is_at`]).
+    pub of_stores: Option<std::path::PathBuf>,
     /// `-k`: any certificate.
     pub insecure: bool,
     /// `--cert`: what is shown to a server that wants to see one.
     pub identity: Option<Arc<Identity>>,
     /// What of TLS is offered.
     pub offer: Offer,
+}
+
+impl Trust {
+    /// The same where a store is asked.
+    pub fn for_stores(&self) -> Trust {
+        let authorities = self.authorities.clone().or_else(|| self.of_stores.clone());
+        Trust { authorities, ..self.clone() }
+    }
 }
 
 /// Client configurations for HTTP/1.1 alone and for "HTTP/2 if you can".

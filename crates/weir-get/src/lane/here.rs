@@ -344,7 +344,7 @@ impl Lane<'_> {
         trust: &str,
     ) -> Result<Result<Adopted, String>, GetError> {
         let mut expected = job.clone();
-        self.add_declared(&mut expected.expectations, object.clone());
+        expected.expectations.extend(self.declared(object));
         let found = match self.check_here(&expected, target) {
             Err(error) if error.is_verification() => {
                 return Ok(Err("it has the object's size and not its digest".to_owned()));

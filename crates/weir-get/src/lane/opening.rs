@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use url::Url;
-use weir_codec::digest::{Algorithm, Expected};
+use weir_codec::digest::Expected;
 
 use super::{Lane, decode, refuse_unfit};
 use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
@@ -23,7 +23,7 @@ use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::transfer::{Opening, Transfer};
-use crate::verify::{self, Expectation, Whose};
+use crate::verify::{self, Expectation, Method, Whose};
 use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
@@ -206,17 +206,17 @@ impl Lane<'_> {
 
     /// A file that stays as it is has what the user expects of it, or it is said.
     pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, GetError> {
-        let algorithms = verify::algorithms(&job.expectations);
-        if algorithms.is_empty() {
+        let methods = verify::methods(&job.expectations);
+        if methods.is_empty() {
             return Ok(Vec::new());
         }
         self.state.clock.enter(Stage::Other);
         let digests = sink::open_to_read(target)
-            .and_then(|file| verify::digests_of_file(file, &algorithms, &|| self.run.is_stopped()));
+            .and_then(|file| verify::digests_of_file(file, &methods, &|| self.run.is_stopped()));
         let failed = |source| GetError::Local { action: "read", path: target.to_owned(), source, kept: None };
         let Some(found) = digests.map_err(failed)? else { return Err(GetError::Interrupted) };
         verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
-        Ok(found)
+        Ok(found.into_iter().map(|found| found.digest).collect())
     }
 
     /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a
@@ -291,21 +291,29 @@ impl Lane<'_> {
         let range = Some((gap.start, end));
         let version = opening.version.clone();
         loop {
-            let mut answer =
-                self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many)?;
-            let host = object::host_of(&answer.url);
-            let judged = answer.judge(Some(gap.start));
-            match waiting.download.on_rest(judged, journal.size, &version, &host)? {
-                Rest::Sent(object) => {
+            let answer = self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many);
+            let (answer, judged) = match answer {
+                Ok(mut answer) => {
+                    let judged = answer.judge(Some(gap.start));
+                    (Some(answer), judged)
+                }
+                // A store that was asked for this version alone says no in place of sending another.
+                Err(error @ GetError::Changed { .. }) => (None, Err(error)),
+                Err(error) => return Err(error),
+            };
+            let host = object::host_of(answer.as_ref().map_or(&job.url, |answer| &answer.url));
+            match (waiting.download.on_rest(judged, journal.size, &version, &host)?, answer) {
+                (Rest::Sent(object), Some(answer)) => {
                     let mut opening = Opening { location: answer.url.clone(), ..opening };
                     let holds_to = object.holds_to;
-                    self.add_declared(&mut opening.expectations, object);
                     opening.notes.clone_from(&answer.notes);
+                    let whole = Object { size: Some(journal.size), ..object };
+                    self.add_declared(&mut opening.expectations, &mut opening.notes, &answer, &whole);
                     let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
                     return Ok(Some(self.begin(transfer, answer, holds_to)));
                 }
-                Rest::AskAgain => self.client.close(),
-                Rest::Lost(why) => {
+                (Rest::AskAgain | Rest::Sent(_), _) => self.client.close(),
+                (Rest::Lost(why), _) => {
                     self.client.close();
                     let name = opening.sink.target().unwrap_or(Path::new("")).display().to_string();
                     tracing::warn!("{}", Restart::Object { name, why });
@@ -340,7 +348,7 @@ impl Lane<'_> {
         let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
         notes.extend(of_coding);
         let mut expectations = job.expectations.clone();
-        self.add_declared(&mut expectations, object.clone());
+        self.add_declared(&mut expectations, &mut notes, &answer, &object);
         if let Some(target) = target {
             self.run.take_name(target, waiting.job, job)?;
         }
@@ -372,7 +380,7 @@ impl Lane<'_> {
                 }
                 Sink::Part(part)
             }
-            None => Sink::Stream(self.stream(job, verify::algorithms(&expectations))?),
+            None => Sink::Stream(self.stream(job, verify::methods(&expectations))?),
         };
         let opening = Opening {
             job: waiting.job,
@@ -393,13 +401,13 @@ impl Lane<'_> {
     }
 
     /// The way out for bytes that go on in order.
-    fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, GetError> {
+    fn stream(&self, job: &Job, methods: Vec<Method>) -> Result<Stream, GetError> {
         match &job.output {
-            Output::Pipe(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
+            Output::Pipe(path) => Stream::open(path, methods, Arc::clone(self.run.stop), &|| {
                 self.sleep(Duration::from_millis(20), Stage::Output);
                 !self.run.is_stopped()
             }),
-            _ => Stream::stdout(algorithms, Arc::clone(self.run.stop)),
+            _ => Stream::stdout(methods, Arc::clone(self.run.stop)),
         }
     }
 
@@ -418,12 +426,40 @@ impl Lane<'_> {
         Ok((answer, own))
     }
 
-    /// The user's word counts; the strongest of the server's is checked beside it.
-    pub(super) fn add_declared(&self, expectations: &mut Vec<Expectation>, object: Object) {
-        if let Some(one) = object.declared {
-            let whose = if self.run.options.ignore_digest { Whose::Ignored } else { Whose::Server };
-            let origin = format!("{DECLARED}{}", one.field);
-            expectations.push(Expectation { expected: one.expected, origin, whose });
+    /// The strongest digest that the fields of an answer have of all of the object.
+    pub(super) fn declared(&self, object: &Object) -> Option<Expectation> {
+        let one = object.declared.as_ref()?;
+        let (expected, origin) = (one.expected.clone(), format!("{DECLARED}{}", one.field));
+        Some(Expectation { expected, origin, whose: self.whose(), parts: None })
+    }
+
+    fn whose(&self) -> Whose {
+        if self.run.options.ignore_digest { Whose::Ignored } else { Whose::Server }
+    }
+
+    /// The user's word counts; the strongest of the server's is checked beside it. Where that cannot be
+    /// checked, it is `noted` why.
+    fn add_declared(
+        &mut self,
+        expectations: &mut Vec<Expectation>,
+        notes: &mut Vec<String>,
+        answer: &Answer,
+        object: &Object,
+    ) {
+        if let Some(one) = self.declared(object) {
+            return expectations.push(one);
+        }
+        let whose = self.whose();
+        let is_as_sent = !matches!(answer.body, Exchange::Decoded(_));
+        let Some(size) = object.size.filter(|_| answer.of_all && is_as_sent) else { return };
+        match self.client.kept_of(answer, size) {
+            Some(Ok((kept, parts))) => {
+                let of = kept.parts.map_or_else(String::new, |count| format!(" of {count} parts"));
+                let origin = format!("{DECLARED}{}{of}", kept.field);
+                expectations.push(Expectation { expected: kept.expected, origin, whose, parts });
+            }
+            Some(Err(why)) => notes.push(why),
+            None => {}
         }
     }
 

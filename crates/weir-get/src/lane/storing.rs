@@ -60,7 +60,7 @@ impl Lane<'_> {
         waiting.download.on_body(body.len() as u64, Some(size), &object::host_of(&answer.url))?;
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
-        let found = verify::digests_of(&verify::algorithms(&expectations), &body);
+        let found = verify::digests_of(&verify::methods(&expectations), &body);
         let ignored = verify::check(&target.display().to_string(), &expectations, &found, Fate::Discarded)?;
         self.state.clock.enter(Stage::Write);
         let home = || self.run.home_of(&place);
@@ -83,7 +83,7 @@ impl Lane<'_> {
             path: Some(target.to_owned()),
             bytes,
             connections: 1,
-            digest: found.first().cloned(),
+            digest: verify::whole(&found),
             verified,
             notes,
             ..job.blank_report()

@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
-use weir_codec::digest::{Algorithm, Digest, Expected};
+use weir_codec::digest::Digest;
 
 use crate::error::GetError;
 use crate::sink::links;
 use crate::sink::read_ahead::ReadAhead;
-use crate::verify;
+use crate::verify::{self, Found, Method};
 
 /// How far ahead of the next byte lanes may fetch: this, 16 lanes' buffers of 300 KiB, and the program stay under 64 MiB.
 pub const WINDOW: u64 = 32 << 20;
@@ -59,7 +59,7 @@ pub struct Stream {
     /// `None`: stdout.
     path: Option<PathBuf>,
     state: Mutex<StreamState>,
-    algorithms: Vec<Algorithm>,
+    methods: Vec<Method>,
     /// The user's wish to end.
     stop: Arc<AtomicBool>,
     /// Only the lane that writes holds it.
@@ -80,19 +80,19 @@ struct StreamState {
 }
 
 impl Stream {
-    /// Stdout; what passes is also hashed with `algorithms`. Once `stop` is set nothing is waited for.
-    pub fn stdout(algorithms: Vec<Algorithm>, stop: Arc<AtomicBool>) -> Result<Stream, GetError> {
+    /// Stdout; what passes is also hashed by `methods`. Once `stop` is set nothing is waited for.
+    pub fn stdout(methods: Vec<Method>, stop: Arc<AtomicBool>) -> Result<Stream, GetError> {
         let stdout = io::stdout();
         let to = own_end(stdout.as_fd()).map_or_else(|| stdout.as_fd().try_clone_to_owned(), Ok);
         let to = to.map_err(|source| failed("open", None, source))?;
-        Ok(Stream::new(to, None, algorithms, stop))
+        Ok(Stream::new(to, None, methods, stop))
     }
 
     /// The pipe or device at `path`. A pipe may have no reader yet: `wait` is called until one has come, and says whether
     /// to go on waiting.
     pub fn open(
         path: &Path,
-        algorithms: Vec<Algorithm>,
+        methods: Vec<Method>,
         stop: Arc<AtomicBool>,
         wait: &dyn Fn() -> bool,
     ) -> Result<Stream, GetError> {
@@ -107,7 +107,7 @@ impl Stream {
                         let source = io::Error::other("another file was put in its place");
                         return Err(failed("write", Some(path), source));
                     }
-                    return Ok(Stream::new(file.into(), Some(path.to_owned()), algorithms, stop));
+                    return Ok(Stream::new(file.into(), Some(path.to_owned()), methods, stop));
                 }
                 // fifo(7): nobody has it open for reading.
                 Err(error) if is_pipe && error.raw_os_error() == Some(libc::ENXIO) => {
@@ -120,11 +120,11 @@ impl Stream {
         }
     }
 
-    fn new(to: OwnedFd, path: Option<PathBuf>, algorithms: Vec<Algorithm>, stop: Arc<AtomicBool>) -> Stream {
+    fn new(to: OwnedFd, path: Option<PathBuf>, methods: Vec<Method>, stop: Arc<AtomicBool>) -> Stream {
         // Not a pipe, or its owner has many already: then as it is.
         let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE);
-        let digests = algorithms.iter().map(|algorithm| algorithm.start()).collect();
-        Stream { to, path, state: Mutex::default(), algorithms, stop, digests: Mutex::new(digests) }
+        let digests = methods.iter().map(Method::start).collect();
+        Stream { to, path, state: Mutex::default(), methods, stop, digests: Mutex::new(digests) }
     }
 
     /// Where it leads, unless to stdout.
@@ -133,9 +133,9 @@ impl Stream {
     }
 
     /// The digests of all that was written.
-    pub fn finish(&self) -> Vec<Expected> {
+    pub fn finish(&self) -> Vec<Found> {
         let digests = std::mem::take(&mut *self.digests.lock());
-        verify::finished(&self.algorithms, digests)
+        verify::finished(&self.methods, digests)
     }
 
     fn emit<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> Result<u64, GetError> {

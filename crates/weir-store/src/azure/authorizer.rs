@@ -1,6 +1,7 @@
 //! Who signs requests for blobs (Shared Key), or speaks for them (tokens), and what a refusal means.
 //! <https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key>
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +18,7 @@ use crate::credentials::Found;
 use crate::credentials::azure::AzureSigner;
 #[cfg(test)]
 use crate::error::StoreError;
+use crate::network::without;
 use crate::refusal::{as_get_error, skew};
 
 /// The version of the service that requests are written for; the one that the signer names.
@@ -27,12 +29,17 @@ pub struct AzureAuthorizer {
     settings: AzureSettings,
     container: String,
     used: Mutex<Option<Arc<Found<AzureSigner>>>>,
+    /// Signatures that were sent of late: a refusal may repeat one.
+    sent: Mutex<VecDeque<String>>,
 }
+
+/// As many requests may be under way at once, and as many signatures be repeated.
+const SENT: usize = 64;
 
 impl AzureAuthorizer {
     /// For this container.
     pub fn new(settings: AzureSettings, container: String) -> AzureAuthorizer {
-        AzureAuthorizer { settings, container, used: Mutex::default() }
+        AzureAuthorizer { settings, container, used: Mutex::default(), sent: Mutex::default() }
     }
 
     /// With the key of the account; `None`: a field cannot be signed.
@@ -57,6 +64,12 @@ impl AzureAuthorizer {
         for name in ["date", "authorization"] {
             let value = request.headers().get(name)?.to_str().ok()?.to_owned();
             fields.push((name.to_owned(), value));
+        }
+        let signature = fields.last().and_then(|(_, value)| Some(value.rsplit_once(':')?.1.to_owned()));
+        let mut sent = self.sent.lock();
+        sent.extend(signature);
+        if sent.len() > SENT {
+            sent.pop_front();
         }
         Some(())
     }
@@ -128,7 +141,8 @@ impl Authorizer for AzureAuthorizer {
             (None, 401 | 403 | 404 | 409) => "asked without a signature".to_owned(),
             _ => String::new(),
         };
-        let parts = [words.unwrap_or_default().to_owned(), who, way_out];
+        let sent: Vec<String> = self.sent.lock().iter().cloned().collect();
+        let parts = [without(words.unwrap_or_default().to_owned(), &sent), who, way_out];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }

@@ -11,10 +11,10 @@ use parking_lot::{Mutex, RwLock};
 use url::Url;
 use weir_codec::hex;
 use weir_get::GetError;
-use weir_get::http::authority::{Authorizer, Mend};
+use weir_get::http::authority::{Ask, Authorizer, KeptDigest, Mend};
 use weir_http::head::ResponseHead;
 
-use super::S3Bucket;
+use super::{S3Bucket, sums};
 use crate::credentials::Found;
 use crate::refusal::{as_get_error, skew};
 
@@ -99,8 +99,20 @@ impl Authorizer for S3Authorizer {
         self.addresses.read().iter().any(is_below)
     }
 
+    fn is_at(&self, origin: &Url) -> bool {
+        self.addresses.read().iter().any(|base| base.origin() == origin.origin())
+    }
+
     fn pins(&self, _: &Url) -> bool {
         true
+    }
+
+    fn keeps(&self, _: &Url, head: &ResponseHead) -> Option<KeptDigest> {
+        sums::kept(&self.bucket.bucket, head)
+    }
+
+    fn layout(&self, url: &Url, kept: &KeptDigest, size: u64, ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {
+        sums::layout(url, kept, size, ask)
     }
 
     fn fields(

@@ -35,7 +35,8 @@ impl Copies for S3Store {
         }
         let url = self.here().object(to, None)?;
         let call = Call { method: "PUT", url, fields: source, most: MAX_ANSWER, asks_first: false };
-        succeeds(caller, &what, &call, b"").map(drop)
+        // The status is sent before the copy is made: only the tag says that it was.
+        element(&what, &succeeds(caller, &what, &call, b"")?, "ETag").map(drop)
     }
 }
 
@@ -124,7 +125,7 @@ impl S3Store {
             most: MAX_ANSWER,
             asks_first: false,
         };
-        succeeds(caller, what, &call, list.as_bytes()).map(drop)
+        element(what, &succeeds(caller, what, &call, list.as_bytes())?, "ETag").map(drop)
     }
 }
 

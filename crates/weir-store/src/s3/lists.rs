@@ -72,18 +72,19 @@ impl S3Store {
         }
         let body = self.asks(caller, &what, &query)?;
         let answer = |why: String| StoreError::Answer { what: what.clone(), why };
-        let mut read = PageRead::default();
-        xml::each(&body, |path, text| read.ended(path, text))
-            .map_err(|bad: BadXml| answer(bad.to_string()))?;
-        if !read.is_list {
-            return Err(answer("is no list of objects; is this the address of a store?".to_owned()));
-        }
+        let read = PageRead::of(&body).map_err(answer)?;
         if kind == Kind::V2 && read.is_v1() {
             tracing::info!("{} knows version 1 of lists only", self.shown());
             self.lists_v1.store(true, Relaxed);
         }
         read.into_page(ask, kind).map_err(answer)
     }
+}
+
+/// The page that a store's answer to `ask` is; otherwise what is wrong with it, as in `the store's answer ...`.
+pub fn read_page(body: &[u8], ask: &ListAsk<'_>) -> Result<Page, String> {
+    let kind = if ask.versions { Kind::Versions } else { Kind::V2 };
+    PageRead::of(body)?.into_page(ask, kind)
 }
 
 /// Which list is asked for.
@@ -152,14 +153,8 @@ impl Lists for S3Store {
         version: Option<&str>,
     ) -> Result<Option<Looked>, StoreError> {
         let what = format!("look at {}{}", self.shown(), shown(key));
-        let url = self.here().object(key, version)?;
-        let call = Call { method: "HEAD", url, fields: Vec::new(), most: 0, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::default())?;
-        match reply.head.status {
-            200..300 => Ok(Some(looked(key, &reply.head))),
-            404 => Ok(None),
-            _ => Err(refusal(&what, &call, &reply)),
-        }
+        let head = self.head(caller, &what, self.here().object(key, version)?)?;
+        Ok(head.map(|head| looked(key, &head)))
     }
 }
 
@@ -209,6 +204,15 @@ struct PageRead {
 }
 
 impl PageRead {
+    fn of(body: &[u8]) -> Result<PageRead, String> {
+        let mut read = PageRead::default();
+        xml::each(body, |path, text| read.ended(path, text)).map_err(|bad: BadXml| bad.to_string())?;
+        match read.is_list {
+            true => Ok(read),
+            false => Err("is no list of objects; is this the address of a store?".to_owned()),
+        }
+    }
+
     fn ended(&mut self, path: &[&str], text: &str) {
         let [root, rest @ ..] = path else { return };
         if !matches!(*root, "ListBucketResult" | "ListVersionsResult" | "ListBucketVersionsResult") {
@@ -308,9 +312,7 @@ mod tests {
     use super::*;
 
     fn read(body: &str, ask: &ListAsk<'_>, kind: Kind) -> Result<Page, String> {
-        let mut read = PageRead::default();
-        xml::each(body.as_bytes(), |path, text| read.ended(path, text)).map_err(|bad| bad.to_string())?;
-        read.into_page(ask, kind)
+        PageRead::of(body.as_bytes())?.into_page(ask, kind)
     }
 
     #[test]

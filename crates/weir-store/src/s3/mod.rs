@@ -4,7 +4,9 @@ mod authorizer;
 mod copies;
 mod deletes;
 mod dialect;
+mod heads;
 mod lists;
+mod sums;
 mod upload;
 
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use weir_get::http::authority::Authorizer;
 
 pub use authorizer::S3Authorizer;
 pub use dialect::{Dialect, generation_of};
+pub use lists::read_page;
 
 use crate::credentials::Provider;
 use crate::credentials::aws::DEFAULT_REGION;

@@ -230,20 +230,8 @@ impl Uploads for S3Store {
     }
 
     fn stored(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Stored>, StoreError> {
-        let call = Call {
-            method: "HEAD",
-            url: self.bucket().object(key, None)?,
-            fields: Vec::new(),
-            most: SHORT,
-            asks_first: false,
-        };
-        let what = self.what("ask for", key);
-        let reply = caller.ask(&call, &mut AtHand::default())?;
-        match reply.head.status {
-            200..300 => Ok(Some(self.stored_of(&reply.head))),
-            404 => Ok(None),
-            _ => Err(refusal(&what, &call, &reply)),
-        }
+        let head = self.head(caller, &self.what("ask for", key), self.bucket().object(key, None)?)?;
+        Ok(head.map(|head| self.stored_of(&head)))
     }
 }
 

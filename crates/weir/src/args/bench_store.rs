@@ -1,11 +1,10 @@
 //! `weir bench store`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{StoreArgs, Voice, parse_seconds};
+use super::{StoreArgs, StoreNetworkArgs, Voice, parse_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,12 +31,12 @@ pub struct BenchStore {
     /// Load the store for SECONDS with each number of connections [default: 2].
     #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
     pub span: Option<Duration>,
-    /// Trust only the authorities in this PEM file.
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// The way to them.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,

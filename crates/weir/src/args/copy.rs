@@ -9,7 +9,7 @@ use weir_cp::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
 use super::selection::rsync_bytes;
-use super::{Ssh, StoreArgs, Voice, What};
+use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,6 +103,9 @@ pub struct Cp {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// The way to them.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
 }
 
 /// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.

@@ -1,10 +1,8 @@
 //! `weir ls`: its arguments.
 
-use std::path::PathBuf;
-
 use clap::{ArgAction, Args};
 
-use super::StoreArgs;
+use super::{StoreArgs, StoreNetworkArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,9 +44,9 @@ pub struct Ls {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Trust only the authorities in this PEM file [default: SSL_CERT_FILE, AWS_CA_BUNDLE, the system's].
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
+    /// The way to them.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
     /// Print decisions and their reasons; repeat for more.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,

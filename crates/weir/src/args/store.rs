@@ -41,6 +41,23 @@ pub struct StoreArgs {
     pub sse_c_key: Option<PathBuf>,
 }
 
+/// The way to stores, of commands that ask nobody else.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Object stores")]
+pub struct StoreNetworkArgs {
+    /// Reach stores by this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty value means no
+    /// proxy [default: https_proxy, http_proxy].
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
+    /// Reach these hosts without the proxy; '*' means all [default: no_proxy].
+    #[arg(long, value_name = "HOST,...")]
+    pub noproxy: Option<String>,
+    /// Trust only the authorities in this PEM file for stores [default: SSL_CERT_FILE, AWS_CA_BUNDLE, the
+    /// system's].
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+}
+
 impl StoreArgs {
     /// What they say.
     pub fn flags(&self) -> anyhow::Result<StoreFlags> {

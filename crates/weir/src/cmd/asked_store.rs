@@ -1,6 +1,6 @@
 //! A store that a command asks, from its flags and the environment: the bucket, and the way to it.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::CallerSetup;
-use weir_store::settings::Settings;
+use weir_store::network::{Network, Stop};
+use weir_store::settings::{Settings, StoreFlags};
 use weir_store::store::Store;
 
-use crate::args::StoreArgs;
+use crate::args::{StoreArgs, StoreNetworkArgs};
 use crate::voice::Usage;
 
 /// A minute without a byte is a broken path, as for downloads.
@@ -24,24 +25,49 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// As many attempts as a download has.
 pub const RETRIES: u32 = 5;
 
-/// The bucket of `url`, or the store alone where it names none.
-pub fn open(args: &StoreArgs, url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
-    let environment = |name: &str| std::env::var(name).ok();
-    let settings = Settings { flags: args.flags()?, environment: &environment };
-    settings.open(url).map_err(|error| match error {
-        StoreError::Usage(why) => Usage(why).into(),
-        other => other.into(),
-    })
+/// The authorities of `--cacert` and of the environment.
+pub fn trust(cacert: Option<&Path>) -> Trust {
+    let authorities = cacert.map(Into::into).or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
+    let of_stores = std::env::var_os("AWS_CA_BUNDLE").filter(|text| !text.is_empty()).map(Into::into);
+    Trust { authorities, of_stores, ..Trust::default() }
 }
 
-/// The way to the network for these, one of them after another where several speak for a URL.
-pub fn http(cacert: Option<PathBuf>, stores: &[&Arc<dyn Store>]) -> anyhow::Result<Http> {
-    let of_environment = || ["SSL_CERT_FILE", "AWS_CA_BUNDLE"].into_iter().find_map(std::env::var_os);
-    let authorities = cacert.or_else(|| of_environment().map(Into::into));
-    let trust = Trust { authorities, ..Trust::default() };
-    let proxies = Proxies::new(Said::default(), |name| std::env::var(name).ok())?;
-    let authorizers = stores.iter().map(|store| store.authorizer()).collect();
-    Ok(Http::new(trust, proxies, Version::Http1, Vec::new(), Who::default()).authorized_by(authorizers))
+/// The way to stores, and to whoever gives credentials for them.
+pub struct StoreWay {
+    network: Network,
+    proxies: Proxies,
+}
+
+impl StoreWay {
+    /// As `args` and the environment say, until `stop` is set.
+    pub fn of(args: &StoreNetworkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<StoreWay> {
+        let said = Said { proxy: args.proxy.as_deref(), exempt: args.noproxy.as_deref() };
+        let proxies = Proxies::new(said, |name| std::env::var(name).ok())?;
+        let trust = trust(args.cacert.as_deref());
+        let flag = Stop::default();
+        flag.set(stop);
+        let network =
+            Network { trust, proxies: Some(proxies.clone()), stop: flag, ..Network::default() };
+        Ok(StoreWay { network, proxies })
+    }
+
+    /// The bucket of `url`, or the store alone where it names none.
+    pub fn open(&self, args: &StoreArgs, url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let flags = StoreFlags { network: self.network.clone(), ..args.flags()? };
+        let settings = Settings { flags, environment: &environment };
+        settings.open(url).map_err(|error| match error {
+            StoreError::Usage(why) => Usage(why).into(),
+            other => other.into(),
+        })
+    }
+
+    /// The way to the network for these, one of them after another where several speak for a URL.
+    pub fn http(&self, stores: &[&Arc<dyn Store>]) -> Http {
+        let authorizers = stores.iter().map(|store| store.authorizer()).collect();
+        let (trust, proxies) = (self.network.trust.clone(), self.proxies.clone());
+        Http::new(trust, proxies, Version::Http1, Vec::new(), Who::default()).authorized_by(authorizers)
+    }
 }
 
 /// How its requests are made where nobody watches the sockets.

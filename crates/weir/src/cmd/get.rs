@@ -26,6 +26,7 @@ use weir_store::network::Network;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
+use crate::cmd::asked_store;
 use crate::cmd::get_each::EachFile;
 use crate::cmd::get_hubs::{self, Asking, Endings, Hubs};
 use crate::cmd::get_list::{self, Asked};
@@ -170,8 +171,7 @@ fn check_each(get: &Get, path: &Path) -> Result<(), Usage> {
 }
 
 fn trust(get: &Get) -> Trust {
-    let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
-    Trust { authorities, insecure: get.insecure, ..Trust::default() }
+    Trust { insecure: get.insecure, ..asked_store::trust(get.cacert.as_deref()) }
 }
 
 fn proxies(get: &Get, reach: &Reach) -> anyhow::Result<Proxies> {

@@ -95,7 +95,7 @@ impl Taking {
     pub fn expectations(&self, found: &Found) -> Vec<Expectation> {
         let digest = found.file.digest.clone().filter(|_| !self.of_parts);
         let origin = || "the server's list of files".to_owned();
-        let one = |expected| Expectation { expected, origin: origin(), whose: self.whose };
+        let one = |expected| Expectation { expected, origin: origin(), whose: self.whose, parts: None };
         digest.map(one).into_iter().collect()
     }
 

@@ -75,13 +75,14 @@ impl Sums {
             expected: expected.clone(),
             origin: "--checksum".to_owned(),
             whose,
+            parts: None,
         };
         let mut expectations: Vec<Expectation> = self.given.iter().map(given).collect();
         if let Some((checksums, list)) = &self.listed {
             let name = object::name_from_url(url);
             let expected =
                 checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
-            expectations.push(Expectation { expected: expected.clone(), origin: list.clone(), whose });
+            expectations.push(Expectation { expected: expected.clone(), origin: list.clone(), whose, parts: None });
         }
         Ok(expectations)
     }

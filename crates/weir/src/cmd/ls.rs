@@ -1,7 +1,8 @@
 //! `weir ls`: what a store holds, line by line as its pages come.
 
 use std::io::{BufWriter, Write};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Instant, SystemTime};
 
 use serde_json::json;
@@ -17,7 +18,7 @@ use weir_units::Bytes;
 use weir_units::instant;
 
 use crate::args::Ls;
-use crate::cmd::asked_store;
+use crate::cmd::asked_store::{self, StoreWay};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::schemes;
 use crate::voice::{self, Printed, Usage};
@@ -37,7 +38,7 @@ pub fn run(ls: &Ls) -> anyhow::Result<u8> {
                 return Ok(INTERRUPTED);
             }
             // What came before is a list, if not all of it.
-            Err(error) if error.is::<StoreError>() => {
+            Err(error) if error.is::<StoreError>() && voice::code(&error) != voice::USAGE => {
                 out.flush()?;
                 voice::warn(&escape(&format!("{error:#}")));
                 code = 1;
@@ -72,11 +73,12 @@ fn url(text: &str) -> Result<StoreUrl, Usage> {
 fn list(
     ls: &Ls,
     url: &StoreUrl,
-    stop: &std::sync::atomic::AtomicBool,
+    stop: &Arc<AtomicBool>,
     out: &mut Lines<'_>,
 ) -> anyhow::Result<()> {
-    let store = asked_store::open(&ls.store, url)?;
-    let http = asked_store::http(ls.cacert.clone(), &[&store])?;
+    let way = StoreWay::of(&ls.network, stop)?;
+    let store = way.open(&ls.store, url)?;
+    let http = way.http(&[&store]);
     let clock = StageClock::new(Instant::now());
     let setup = asked_store::caller(&http, &clock, stop);
     if url.bucket.is_empty() {

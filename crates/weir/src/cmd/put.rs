@@ -10,12 +10,14 @@ use anyhow::Context;
 use serde_json::json;
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::reach::Reach;
 use weir_get::http::trust::Trust;
 use weir_model::verdict;
 use weir_report::escape::escape;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome};
 use weir_report::{json as records, terminal};
-use weir_store::settings::Settings;
+use weir_store::network::{Network, Stop};
+use weir_store::settings::{Settings, StoreFlags};
 use weir_store::store::Store;
 use weir_store::upload::engine::{self, Target};
 use weir_store::upload::job::{Job, JobReport, Options, PutOutcome, RunReport};
@@ -25,7 +27,7 @@ use weir_units::Bytes;
 
 use self::jobs::{Plan, PutPlace};
 use crate::args::{GivenFields, Put};
-use crate::cmd::get_who;
+use crate::cmd::{asked_store, get_who};
 use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
@@ -38,7 +40,8 @@ pub fn run(put: &Put) -> anyhow::Result<u8> {
     evidence::check(put.evidence.as_deref())?;
     let plan = jobs::plan(put)?;
     let environment = |name: &str| std::env::var(name).ok();
-    let filled = Filled::open(put, &plan.place, &environment)?;
+    let interrupted = Stop::default();
+    let filled = Filled::open(put, &plan.place, &environment, &interrupted)?;
     let name = |key: &str| filled.name(key);
     let shown = |key: &str| filled.shown(key);
     let target = Target { uploads: filled.uploads(), name: &name, shown: &shown };
@@ -48,6 +51,7 @@ pub fn run(put: &Put) -> anyhow::Result<u8> {
     let http = http(put, &filled)?;
     let options = options(put, &environment);
     let stop = interrupt::stop()?;
+    interrupted.set(&stop);
     if put.abort {
         return abort(put, target, &plan, &options, &http, &stop);
     }
@@ -75,10 +79,13 @@ impl Filled {
         put: &Put,
         place: &PutPlace,
         environment: weir_store::environment::Environment<'_>,
+        stop: &Stop,
     ) -> anyhow::Result<Filled> {
         match place {
             PutPlace::Store(url) => {
-                let settings = Settings { flags: put.store.flags()?, environment };
+                let network = Network { stop: stop.clone(), ..network(put)? };
+                let flags = StoreFlags { network, ..put.store.flags()? };
+                let settings = Settings { flags, environment };
                 Ok(Filled::Store(settings.open(url)?, url.clone()))
             }
             PutPlace::Plain(base) => Ok(Filled::Plain(PlainPut::new(base.clone()))),
@@ -112,18 +119,39 @@ impl Filled {
     }
 }
 
+fn trust(put: &Put) -> Trust {
+    Trust { insecure: put.insecure, ..asked_store::trust(put.cacert.as_deref()) }
+}
+
+fn proxies(put: &Put, reach: &Reach) -> anyhow::Result<Proxies> {
+    let said = Said { proxy: put.proxy.as_deref(), exempt: put.login.noproxy.as_deref() };
+    // A socket of this machine is the whole way.
+    Ok(match reach.unix {
+        Some(_) => Proxies::default(),
+        None => Proxies::new(said, |name| std::env::var(name).ok())?,
+    })
+}
+
+/// The way to whoever gives credentials: the user's, but for what is of the servers of files alone.
+fn network(put: &Put) -> anyhow::Result<Network> {
+    let reach = Reach { unix: None, ..put.reach.reach() };
+    Ok(Network {
+        trust: trust(put),
+        proxies: Some(proxies(put, &reach)?),
+        reach,
+        timeout: put.timeout,
+        connect_timeout: put.connect_timeout.unwrap_or(put.timeout),
+        ..Network::default()
+    })
+}
+
 fn http(put: &Put, filled: &Filled) -> anyhow::Result<Http> {
     let fields = GivenFields::read(&put.headers).map_err(Usage)?;
     let reach = put.reach.reach();
     reach.check().map_err(Usage)?;
-    let authorities = put.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let identity = get_who::identity(&put.login.certificate)?.map(Into::into);
-    let trust = Trust { authorities, insecure: put.insecure, identity, ..Trust::default() };
-    let said = Said { proxy: put.proxy.as_deref(), exempt: put.login.noproxy.as_deref() };
-    let proxies = match reach.unix {
-        Some(_) => Proxies::default(),
-        None => Proxies::new(said, |name| std::env::var(name).ok())?,
-    };
+    let trust = Trust { identity, ..trust(put) };
+    let proxies = proxies(put, &reach)?;
     let manner = Manner { reach, removed: fields.removed, ..Manner::default() };
     let (first, authorizers) = match filled {
         Filled::Store(store, _) => (None, vec![store.authorizer()]),

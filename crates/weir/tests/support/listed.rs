@@ -48,11 +48,12 @@ impl ListedBucket {
         let (held, refusals) = (Arc::clone(&objects), AtomicUsize::new(2));
         let server = Server::start(move |request, wire| {
             let length = request.field("content-length").map_or(0, |text| text.parse().expect("a length"));
-            wire.receive(length)?;
+            let body = wire.receive(length)?;
             let slows = manner == Manner::SlowDown
                 && refusals.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
             match slows {
                 true => refuse(wire, "503 Slow Down", "SlowDown"),
+                false if request.method == "PUT" => put(&mut held.lock().expect("objects"), request, body, wire),
                 false => answer(&held.lock().expect("objects"), manner, page, request, wire),
             }
         });
@@ -63,6 +64,11 @@ impl ListedBucket {
     pub(crate) fn holds(&self, objects: &[(&str, &[u8])]) {
         let objects = objects.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.to_vec())).collect();
         *self.objects.lock().expect("objects") = objects;
+    }
+
+    /// The bytes of an object, if it is there.
+    pub(crate) fn bytes(&self, key: &str) -> Option<Vec<u8>> {
+        self.objects.lock().expect("objects").get(key).cloned()
     }
 
     /// Objects that were fetched so far.
@@ -110,6 +116,21 @@ fn answer(
         return wire.head("200 OK", &fields);
     }
     wire.answer("200 OK", &[("ETag", &tag), ("Last-Modified", modified)], bytes)
+}
+
+/// Keeps a body, or what another object is.
+fn put(objects: &mut Objects, request: &Request, body: Vec<u8>, wire: &mut Wire) -> io::Result<()> {
+    let key = decoded(request.path().strip_prefix("/b/").unwrap_or_default());
+    let Some(source) = request.field("x-amz-copy-source") else {
+        let tag = tag_of(&body);
+        objects.insert(key, body);
+        return wire.answer("200 OK", &[("ETag", &tag)], b"");
+    };
+    let source = decoded(source.strip_prefix("/b/").unwrap_or_default());
+    let Some(bytes) = objects.get(&source).cloned() else { return refuse(wire, "404 Not Found", "NoSuchKey") };
+    let body = format!("<CopyObjectResult><ETag>{}</ETag></CopyObjectResult>", tag_of(&bytes));
+    objects.insert(key, bytes);
+    wire.answer("200 OK", &[], body.as_bytes())
 }
 
 fn refuse(wire: &mut Wire, status: &str, code: &str) -> io::Result<()> {

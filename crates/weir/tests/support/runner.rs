@@ -42,6 +42,9 @@ const FOREIGN: &[&str] = &[
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_CA_BUNDLE",
+    "AWS_ROLE_ARN",
     "RUST_BACKTRACE",
     // Whose requests to stores are.
     "AWS_CONFIG_FILE",

@@ -129,7 +129,7 @@ impl Client<'_> {
                 origin.host
             )));
         }
-        let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
+        let config = if origin.tls { Some(self.http.clients_for(origin)?.http2) } else { None };
         let session = H2Session::start(origin, line, config, &self.dial, way.deadline)?;
         *known = session.map_or(Known::No, |session| Known::Session(session, barren));
         Ok(())

@@ -83,6 +83,7 @@ impl<'a> Aws<'a> {
         if let Some(found) = self.of_variables()?.filter(|_| reads_variables) {
             return Ok(Arc::new(Fixed::new(found)));
         }
+        let network = &Network { trust: network.trust.for_stores(), ..network.clone() };
         let chain = Chain { aws: self, asker: Arc::new(Asker::new(network, self.environment)?) };
         let of_profile = chain.of_profile(&self.chosen.name, &mut Vec::new(), reads_variables)?;
         if let Some(provider) = of_profile.or(chain.of_container()?) {

@@ -255,8 +255,7 @@ impl HuggingFace {
             // A mirror may lead on to the hub itself, which hears nothing that is for the mirror.
             let is_own = next.origin() == self.endpoint.origin();
             let (url, reply) = got(caller, &what, next, if is_own { &self.fields } else { &[] })?;
-            let page: Vec<Entry> = json(&what, &reply.body)?;
-            entries.extend(page.into_iter().filter(|entry| entry.kind == "file"));
+            entries.extend(entries_in(&what, &reply.body)?);
             if entries.len() > MAX_FILES {
                 return Err(cannot(format!("has more than {MAX_FILES} files; name a folder of it")));
             }
@@ -267,6 +266,12 @@ impl HuggingFace {
                 None => return Ok((entries, pin)),
             }
         }
+    }
+
+    /// The files of `wanted` that a page of its list has, at `commit`.
+    pub fn files_in(&self, wanted: &HfUrl, commit: &str, page: &[u8]) -> Result<Vec<HubFile>, StoreError> {
+        let entries = entries_in(&format!("list {wanted}"), page)?;
+        entries.into_iter().map(|entry| self.file(wanted, commit, entry)).collect()
     }
 
     fn file(&self, wanted: &HfUrl, commit: &str, entry: Entry) -> Result<HubFile, StoreError> {
@@ -298,6 +303,12 @@ impl HuggingFace {
         let path = format!("{repo}/resolve/{}/{}", key::in_query(revision), key::in_path(path)?);
         address(&self.endpoint, &path)
     }
+}
+
+/// The files that a page of a list has.
+fn entries_in(what: &str, page: &[u8]) -> Result<Vec<Entry>, StoreError> {
+    let entries: Vec<Entry> = json(what, page)?;
+    Ok(entries.into_iter().filter(|entry| entry.kind == "file").collect())
 }
 
 /// The hub that is asked (`HF_ENDPOINT`), with a slash at its end.

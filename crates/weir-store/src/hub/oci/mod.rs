@@ -173,10 +173,31 @@ impl Registry {
             fetched = self.fetch(caller, url, Some(chosen))?;
         }
         let Fetched { bytes, kind, digest, manifest } = fetched;
+        let files = self.files(&kind, &manifest)?;
+        let image = Image {
+            manifest: bytes,
+            descriptor: Descriptor { media_type: kind, digest: digest.clone(), tag: self.wanted.tag.clone() },
+        };
+        Ok(Listing {
+            files,
+            is_tree: true,
+            folder: self.wanted.folder().to_owned(),
+            pin: text_of(&digest),
+            ending: Ending::Layout(image),
+        })
+    }
+
+    /// The blobs that a manifest in these bytes names.
+    pub fn files_in(&self, bytes: &[u8]) -> Result<Vec<HubFile>, StoreError> {
+        let manifest: Manifest = json("read a manifest", bytes)?;
+        self.files(&manifest.media_type, &manifest)
+    }
+
+    fn files(&self, kind: &str, manifest: &Manifest) -> Result<Vec<HubFile>, StoreError> {
         if manifest.schema_version == 1 || manifest.config.is_none() && manifest.layers.is_empty() {
             return Err(self.answer(format!(
                 "is a manifest of the kind '{}', which weir does not know; expected one of {}",
-                weir_units::quoted(&kind),
+                weir_units::quoted(kind),
                 MANIFESTS[0]
             )));
         }
@@ -192,17 +213,7 @@ impl Registry {
                 files.push(file);
             }
         }
-        let image = Image {
-            manifest: bytes,
-            descriptor: Descriptor { media_type: kind, digest: digest.clone(), tag: self.wanted.tag.clone() },
-        };
-        Ok(Listing {
-            files,
-            is_tree: true,
-            folder: self.wanted.folder().to_owned(),
-            pin: text_of(&digest),
-            ending: Ending::Layout(image),
-        })
+        Ok(files)
     }
 
     fn fetch(

@@ -12,7 +12,7 @@ use weir_store::measure::{self, Load, Measured, Plan, Setup, Timed, judgement};
 
 use super::{Progress, outcome_of, tell};
 use crate::args::BenchStore;
-use crate::cmd::asked_store;
+use crate::cmd::asked_store::StoreWay;
 use crate::interrupt::INTERRUPTED;
 use crate::voice::{self, Usage};
 
@@ -28,8 +28,6 @@ pub fn run(bench: &BenchStore) -> anyhow::Result<u8> {
             );
         }
     };
-    let store = asked_store::open(&bench.store, &url)?;
-    let http = asked_store::http(bench.cacert.clone(), &[&store])?;
     let plan = if bench.quick { Plan::quick() } else { Plan::usual() };
     let span = bench.span.unwrap_or(plan.span);
     let connections = match bench.connections.is_empty() {
@@ -39,6 +37,9 @@ pub fn run(bench: &BenchStore) -> anyhow::Result<u8> {
     let plan = Plan { span, connections, ..plan };
     let start = Instant::now();
     let progress = Progress::new(&bench.voice)?;
+    let way = StoreWay::of(&bench.network, &progress.stop)?;
+    let store = way.open(&bench.store, &url)?;
+    let http = way.http(&[&store]);
     let prefix = match url.key.is_empty() || url.key.ends_with('/') {
         true => url.key.clone(),
         false => format!("{}/", url.key),

@@ -29,7 +29,7 @@ use weir_tree::{Name, Target, destination};
 use super::Choice;
 use super::told::{Told, WayEnd};
 use crate::args::Cp;
-use crate::cmd::asked_store;
+use crate::cmd::asked_store::{self, StoreWay};
 use crate::live::Live;
 use crate::voice::Usage;
 
@@ -115,9 +115,10 @@ impl Between {
             }
             Between::Across { from, to } => vec![from, to],
         };
+        let network = StoreWay::of(&cp.network, stop)?;
         let stores =
-            urls.iter().map(|url| asked_store::open(&cp.store, url)).collect::<anyhow::Result<Vec<_>>>()?;
-        let http = asked_store::http(None, &stores.iter().collect::<Vec<_>>())?;
+            urls.iter().map(|url| network.open(&cp.store, url)).collect::<anyhow::Result<Vec<_>>>()?;
+        let http = network.http(&stores.iter().collect::<Vec<_>>());
         let clock = StageClock::new(Instant::now());
         let copy = Copy {
             rules: &choice.rules,
@@ -172,6 +173,7 @@ struct Way<'a> {
 impl Way<'_> {
     fn down(&self, from: &StoreUrl, to: &Path) -> anyhow::Result<WayEnd> {
         let shown = from.with_key("").to_string();
+        self.told.is_from(&self.stores[0], from.with_key(""));
         let chosen = self.from(from, &shown)?;
         let (root, only) = match chosen.is_one {
             true => {

@@ -1,6 +1,7 @@
 //! What a copy with a store tells while it runs, and what it comes to.
 
 use std::io::Write;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -9,6 +10,8 @@ use weir_get::source::{Bad, Results};
 use weir_model::evidence::{Evidence, Interval, Trial};
 use weir_report::escape::escape;
 use weir_report::schema::FileRecord;
+use weir_store::address::StoreUrl;
+use weir_store::store::Store;
 use weir_store::tree::Hears;
 use weir_store::upload::job::{JobReport, PutOutcome as Sent};
 use weir_units::Bytes;
@@ -25,6 +28,8 @@ const INTERVALS: usize = 36_000;
 /// Hears of a copy.
 pub struct Told<'a> {
     cp: &'a Cp,
+    /// Where objects are fetched from, with the address of the bucket.
+    from: OnceLock<(Arc<dyn Store>, StoreUrl)>,
     state: Mutex<ToldState>,
 }
 
@@ -39,6 +44,8 @@ struct ToldState {
     unverified: u64,
     failures: Vec<FileRecord>,
     notes: Vec<String>,
+    /// Notes that are not among them.
+    unsaid: u64,
 }
 
 /// How a way ended.
@@ -103,16 +110,29 @@ impl WayEnd {
 impl<'a> Told<'a> {
     /// Nothing yet.
     pub fn new(cp: &'a Cp) -> Told<'a> {
-        Told { cp, state: Mutex::default() }
+        Told { cp, from: OnceLock::new(), state: Mutex::default() }
+    }
+
+    /// Objects are fetched from this bucket.
+    pub fn is_from(&self, store: &Arc<dyn Store>, bucket: StoreUrl) {
+        self.from.get_or_init(|| (Arc::clone(store), bucket));
+    }
+
+    /// The object of `job`, as its user names it.
+    fn named(&self, job: &Job) -> Option<String> {
+        let (store, bucket) = self.from.get()?;
+        let (key, version) = store.named(&job.url)?;
+        Some(StoreUrl { version, ..bucket.with_key(key) }.to_string())
     }
 
     /// What it came to.
     pub fn end(self, way: WayEnd, span: Duration) -> TreeOutcome {
         let state = self.state.into_inner();
-        for note in &state.notes {
-            if !self.cp.voice.quiet {
-                eprintln!("note: {}", escape(note));
-            }
+        for note in state.notes.iter().filter(|_| !self.cp.voice.quiet) {
+            eprintln!("note: {}", escape(note));
+        }
+        if state.unsaid > 0 && !self.cp.voice.quiet {
+            eprintln!("note: and {} more of this kind", state.unsaid);
         }
         let code = match () {
             () if way.is_interrupted => INTERRUPTED,
@@ -211,19 +231,25 @@ impl Hears for Told<'_> {
     }
 
     fn notes(&self, note: String) {
-        self.state.lock().notes.push(note);
+        let mut state = self.state.lock();
+        match state.notes.len() {
+            ..LISTED => state.notes.push(note),
+            _ => state.unsaid += 1,
+        }
     }
 }
 
 impl Results for Told<'_> {
-    fn ended(&self, _: usize, _: &Job, report: FileReport) {
+    fn ended(&self, _: usize, job: &Job, report: FileReport) {
+        let report = FileReport { url: self.named(job).unwrap_or(report.url), ..report };
         let path = report.path.map(|path| path.display().to_string());
+        let mut notes = Vec::new();
         {
             let mut state = self.state.lock();
             state.resumed += report.resumed_from;
             match report.outcome {
                 JobOutcome::Unchanged | JobOutcome::Skipped => return state.unchanged += 1,
-                JobOutcome::Complete => {}
+                JobOutcome::Complete => notes.clone_from(&report.notes),
                 JobOutcome::Partial(error) => {
                     state.partial += 1;
                     let kept = Bytes(report.bytes);
@@ -240,6 +266,7 @@ impl Results for Told<'_> {
                 }
             }
         }
+        notes.into_iter().for_each(|note| self.notes(format!("{}: {note}", report.url)));
         self.moved(&path.unwrap_or(report.url), report.bytes);
     }
 

@@ -1,0 +1,427 @@
+//! What stores refuse, and what they hold that nobody expects, met by each command that asks them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use support::bucket::{Bucket, Fault};
+use support::listed::{ListedBucket, Manner, weir_of};
+use support::{MIB, Object, Request, Sandbox, Server, Wire, pattern};
+
+/// What signs, and must be seen nowhere.
+const SECRET: &str = "a-secret-of-tests";
+
+/// Each way to ask a store for the object `k` of `b`, or for all that it holds, or to give it something.
+const COMMANDS: [&[&str]; 8] = [
+    &["get", "s3://b/k", "-o", "out"],
+    &["get", "s3://b/", "-o", "all/"],
+    &["put", "here", "s3://b/new"],
+    &["put", "here", "s3://b/new", "--if-absent"],
+    &["cp", "here", "s3://b/copied"],
+    &["cp", "s3://b/k", "back"],
+    &["cp", "s3://b/", "tree"],
+    &["ls", "s3://b/"],
+];
+
+fn error(wire: &mut Wire, request: &Request, status: &str, code: &str, fields: &[(&str, &str)]) -> io::Result<()> {
+    let message = if code == "AuthorizationHeaderMalformed" { "expecting 'eu-north-1'" } else { "said by a test" };
+    let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+    match request.method.as_str() {
+        // No body, as HTTP has it.
+        "HEAD" => wire.head(status, &[fields, &[("Content-Length", "0")]].concat()),
+        _ => wire.answer(status, &[fields, &[("Content-Type", "application/xml")]].concat(), body.as_bytes()),
+    }
+}
+
+fn taken(request: &Request, wire: &mut Wire) -> io::Result<()> {
+    let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
+    wire.receive(length).map(drop)
+}
+
+/// A store that says no to everything.
+fn refusing(status: &'static str, code: &'static str, fields: &'static [(&str, &str)]) -> Server {
+    Server::start(move |request, wire| {
+        taken(request, wire)?;
+        error(wire, request, status, code, fields)
+    })
+}
+
+#[test]
+fn each_command_says_what_a_refusal_means() {
+    let sandbox = Sandbox::new();
+    sandbox.write("here", "content");
+    for (status, code, fields, says) in [
+        (
+            "403 Forbidden",
+            "RequestTimeTooSkewed",
+            &[("Date", "Sun, 06 Nov 1994 08:49:37 GMT")][..],
+            &["this host's clock is ", "ahead of the store's; set it"][..],
+        ),
+        ("403 Forbidden", "AccessDenied", &[], &["asked as AKIDEXAMPLE of the environment"]),
+        ("403 Forbidden", "InvalidAccessKeyId", &[], &["asked as AKIDEXAMPLE of the environment"]),
+        ("403 Forbidden", "SignatureDoesNotMatch", &[], &["the secret does not belong to this key"]),
+        ("400 Bad Request", "ExpiredToken", &[], &["renew them and run the same command again"]),
+        ("404 Not Found", "NoSuchBucket", &[], &["there is no bucket 'b' there"]),
+        ("301 Moved Permanently", "PermanentRedirect", &[], &["give its --region or --endpoint"]),
+    ] {
+        let server = refusing(status, code, fields);
+        for command in COMMANDS {
+            // A HEAD with 404 says that there is no such object, whose words are asked for by no one.
+            let run = weir_of(&sandbox, server.url("").as_str(), command).run();
+            assert!(matches!(run.status.code(), Some(1)), "{command:?} {code}: {run:?}");
+            run.says(&[code]).says(says).hides(SECRET).hides("panicked");
+        }
+        assert!(server.requests().len() < 20 * COMMANDS.len(), "{}", server.requests().len());
+    }
+}
+
+/// The region that a store names is taken by each command, however it names it.
+#[test]
+fn each_command_goes_where_the_bucket_is() {
+    for (status, code, fields) in [
+        ("400 Bad Request", "AuthorizationHeaderMalformed", &[][..]),
+        ("301 Moved Permanently", "PermanentRedirect", &[("x-amz-bucket-region", "eu-north-1")]),
+        ("400 Bad Request", "IllegalLocationConstraintException", &[("x-amz-bucket-region", "eu-north-1")]),
+    ] {
+        let server = Server::start(move |request, wire| {
+            taken(request, wire)?;
+            let signed = request.field("authorization").unwrap_or_default();
+            if signed.split('/').nth(2) != Some("eu-north-1") {
+                return error(wire, request, status, code, fields);
+            }
+            let tag = [("ETag", "\"one\"")];
+            match (request.method.as_str(), request.path()) {
+                ("GET", "/b/" | "/b") if request.target.contains("prefix=copied") => wire.answer(
+                    "200 OK",
+                    &[],
+                    b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>",
+                ),
+                ("GET", "/b/" | "/b") => wire.answer(
+                    "200 OK",
+                    &[],
+                    b"<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>k</Key>\
+                      <Size>3</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents></ListBucketResult>",
+                ),
+                ("HEAD", "/b/k") => wire.head("200 OK", &[("Content-Length", "3"), tag[0]]),
+                ("HEAD", _) => wire.head("404 Not Found", &[("Content-Length", "0")]),
+                ("GET", "/b/k") => wire.answer("200 OK", &tag, b"abc"),
+                _ => wire.answer("200 OK", &tag, b""),
+            }
+        });
+        for command in COMMANDS {
+            let sandbox = Sandbox::new();
+            sandbox.write("here", "content");
+            weir_of(&sandbox, server.url("").as_str(), command).run().succeeds().hides(SECRET);
+        }
+    }
+}
+
+/// One archived object says how it is restored, and the others come.
+#[test]
+fn an_archived_object_says_how_to_restore_it() {
+    let server = Server::start(|request, wire| match (request.method.as_str(), request.path()) {
+        ("GET", "/b/" | "/b") => {
+            let entry = |key: &str, class: &str| {
+                format!(
+                    "<Contents><Key>{key}</Key><Size>3</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified>\
+                     <StorageClass>{class}</StorageClass></Contents>"
+                )
+            };
+            let entries = [entry("cold", "GLACIER"), entry("warm", "STANDARD")].concat();
+            let body = format!(
+                "<ListBucketResult><KeyCount>2</KeyCount><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>"
+            );
+            wire.answer("200 OK", &[], body.as_bytes())
+        }
+        ("HEAD", _) => wire.head("200 OK", &[("Content-Length", "3"), ("ETag", "\"one\"")]),
+        (_, "/b/warm") => wire.answer("200 OK", &[("ETag", "\"one\"")], b"abc"),
+        _ => error(wire, request, "403 Forbidden", "InvalidObjectState", &[]),
+    });
+    let says = ["InvalidObjectState", "it is archived; restore it first, as aws s3api restore-object does"];
+    for (command, warm) in [
+        (&["get", "s3://b/cold", "-o", "out"][..], None),
+        (&["get", "s3://b/", "-o", "all/"], Some("all/warm")),
+        (&["cp", "s3://b/cold", "back"], None),
+        (&["cp", "s3://b/", "tree"], Some("tree/warm")),
+    ] {
+        let sandbox = Sandbox::new();
+        let run = weir_of(&sandbox, server.url("").as_str(), command).run();
+        run.fails(1, &says).says(&["s3://b/cold"]).hides(SECRET);
+        if let Some(warm) = warm {
+            assert_eq!(sandbox.read(warm), b"abc", "{command:?}");
+        }
+    }
+}
+
+/// Between two parts the object goes: nothing is published, the run says so, and an object that takes its place
+/// comes whole.
+#[test]
+fn an_object_that_is_deleted_while_it_comes() {
+    for command in [&["get", "-o", "out", "s3://b/k", "-c"][..], &["cp", "s3://b/k", "out", "-c"]] {
+        for lanes in ["1", "4"] {
+            let (old, new) = (Object::new(12 * MIB), Object::new(12 * MIB).changed());
+            let expected = Arc::clone(&new.bytes);
+            // 0: it is there; 1: it is gone; 2: another one is there.
+            let state = Arc::new(AtomicUsize::new(0));
+            let now = Arc::clone(&state);
+            let server = Server::start(move |request, wire| match (request.method.as_str(), now.load(Relaxed)) {
+                ("HEAD", 0) => old.serve(request, wire),
+                (_, 0) => {
+                    now.store(1, Relaxed);
+                    old.serve_up_to(request, wire, 2 * MIB)?;
+                    wire.cut()
+                }
+                (_, 1) => error(wire, request, "404 Not Found", "NoSuchKey", &[]),
+                _ => match request.field("if-match") {
+                    Some(pin) if Some(pin) != new.etag.as_deref() => {
+                        error(wire, request, "412 Precondition Failed", "PreconditionFailed", &[])
+                    }
+                    _ => new.serve(request, wire),
+                },
+            });
+            let sandbox = Sandbox::new();
+            let (url, command) = (server.url(""), [command, &[lanes]].concat());
+            let run = weir_of(&sandbox, &url, &command).run();
+            // Whether anything came of it before is chance.
+            run.says(&["s3://b/k: ", "404", "NoSuchKey"]).hides(SECRET);
+            assert!(matches!(run.status.code(), Some(1 | 4)), "{run:?}");
+            assert!(!sandbox.path("out").exists(), "{:?}", sandbox.names());
+            state.store(2, Relaxed);
+            weir_of(&sandbox, &url, &command).run().succeeds();
+            assert!(sandbox.read("out") == *expected, "{command:?}");
+        }
+    }
+}
+
+/// 200, and an error in the body, for good: no object, and no upload is left.
+#[test]
+fn a_success_that_says_no_is_none() {
+    let bucket = Bucket::start();
+    let sandbox = Sandbox::new();
+    sandbox.write("x", pattern(9 * MIB, 1));
+    for (body, says) in [
+        ("<Error><Code>AccessDenied</Code><Message>no</Message></Error>", "AccessDenied"),
+        ("", "has no CompleteMultipartUploadResult"),
+        ("<CompleteMultipartUploadResult><ETag>", "is cut"),
+    ] {
+        bucket.hook(move |request| {
+            let is_end = request.method == "POST" && request.target.contains("uploadId=");
+            is_end.then(|| Fault::Answer("200 OK", body.to_owned()))
+        });
+        let run = bucket.put(&sandbox, &["x", "s3://b/k", "--retries", "1"]).run();
+        assert!(matches!(run.status.code(), Some(1 | 4)), "{body}: {run:?}");
+        run.says(&[says]).hides(SECRET);
+        assert!(bucket.holds().objects.is_empty(), "{body}");
+        bucket.heals();
+        bucket.put(&sandbox, &["x", "s3://b/k"]).run().succeeds();
+        assert!(bucket.bytes("k") == pattern(9 * MIB, 1));
+        assert!(bucket.holds().uploads.is_empty());
+        bucket.holds().objects.clear();
+    }
+}
+
+/// The same of a copy that the store makes itself.
+#[test]
+fn a_copy_within_the_store_that_says_no_is_none() {
+    for (body, says) in [
+        ("<Error><Code>AccessDenied</Code><Message>no</Message></Error>", "AccessDenied"),
+        ("<Error><Code>InternalError</Code><Message>again</Message></Error>", "InternalError"),
+        ("", "ends in the middle"),
+        ("<CopyObjectResult/>", "has no ETag"),
+        ("<CopyObjectResult><ETag>\"x\"", "ends in the middle"),
+    ] {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let turn = Arc::clone(&turns);
+        let server = Server::start(move |request, wire| {
+            taken(request, wire)?;
+            match (request.method.as_str(), request.path()) {
+                ("PUT", _) => {
+                    turn.fetch_add(1, Relaxed);
+                    wire.answer("200 OK", &[], body.as_bytes())
+                }
+                ("HEAD", "/b/k") => wire.head("200 OK", &[("Content-Length", "3"), ("ETag", "\"one\"")]),
+                ("HEAD", _) => wire.head("404 Not Found", &[("Content-Length", "0")]),
+                _ => wire.answer(
+                    "200 OK",
+                    &[],
+                    b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>",
+                ),
+            }
+        });
+        let sandbox = Sandbox::new();
+        let run = weir_of(&sandbox, server.url("").as_str(), &["cp", "s3://b/k", "s3://b/new"]).run();
+        run.fails(1, &["s3://b/new", says]).hides(SECRET);
+        let expected = if body.contains("InternalError") { 2 } else { 1 };
+        assert!(turns.load(Relaxed) >= expected, "{body}: {} requests", turns.load(Relaxed));
+    }
+}
+
+/// Keys that a shell, an encoding, a path or a terminal makes something else of.
+fn odd_keys() -> Vec<String> {
+    let odd = ["a//b", "/lead", "//", "x%2Fy%25%", "new\nline", "plus+ sp", "\u{e9}\u{1f40b}", "q?a=b&c#d", "*[x]?", "~-._"];
+    let mut keys: Vec<String> = odd.iter().map(|key| (*key).to_owned()).collect();
+    keys.push("k".repeat(1024));
+    // 1024 bytes, and fewer letters.
+    keys.push("\u{e9}".repeat(512));
+    keys
+}
+
+#[test]
+fn odd_keys_there_and_back() {
+    let bucket = ListedBucket::start(&[], Manner::InOrder, 1000);
+    let sandbox = Sandbox::new();
+    for (number, key) in odd_keys().iter().enumerate() {
+        let content = format!("content of {number}");
+        sandbox.write("here", &content);
+        let url = format!("s3://b/{key}");
+        let is_prefix = key.ends_with('/');
+        // A key with a slash at its end is a folder to put and cp: the file goes into it.
+        let stored = if is_prefix { format!("{key}here") } else { key.clone() };
+        bucket.weir(&sandbox, &["put", "here", &url]).run().succeeds().hides(SECRET);
+        assert_eq!(bucket.bytes(&stored).as_deref(), Some(content.as_bytes()), "put {key:?}");
+        bucket.holds(&[]);
+        bucket.weir(&sandbox, &["cp", "here", &url]).run().succeeds();
+        assert_eq!(bucket.bytes(&stored).as_deref(), Some(content.as_bytes()), "cp {key:?}");
+        if is_prefix || key.contains(['*', '?', '[']) {
+            continue;
+        }
+        bucket.weir(&sandbox, &["get", &url, "-o", "out", "--force"]).run().succeeds();
+        assert_eq!(sandbox.read("out"), content.as_bytes(), "get {key:?}");
+        bucket.weir(&sandbox, &["cp", &url, "back"]).run().succeeds();
+        assert_eq!(sandbox.read("back"), content.as_bytes(), "cp {key:?} back");
+        std::fs::remove_file(sandbox.path("back")).unwrap();
+        bucket.weir(&sandbox, &["cp", &url, "s3://b/copy-of-it"]).run().succeeds();
+        assert_eq!(bucket.bytes("copy-of-it").as_deref(), Some(content.as_bytes()), "cp {key:?} within");
+        let run = bucket.weir(&sandbox, &["ls", "-r", "--json", "s3://b"]).run();
+        let listed = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
+        let has = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["key"] == key.as_str();
+        assert!(listed.lines().any(has), "ls {key:?}: {listed}");
+    }
+    assert!(!sandbox.names().iter().any(|name| name.contains("lead")), "{:?}", sandbox.names());
+}
+
+/// Letters of a pattern are themselves where they name an object.
+#[test]
+fn keys_like_patterns_and_folders() {
+    let objects: [(&str, &[u8]); 4] = [("*[x]?", b"star"), ("trail/", b"slash"), ("trail/in", b"in"), ("none/", b"")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 1000);
+    let sandbox = Sandbox::new();
+    bucket.weir(&sandbox, &["get", "s3://b/*[x]?", "-o", "out"]).run().succeeds();
+    assert_eq!(sandbox.read("out"), b"star");
+    for (args, folder) in
+        [(&["get", "s3://b/trail/", "-o", "got/"][..], "got"), (&["cp", "s3://b/trail/", "copied"], "copied")]
+    {
+        let run = bucket.weir(&sandbox, args).run();
+        run.fails(1, &["s3://b/trail/", "its key ends with a slash, and it has content"]);
+        assert_eq!(sandbox.read(&format!("{folder}/in")), b"in");
+    }
+    bucket.weir(&sandbox, &["cp", "s3://b/none/", "empty"]).run().succeeds();
+}
+
+/// A segment that no URL can hold is refused before anything is asked, by name, and the others of a tree come.
+#[test]
+fn keys_that_no_url_can_hold() {
+    let objects: [(&str, &[u8]); 3] = [("a/../b", b"x"), ("./c", b"x"), ("good", b"good")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 1000);
+    let sandbox = Sandbox::new();
+    sandbox.write("here", "content");
+    let says = ["no URL can hold a segment '.' or '..'", "a/../b"];
+    for args in [
+        &["get", "s3://b/a/../b", "-o", "out"][..],
+        &["put", "here", "s3://b/a/../b"],
+        &["cp", "here", "s3://b/a/../b"],
+        &["cp", "s3://b/a/../b", "back"],
+        &["cp", "s3://b/good", "s3://b/a/../b"],
+    ] {
+        let run = bucket.weir(&sandbox, args).run();
+        assert!(matches!(run.status.code(), Some(1 | 2)), "{args:?}: {run:?}");
+        run.says(&says);
+    }
+    let long = format!("s3://b/{}", "k".repeat(1025));
+    for args in [&["get", &long][..], &["put", "here", &long], &["cp", "here", &long]] {
+        let run = bucket.weir(&sandbox, args).run();
+        assert!(matches!(run.status.code(), Some(1 | 2)), "{args:?}: {run:?}");
+        run.says(&["longer than 1024 bytes"]);
+    }
+    for (args, folder) in [(&["get", "s3://b/", "-o", "got/"][..], "got"), (&["cp", "s3://b/", "copied"], "copied")] {
+        let run = bucket.weir(&sandbox, args).run();
+        run.fails(1, &["s3://b/a/../b", "s3://b/./c"]);
+        assert_eq!(sandbox.read(&format!("{folder}/good")), b"good");
+    }
+    assert_eq!(bucket.bytes("a/../b").as_deref(), Some(&b"x"[..]), "nobody has written over it");
+}
+
+/// A list that is cut or has no end fails each command that follows it, and one out of order none.
+#[test]
+fn lists_that_are_not_as_they_should_be() {
+    let names: Vec<String> = (0..10).map(|number| format!("p/{number}")).collect();
+    let objects: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), name.as_bytes())).collect();
+    for (manner, says) in [
+        (Manner::Cut, Some("ends in the middle")),
+        (Manner::Repeated, Some("goes round")),
+        (Manner::NoToken, Some("no token")),
+        (Manner::SecondDenied, Some("AccessDenied")),
+        (Manner::Disordered, None),
+        (Manner::SlowDown, None),
+        (Manner::V1, None),
+    ] {
+        let bucket = ListedBucket::start(&objects, manner, 3);
+        let sandbox = Sandbox::new();
+        let run = bucket.weir(&sandbox, &["get", "s3://b/p/", "-o", "out/"]).run();
+        match says {
+            Some(says) => run.fails(1, &[says]).hides(SECRET),
+            None => run.succeeds(),
+        };
+        let came = names.iter().filter(|name| sandbox.path(name.replace("p/", "out/")).exists()).count();
+        assert!(came == 10 || says.is_some(), "{manner:?}: {came}");
+    }
+}
+
+/// Keys that run out while bytes are on their way are asked for anew, and the request is sent again.
+#[test]
+fn credentials_that_run_out_on_the_way_are_renewed() {
+    let object = Object::new(12 * MIB);
+    let bytes = Arc::clone(&object.bytes);
+    let answered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&answered);
+    let server = Server::start(move |request, wire| {
+        let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
+        wire.receive(length)?;
+        let key = request.field("authorization").and_then(|text| text.split("Credential=").nth(1)).unwrap_or_default();
+        let number: usize = key.trim_start_matches("KEY").split('/').next().unwrap().parse().unwrap();
+        // Of each key one request is taken.
+        if count.fetch_max(number, Relaxed) >= number {
+            return error(wire, request, "400 Bad Request", "ExpiredToken", &[]);
+        }
+        match request.method.as_str() {
+            "GET" if request.path() == "/b/k" => {
+                object.serve_up_to(request, wire, 4 * MIB)?;
+                wire.cut()
+            }
+            "HEAD" => wire.head("404 Not Found", &[("Content-Length", "0")]),
+            _ => wire.answer("200 OK", &[("ETag", "\"one\"")], b""),
+        }
+    });
+    let sandbox = Sandbox::new();
+    let script = sandbox.write(
+        "give",
+        "#!/bin/sh\necho x >> turns\nn=$(wc -l < turns)\n\
+         echo '{\"Version\":1,\"AccessKeyId\":\"KEY'$n'\",\"SecretAccessKey\":\"a-secret-of-tests\",\"SessionToken\":\"t\"}'\n",
+    );
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::create_dir(sandbox.path(".aws")).unwrap();
+    let config = format!("[default]\nregion = us-east-1\ncredential_process = {}\n", script.display());
+    sandbox.write(".aws/config", config);
+    sandbox.write("here", "content");
+    let run = |args: &[&str]| {
+        let weir = sandbox.weir(support::WEIR, args).env("AWS_ENDPOINT_URL", server.url(""));
+        weir.run().succeeds().hides(SECRET);
+    };
+    run(&["get", "s3://b/k", "-o", "out", "-c", "1"]);
+    assert!(sandbox.read("out") == *bytes);
+    assert!(answered.load(Relaxed) >= 3, "{}", answered.load(Relaxed));
+    run(&["put", "here", "s3://b/new"]);
+}

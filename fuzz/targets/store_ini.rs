@@ -1,0 +1,6 @@
+//! See `weir_checks::store_ini`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    weir_checks::store_ini::check(bytes);
+});
