@@ -255,6 +255,7 @@ impl<'a> Watch<'a> {
             left: left(&census, &self.run.pool.active()),
             refused,
             queue: has_queue(interval),
+            uploads: false,
             disorder: interval
                 .lanes
                 .iter()

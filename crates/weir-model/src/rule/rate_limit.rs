@@ -108,16 +108,13 @@ pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> 
             )
         };
     }
-    let rates: Vec<f64> = working(interval).map(|lane| long_rate(lane.lane, interval, context)).collect();
-    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let near = |value: f64, target: f64| (value - target).abs() <= 0.2 * target;
-    if rates.is_empty() || !spent(interval).waits_for_data() || !rates.iter().all(|value| near(*value, mean))
-    {
-        return Cap::Refuted("connections carry unequal rates or do not wait for data".to_owned());
+    if !spent(interval).waits_for_data() {
+        return Cap::Refuted("connections do not wait for data".to_owned());
     }
-    if !context.trials.iter().filter(|trial| grew(trial)).flat_map(per_lane).any(|cap| near(mean, cap)) {
-        return Cap::Refuted(format!("each connection carries {}, which no trial showed", rate(mean)));
-    }
+    let mean = match one_rate(interval, context) {
+        Ok(mean) => mean,
+        Err(why) => return Cap::Refuted(why),
+    };
     if cpu_core::judge(interval, context).convicts() {
         return Cap::Refuted("a thread of ours is full".to_owned());
     }
@@ -131,6 +128,21 @@ pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> 
                 .to_owned(),
         ),
     }
+}
+
+/// The one rate that the lanes carry, as on one side of a trial that grew: (1) and (2) of
+/// [`per_connection_cap`]. Else why there is none.
+pub(crate) fn one_rate(interval: &Interval, context: &Context<'_>) -> Result<f64, String> {
+    let rates: Vec<f64> = working(interval).map(|lane| long_rate(lane.lane, interval, context)).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    let near = |value: f64, target: f64| (value - target).abs() <= 0.2 * target;
+    if rates.is_empty() || !rates.iter().all(|value| near(*value, mean)) {
+        return Err("connections carry unequal rates".to_owned());
+    }
+    if !context.trials.iter().filter(|trial| grew(trial)).flat_map(per_lane).any(|cap| near(mean, cap)) {
+        return Err(format!("each connection carries {}, which no trial showed", rate(mean)));
+    }
+    Ok(mean)
 }
 
 /// One lane's rate before and after a trial.

@@ -16,6 +16,7 @@ use weir_model::limit::Limit;
 use weir_model::path::queue_stands;
 use weir_model::rule::Context;
 use weir_model::rule::rate_limit::at_own_limit;
+use weir_model::sender::SenderInterval;
 use weir_model::stages::Stages;
 use weir_model::tuner::{Observation, Tuner};
 use weir_model::verdict::judge_interval;
@@ -96,6 +97,7 @@ impl<'a> Watch<'a> {
             cpus: weir_observe::cpu::available_cpus(),
             tls: (run.name)("").starts_with("https"),
             objects: run.jobs.len() as u64,
+            uploads: true,
             ..Facts::default()
         };
         let first = options.lanes.unwrap_or(super::engine::FIRST_LANES);
@@ -230,6 +232,7 @@ impl<'a> Watch<'a> {
             left,
             refused,
             queue: queue_stands(round_trips),
+            uploads: true,
             disorder: senders().any(|seen| seen.retransmitted > 0),
             round_trip: senders().filter_map(|seen| seen.min_rtt).max(),
         };
@@ -318,7 +321,7 @@ impl SeenLane {
         if let Some(diag) = diag
             && let Ok(Some(socket)) = diag.one(id)
         {
-            probe.look(&socket);
+            probe.look_at_sender(&socket, self.state.clock.current().0 == Stage::FirstByte);
         }
         let (local, remote) = (id.local.ip(), id.remote.ip());
         Some(remote.is_loopback() || remote == local)
@@ -346,10 +349,16 @@ impl SeenLane {
         let flow = self.flow.as_mut().map(|(_, probe)| probe.interval()).unwrap_or_default();
         // A lane that did not live for all of the interval was idle for the rest.
         let idle = spent.wall(Stage::Idle) + (now - opened).saturating_sub(spent.total());
-        let lane = flow.sender.value().map(|_| LaneInterval {
+        let connecting = spent.wall(Stage::Connecting);
+        // Before there is a socket the lane's own clock is all there is to see.
+        let sender = match flow.sender {
+            Reading::Missing(_) if !connecting.is_zero() => Reading::Value(SenderInterval::default()),
+            ref seen => seen.clone(),
+        };
+        let lane = sender.value().map(|_| LaneInterval {
             lane: state.id,
             received: flow.acked,
-            connecting: spent.wall(Stage::Connecting),
+            connecting,
             first_byte: spent.wall(Stage::FirstByte),
             limited: spent.wall(Stage::Limited),
             idle: idle.min(span),
@@ -358,7 +367,7 @@ impl SeenLane {
             connects,
             thread,
             tcp: Reading::Missing("the receiving end is the store's".to_owned()),
-            sender: flow.sender.clone(),
+            sender: sender.clone(),
             ..LaneInterval::default()
         });
         LaneShare { lane, spent, idle, flow, cpu, objects }
@@ -371,6 +380,7 @@ fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {
         threads: shares.len() as u32,
         idle: shares.iter().map(|share| share.idle).sum(),
         read: sum(Stage::Read),
+        input: sum(Stage::Input),
         verify: sum(Stage::Verify),
         turn: sum(Stage::Turn),
         send: sum(Stage::Send),
