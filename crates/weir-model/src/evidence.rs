@@ -40,6 +40,9 @@ pub struct Facts {
     /// The most objects at once that the command can be asked for, by `-c`; `None`: as many as `-j` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_at_once: Option<u32>,
+    /// What a server said when it last asked to wait: printable, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_said: Option<String>,
     /// The user fixed the codec (`--codec`).
     pub codec_fixed: bool,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.

@@ -18,7 +18,7 @@ use crate::words::{percent, rate};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    own_limiter(interval, context).or_else(|| server_said_wait(interval)).unwrap_or_else(|| {
+    own_limiter(interval, context).or_else(|| server_said_wait(interval, context)).unwrap_or_else(|| {
         match per_connection_cap(interval, context) {
             Cap::Proven(cap) => Judgement::convict(
                 0.9,
@@ -66,11 +66,12 @@ pub fn at_own_limit(interval: &Interval, cap: f64) -> bool {
     spent(interval).limited >= ASLEEP || reaches(interval.received as f64, cap * seconds)
 }
 
-pub(super) fn server_said_wait(interval: &Interval) -> Option<Judgement> {
+pub(super) fn server_said_wait(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     let seconds = interval.span.as_secs_f64();
     let share = if seconds > 0.0 { interval.server_backoff.as_secs_f64() / seconds } else { 0.0 };
+    let words = context.facts.server_said.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
     let evidence =
-        format!("the server asked to wait (429, 503 or Retry-After) {} of the time", percent(share));
+        format!("the server asked to wait (429, 503 or Retry-After) {} of the time{words}", percent(share));
     (share >= 0.25).then(|| Judgement::convict(share, evidence))
 }
 

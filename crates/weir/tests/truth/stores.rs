@@ -11,6 +11,7 @@ mod store;
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -30,8 +31,8 @@ use crate::support::{Sandbox, Weir, pattern};
 use cases::{CASES, Here, Road, Says, StoreCase, Way};
 use store::CaseStore;
 
-/// Below this a link is not full: as of the matrix.
-const FREE: f64 = 0.75;
+/// How often the link is looked at: as of the matrix.
+const STRETCH: Duration = Duration::from_millis(250);
 
 #[test]
 fn verdicts_on_stores_are_right() {
@@ -105,12 +106,14 @@ fn judge(lab: &Lab, case: &StoreCase, way: Way) -> anyhow::Result<Judged> {
     if let Some(disk) = &source.disk {
         disk.join(&mut weir.command)?;
     }
-    let before = bed.as_ref().map(Bed::counters);
-    let start = Instant::now();
-    let record = feed(weir, way, case, &source)?;
-    let span = start.elapsed().as_secs_f64();
-    let link = bed.as_ref().zip(before).map(|(bed, before)| LinkFacts::of(bed, &before, case, way, span));
-    Ok(case.judged(&record, link))
+    let over = AtomicBool::new(false);
+    let (record, link) = std::thread::scope(|scope| {
+        let looks = bed.as_ref().map(|bed| scope.spawn(|| LinkFacts::watch(bed, case, way, &over)));
+        let record = feed(weir, way, case, &source);
+        over.store(true, Relaxed);
+        (record, looks.and_then(|looks| looks.join().ok()))
+    });
+    Ok(case.judged(&record?, link))
 }
 
 fn path(round_trip: u64, mbit: Option<u64>, lost: u64) -> Path {
@@ -209,26 +212,50 @@ fn feed(mut weir: Weir, way: Way, case: &StoreCase, source: &Source) -> anyhow::
 }
 
 /// What the emulated link carried.
+#[derive(Debug, Default)]
 struct LinkFacts {
-    /// Of what it can, 0 to 1; 0 of one without a rate.
-    used: f64,
+    /// Stretches of a quarter of a second in which something moved, and those in which the link was full.
+    stretches: u32,
+    full: u32,
     dropped: u64,
     is_late: bool,
 }
 
 impl LinkFacts {
-    fn of(bed: &Bed, before: &Counters, case: &StoreCase, way: Way, span: f64) -> LinkFacts {
-        let after = bed.counters();
-        let Road::Path(round_trip, mbit, _) = case.road else {
-            return LinkFacts { used: 0.0, dropped: 0, is_late: false };
-        };
-        let of = |counters: &Counters| if way.comes() { counters.down.link } else { counters.up.link };
-        let (then, now) = (of(before), of(&after));
+    fn watch(bed: &Bed, case: &StoreCase, way: Way, over: &AtomicBool) -> LinkFacts {
+        let mut facts = LinkFacts::default();
+        let Road::Path(round_trip, mbit, _) = case.road else { return facts };
         let rate = mbit.map_or(f64::INFINITY, |mbit| mbit as f64 * 1e6 / 8.0);
-        LinkFacts {
-            used: (now.bytes_out - then.bytes_out) as f64 / span / rate,
-            dropped: now.lost - then.lost + now.overflowed - then.overflowed,
-            is_late: too_late(after.late_since(before), Duration::from_millis(round_trip)),
+        let of = |counters: &Counters| if way.comes() { counters.down.link } else { counters.up.link };
+        let before = bed.counters();
+        let (mut last, mut since) = (of(&before), Instant::now());
+        while !over.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+            let span = since.elapsed();
+            if span < STRETCH {
+                continue;
+            }
+            let now = of(&bed.counters());
+            let carried = (now.bytes_out - last.bytes_out) as f64;
+            facts.stretches += u32::from(carried > 0.0);
+            facts.full += u32::from(carried >= FULL * rate * span.as_secs_f64());
+            (last, since) = (now, Instant::now());
+        }
+        let after = bed.counters();
+        let (then, now) = (of(&before), of(&after));
+        facts.dropped = now.lost - then.lost + now.overflowed - then.overflowed;
+        facts.is_late = too_late(after.late_since(&before), Duration::from_millis(round_trip));
+        facts
+    }
+
+    /// As of the matrix: a link that was full for a quarter of the time is one of the causes, and so are losses.
+    /// A transfer this short is in slow start for a good part of it.
+    fn right(&self) -> &'static [Limit] {
+        match (f64::from(self.full) > QUARTER * f64::from(self.stretches), self.dropped > 0) {
+            (true, true) => &[Limit::PathBandwidth, Limit::PathLoss, Limit::Latency],
+            (true, false) => &[Limit::PathBandwidth, Limit::Latency],
+            (false, true) => &[Limit::PathLoss, Limit::Latency],
+            (false, false) => &[Limit::Latency],
         }
     }
 }
@@ -250,7 +277,7 @@ impl StoreCase {
             }
         };
         let used = link.as_ref().map_or(String::new(), |link| {
-            format!(", link {:.0} % used, {} dropped", 100.0 * link.used, link.dropped)
+            format!(", link full in {} of {}, {} dropped", link.full, link.stretches, link.dropped)
         });
         let said = format!(
             "{} ({:.2}), {lanes} connections, {:.2} MB/s{used}",
@@ -265,19 +292,6 @@ impl StoreCase {
             None => None,
         };
         Judged { said, wrong: why, is_void: link.is_some_and(|link| link.is_late) }
-    }
-}
-
-impl LinkFacts {
-    /// As of the matrix: a full link is the limit whatever was lost, one that is far from full is not.
-    fn right(&self) -> &'static [Limit] {
-        match self.used {
-            FULL.. => &[Limit::PathBandwidth],
-            // A transfer this short is in slow start for a good part of it.
-            FREE.. => &[Limit::PathBandwidth, Limit::PathLoss, Limit::Latency],
-            _ if self.dropped == 0 => &[Limit::PathBandwidth, Limit::Latency],
-            _ => &[Limit::PathLoss, Limit::Latency],
-        }
     }
 }
 

@@ -29,7 +29,7 @@ struct Waited {
     /// Of their time, 0 to 1: in handshakes, and with an answer out.
     connecting: f64,
     out: f64,
-    /// Of the samples: an answer was out and nothing was in flight.
+    /// By the samples, of their time: an answer was out and nothing was in flight.
     rests: f64,
     /// Seconds of a wait for an answer, and how many were waited for: one that is not over yet is one.
     each: f64,
@@ -46,24 +46,27 @@ impl Waited {
             return None;
         }
         let (mut lived, mut connecting, mut out, mut acked) = (0.0, 0.0, 0.0, 0.0);
-        let (mut requests, mut looks, mut resting) = (0_u64, 0_u64, 0_u64);
+        let (mut requests, mut rests) = (0_u64, 0.0);
         for interval in std::iter::once(interval).chain(context.recent(1.0)) {
             for lane in &interval.lanes {
                 let Some(seen) = lane.sender.value() else { continue };
-                lived += active(lane, interval);
+                let active = active(lane, interval);
+                lived += active;
                 connecting += lane.connecting.as_secs_f64();
                 out += lane.first_byte.as_secs_f64();
                 acked += seen.acked as f64;
                 requests += u64::from(lane.requests);
-                looks += u64::from(seen.looks);
-                resting += u64::from(seen.nothing_in_flight.min(seen.awaiting));
+                // A lane that had nothing to do for most of the time was looked at as often as the others.
+                let resting = f64::from(seen.nothing_in_flight.min(seen.awaiting));
+                let seen_resting = resting / f64::from(seen.looks.max(1));
+                rests += active.min(seen_resting * interval.span.as_secs_f64());
             }
         }
         let answers = requests.max(1) as f64;
         (lived > 0.0).then(|| Waited {
             connecting: (connecting / lived).min(1.0),
             out: (out / lived).min(1.0),
-            rests: resting as f64 / looks.max(1) as f64,
+            rests: (rests / lived).min(1.0),
             each: out / answers,
             requests: requests.max(1),
             size: acked / answers,

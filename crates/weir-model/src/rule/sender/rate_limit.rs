@@ -22,7 +22,7 @@ use crate::words::rate;
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let told = own_limiter(interval, context)
-        .or_else(|| server_said_wait(interval))
+        .or_else(|| server_said_wait(interval, context))
         .or_else(|| per_connection(interval, context));
     told.unwrap_or_else(|| by_flow(interval, context, judge_flow))
 }

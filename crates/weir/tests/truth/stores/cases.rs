@@ -113,7 +113,7 @@ const PLAIN: StoreCase = StoreCase {
     lanes: 1,
 };
 
-/// 0.01 % and more would need 40 MB for four losses; of a tenth of a per cent 6 MB have as many.
+/// Of 0.01 % 60 MB have four losses, of a tenth of a per cent 6 MB.
 const LOSSY: Road = Road::Path(60, Some(200), 1000);
 
 const AFAR: Road = Road::Path(100, None, 0);
@@ -158,7 +158,7 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "SlowDown",
         ways: &[Way::Get, Way::Put, Way::Up, Way::Down],
         store: Doing::Refuses("503 Slow Down", "SlowDown"),
-        objects: (12, 16 * KIB),
+        objects: (40, 16 * KIB),
         says: Says::One(&[RateLimit]),
         words: &["SlowDown: Please reduce your request rate"],
         ..PLAIN
@@ -219,8 +219,8 @@ pub(crate) const CASES: &[StoreCase] = &[
     StoreCase {
         name: "a part takes long to be kept",
         ways: &[Way::Put],
-        store: Doing::LateFor("partNumber=", Duration::from_millis(500)),
-        objects: (1, 40 * MIB),
+        store: Doing::LateFor("partNumber=", Duration::from_millis(1000)),
+        objects: (1, 30 * MIB),
         args: &["--part-size", "5MiB", "-c", "2"],
         says: Says::One(&[Application]),
         words: &["use more connections"],

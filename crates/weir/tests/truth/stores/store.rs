@@ -33,6 +33,7 @@ impl CaseStore {
                 bed.far().run(|| Bucket::start_by(start))?
             }
         };
+        bucket.holds().trusts = true;
         does(&bucket, case.store);
         Ok(CaseStore { bucket })
     }
