@@ -26,10 +26,14 @@ pub enum Stage {
     Limited,
     /// Asleep because the server asked for it.
     Backoff,
+    /// Asleep because the server failed, before it is asked again.
+    Failed,
     /// Waiting for the consumer of stdout.
     Output,
     /// Reading the source.
     Read,
+    /// Waiting for whoever writes what is sent, as on standard input.
+    Input,
     /// Computing a digest.
     Verify,
     /// Compressing.
@@ -57,8 +61,10 @@ const ALL: [Stage; STAGES] = [
     Stage::Write,
     Stage::Limited,
     Stage::Backoff,
+    Stage::Failed,
     Stage::Output,
     Stage::Read,
+    Stage::Input,
     Stage::Verify,
     Stage::Compress,
     Stage::Encrypt,

@@ -147,7 +147,7 @@ fn an_object_that_is_fetched() {
     for run in 0..runs {
         let stage = Stage::set();
         let bytes = pattern(dice.roll(6 * MIB as u64..12 * MIB as u64) as usize, run);
-        stage.bucket.keeps("large", &bytes);
+        stage.bucket.hold("large", bytes.clone());
         let lanes = [&["-c", "1"][..], &["-c", "4"], &[]][(run % 3) as usize];
         let args = [&["get", "s3://b/large", "-o", "out", "--json"][..], lanes].concat();
         killed += stage.kills(&mut dice, &args, (3, 600));
@@ -197,7 +197,7 @@ fn a_tree_that_is_fetched() {
         let stage = Stage::set();
         stage.grow("tree", &mut dice);
         for name in stage.sandbox.names().iter().filter(|name| !name.ends_with('/')) {
-            stage.bucket.keeps(&name.replacen("tree/", "t/", 1), &stage.sandbox.read(name));
+            stage.bucket.hold(&name.replacen("tree/", "t/", 1), stage.sandbox.read(name));
         }
         let args: &[&str] = match run % 2 == 0 {
             true => &["cp", "-r", "s3://b/t/", "back", "-q"],
