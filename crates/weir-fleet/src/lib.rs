@@ -14,5 +14,6 @@ pub mod class;
 pub mod error;
 pub mod ledger;
 pub mod object;
+pub mod plan;
 
 pub use error::FleetError;
