@@ -6,6 +6,7 @@ CREATE TABLE ledger (
     target TEXT NOT NULL,
     created BIGINT NOT NULL,
     sealed BIGINT,                      -- when the plan was whole; NULL: it is not
+    early BIGINT NOT NULL,              -- batches are given out before
     planner TEXT NOT NULL,              -- who writes the plan
     plan_fence BIGINT NOT NULL,         -- rises with each planner
     plan_end BIGINT NOT NULL,           -- when its lease ends

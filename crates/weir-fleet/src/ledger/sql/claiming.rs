@@ -46,7 +46,7 @@ pub(super) fn join(
         transaction.execute(
             "INSERT INTO worker (id, ask, host, pid, version, joined, seen) \
              SELECT coalesce(max(id), 0) + 1, CAST($1 AS BIGINT), $2, CAST($3 AS BIGINT), $4, {now}, {now} \
-             FROM worker ON CONFLICT DO NOTHING",
+             FROM worker WHERE 1 = 1 ON CONFLICT DO NOTHING",
             &[ask.into(), (&*who.host).into(), i64::from(who.pid).into(), (&*who.version).into()],
         )?;
         let rows = transaction.query("SELECT id FROM worker WHERE ask = $1", &[ask.into()])?;
@@ -76,6 +76,7 @@ pub(super) struct Hall {
     /// The asker's.
     pub host: String,
     is_sealed: bool,
+    is_early: bool,
 }
 
 /// Looks who asks, and what is set.
@@ -86,13 +87,14 @@ pub(super) fn enter(transaction: &mut dyn Transaction, worker: WorkerId) -> Resu
     )?;
     let host = rows.first().and_then(|row| row.text(0)).map(str::to_owned);
     let host = host.ok_or_else(|| DatabaseError::Refused(format!("it knows no worker {}", worker.0)))?;
-    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now} FROM ledger";
+    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now}, early FROM ledger";
     let row = one(transaction.query(sql, &[])?, "its plan")?;
     Ok(Hall {
         settings: settings_of(&row),
         now: must(row.int(6), "its clock")?,
         host,
         is_sealed: row.int(5).is_some(),
+        is_early: row.count(7) > 0,
     })
 }
 
@@ -112,6 +114,14 @@ pub(super) fn settings(transaction: &mut dyn Transaction) -> Result<FleetSetting
 }
 
 impl Hall {
+    /// What is said where there is no batch: for good, or until more are planned.
+    fn over(&self) -> Claimed {
+        match self.is_sealed {
+            true => Claimed::Complete,
+            false => Claimed::Wait(WaitReason::Planning, LOOKS_AGAIN),
+        }
+    }
+
     /// Why nothing is given out, to this worker, whatever there is.
     pub(super) fn closed(
         &self,
@@ -155,11 +165,8 @@ pub(super) fn claim(
     if again && let Some(row) = asked_before(transaction, ask)? {
         return Ok(Claimed::Batch(Box::new(claim_of(transaction, &row, length, &hall)?)));
     }
-    if !is_anything_open(transaction)? {
-        return Ok(match hall.is_sealed {
-            true => Claimed::Complete,
-            false => Claimed::Wait(WaitReason::Planning, LOOKS_AGAIN),
-        });
+    if !is_anything_open(transaction)? || !(hall.is_sealed || hall.is_early) {
+        return Ok(hall.over());
     }
     if let Some(closed) = hall.closed(transaction, worker)? {
         return Ok(closed);
@@ -209,7 +216,8 @@ fn take(
 /// Nothing is due: when something may be.
 fn held(transaction: &mut dyn Transaction, hall: &Hall) -> Result<Claimed, DatabaseError> {
     let sql = "SELECT min(due) FROM batch WHERE state <> 'done'";
-    let due = one(transaction.query(sql, &[])?, "a time")?.int(0).unwrap_or(i64::MAX);
+    // The last one was put aside just now.
+    let Some(due) = one(transaction.query(sql, &[])?, "a time")?.int(0) else { return Ok(hall.over()) };
     let wait = due.saturating_sub(hall.now).clamp(SOONEST, LATEST);
     Ok(Claimed::Wait(WaitReason::Held, Duration::from_millis(wait.unsigned_abs())))
 }

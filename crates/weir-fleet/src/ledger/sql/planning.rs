@@ -10,6 +10,7 @@ use super::super::database::{DatabaseError, Row, Transaction, Value};
 use super::super::schema;
 use super::{SqlLedger, millis, must, one};
 use crate::error::FleetError;
+use crate::object::{FleetObject, unpack};
 
 /// How long a planner that is not heard of keeps another one out. A listing may be silent for as long as its
 /// own deadlines allow, a minute a request and five attempts.
@@ -100,7 +101,7 @@ impl Found {
             format!(
                 "is being written by {}; wait for it, or {} s if it is gone, and run the same command again",
                 self.planner,
-                self.left / 1000 + 1
+                self.left.unsigned_abs().div_ceil(1000)
             )
         })
     }
@@ -138,6 +139,39 @@ impl SqlLedger {
         Ok(step)
     }
 
+    /// Batches may be given out before the plan is whole: no two objects of it have one target.
+    pub fn begin_early(&mut self, lease: &PlanLease) -> Result<PlanStep, FleetError> {
+        self.act(|transaction, _| {
+            let sql = "UPDATE ledger SET early = 1 WHERE plan_fence = $1";
+            let changed = transaction.execute(sql, &[lease.fence.into()])?;
+            Ok(if changed == 1 { PlanStep::Done } else { PlanStep::Lost })
+        })
+    }
+
+    /// Tells `each` of all objects of the plan, in no order.
+    pub fn each_object(&mut self, each: &mut dyn FnMut(&FleetObject)) -> Result<(), FleetError> {
+        let place = self.place().to_owned();
+        for (sql, column) in [
+            ("SELECT batch, lines FROM manifest WHERE batch > $1 ORDER BY batch LIMIT 64", "manifest"),
+            ("SELECT id, line FROM large WHERE id > $1 ORDER BY id LIMIT 64", "large"),
+        ] {
+            let mut last = -1;
+            loop {
+                let rows = self.act(|transaction, _| transaction.query(sql, &[last.into()]))?;
+                let Some(end) = rows.last() else { break };
+                last = end.int(0).unwrap_or(i64::MAX);
+                for row in &rows {
+                    let what = || format!("a list in its table {column} makes no sense");
+                    let objects = row.bytes(1).and_then(unpack);
+                    let objects =
+                        objects.ok_or_else(|| FleetError::Damaged { place: place.clone(), what: what() })?;
+                    objects.iter().for_each(&mut *each);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The plan is whole: from now on the fleet may be complete.
     pub fn seal(&mut self, lease: &PlanLease) -> Result<PlanStep, FleetError> {
         self.act(|transaction, _| {
@@ -164,9 +198,9 @@ fn create(
 ) -> Result<(), DatabaseError> {
     schema::migrate(transaction, 0)?;
     transaction.execute(
-        "INSERT INTO ledger (one, version, source, target, created, planner, plan_fence, plan_end, appends, \
+        "INSERT INTO ledger (one, version, source, target, created, early, planner, plan_fence, plan_end, appends, \
          next_batch, next_large, objects, bytes, attempts, paused, draining) \
-         VALUES (1, $1, $2, $3, {now}, $4, 0, 0, 0, 1, 1, 0, 0, $5, 0, 0)",
+         VALUES (1, $1, $2, $3, {now}, 0, $4, 0, 0, 0, 1, 1, 0, 0, $5, 0, 0)",
         &[
             schema::VERSION.into(),
             (&*ends.source).into(),
@@ -246,7 +280,8 @@ fn append(
 }
 
 impl PlannedLarge {
-    fn parts(&self) -> u64 {
+    /// How many ranges.
+    pub fn parts(&self) -> u64 {
         self.size.div_ceil(self.range.max(1))
     }
 
