@@ -23,6 +23,10 @@ const RENEWALS: u32 = 3;
 /// And as often as this, since what is told with it decides which objects can still be given to others; less
 /// often where the ledger is busy: renewals take a twentieth of the time at most.
 const TOLD: Duration = Duration::from_secs(1);
+
+/// The first time so soon: after half a second others may be given what is not known to be begun.
+const FIRST_TOLD: Duration = Duration::from_millis(300);
+
 const RENEWING: u32 = 20;
 
 /// No byte and no object for so long: twice what the engines allow a silent server. Whatever holds the worker
@@ -91,7 +95,6 @@ pub(super) struct Clerk<'a> {
     settings: &'a Mutex<FleetSettings>,
     signals: &'a WorkerSignals,
     manner: ClerkManner,
-    renewed: Instant,
     renewing: Duration,
     next_claim: Instant,
     leaves: Option<WorkerEnd>,
@@ -125,7 +128,6 @@ impl<'a> Clerk<'a> {
             settings,
             signals,
             manner,
-            renewed: now,
             renewing: Duration::ZERO,
             next_claim: now,
             leaves: None,
@@ -164,7 +166,7 @@ impl<'a> Clerk<'a> {
     fn end(&mut self, ended: &Result<WorkerEnd, FleetError>) -> Result<(), FleetError> {
         self.desk.close();
         self.desk.end_run();
-        let held: Vec<BatchLease> = self.desk.held().iter().map(|held| held.lease).collect();
+        let held = self.desk.leases();
         for lease in &held {
             self.desk.forget(*lease);
         }
@@ -239,13 +241,14 @@ impl<'a> Clerk<'a> {
 
     /// Holds what is held, if anything moves.
     fn renew(&mut self) -> Result<(), FleetError> {
-        let length = self.manner.length;
-        let between = TOLD.max(self.renewing * RENEWING).min(length / RENEWALS);
-        let began = Instant::now();
-        if began - self.renewed < between || self.desk.still_for() >= STUCK {
+        if self.desk.still_for() >= STUCK {
             return Ok(());
         }
-        for held in self.desk.held() {
+        let length = self.manner.length;
+        let between = TOLD.max(self.renewing * RENEWING).min(length / RENEWALS);
+        let due = self.desk.due(FIRST_TOLD.min(between), between);
+        let (began, count) = (Instant::now(), due.len() as u32);
+        for held in due {
             let renewed = self.ask(|ledger| ledger.renew(held.lease, length, held.reached, held.bytes))?;
             match renewed {
                 Renewed::Held { objects, settings } => {
@@ -255,8 +258,9 @@ impl<'a> Clerk<'a> {
                 Renewed::Lost => self.lose(held.lease),
             }
         }
-        self.renewed = Instant::now();
-        self.renewing = self.renewed - began;
+        if count > 0 {
+            self.renewing = began.elapsed() / count;
+        }
         Ok(())
     }
 
@@ -274,11 +278,11 @@ impl<'a> Clerk<'a> {
     }
 
     fn claim(&mut self) -> Result<(), FleetError> {
-        let (worker, length) = (self.worker, self.manner.length);
+        let (worker, length, asked) = (self.worker, self.manner.length, Instant::now());
         match self.ask(|ledger| ledger.claim(worker, length))? {
             Claimed::Batch(claim) => {
                 self.take_settings(claim.settings.clone());
-                self.desk.add(*claim);
+                self.desk.add(*claim, asked);
             }
             Claimed::Leave => self.leaves = Some(WorkerEnd::Drained),
             Claimed::Complete if self.desk.is_idle() => self.leaves = Some(WorkerEnd::Complete),
@@ -294,9 +298,10 @@ impl<'a> Clerk<'a> {
     /// There is no batch for a worker that holds none.
     fn wait(&mut self, reason: WaitReason, pause: Duration) -> Result<(), FleetError> {
         if reason == WaitReason::Held {
+            let asked = Instant::now();
             let (worker, length, pace) = (self.worker, self.manner.length, self.pace.2 as u64);
             if let Some(claim) = self.ask(|ledger| ledger.help(worker, length, pace))? {
-                self.desk.add(claim);
+                self.desk.add(claim, asked);
                 return Ok(());
             }
         }
@@ -323,6 +328,7 @@ impl<'a> Clerk<'a> {
             tracing::warn!("{error}; what is held goes on");
             (Instant::now(), 0)
         });
+        self.desk.lift_limits();
         if since.elapsed() >= MOST_AWAY {
             return Err(error);
         }

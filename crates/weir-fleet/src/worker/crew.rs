@@ -63,7 +63,9 @@ fn serve(run: &MoverRun<'_>, one: &mut OneTask<'_>) {
         };
         match one(&task) {
             Some(end) => run.desk.end(&task, end, None),
-            None => run.desk.give_back(&task),
+            None => {
+                run.desk.give_back(&task);
+            }
         }
     }
 }

@@ -20,6 +20,10 @@ use crate::object::{FleetObject, ObjectRange};
 const BYTES_AT_ONCE: u64 = 64 << 20;
 const LEAST_AT_ONCE: usize = 2;
 
+/// So long after a claim others may be given what the ledger does not know to be begun; they are half a second
+/// after it.
+const UNTOLD: Duration = Duration::from_millis(400);
+
 /// So long before the last byte of what is held the next batch is claimed: a claim takes some milliseconds, and
 /// a hundred where the database is far or busy. Whoever claims earlier takes what others could do.
 const AHEAD: Duration = Duration::from_millis(400);
@@ -123,6 +127,10 @@ struct HeldBatch {
     /// So many of them, from the first, are this worker's.
     count: usize,
     next: usize,
+    /// Nothing behind this is begun before the ledger knows: others may be given it.
+    limit: usize,
+    /// When the ledger was last told, and whether it ever was.
+    told: (Instant, bool),
     again: BTreeSet<usize>,
     ends: Vec<Option<TaskEnd>>,
     ended: usize,
@@ -132,7 +140,8 @@ struct HeldBatch {
 }
 
 impl HeldBatch {
-    fn new(claim: BatchClaim) -> HeldBatch {
+    /// What was given to whoever asked at `asked`.
+    fn new(claim: BatchClaim, asked: Instant) -> HeldBatch {
         let (objects, share) = match claim.work {
             BatchWork::Objects(objects) => (objects, TaskShare::Whole),
             BatchWork::Range(object, range) => (vec![object], TaskShare::Range(range)),
@@ -143,6 +152,9 @@ impl HeldBatch {
             share,
             count: objects.len(),
             next: 0,
+            // Others may be given the last half of a batch of which the ledger was told nothing.
+            limit: (objects.len() / 2).max(1),
+            told: (asked, false),
             again: BTreeSet::new(),
             ends: vec![None; objects.len()],
             ended: 0,
@@ -161,7 +173,7 @@ impl HeldBatch {
                 self.again.remove(&position);
                 position
             }
-            None if self.next < own => {
+            None if self.next < own.min(self.begun_to()) => {
                 self.next += 1;
                 self.next - 1
             }
@@ -179,6 +191,26 @@ impl HeldBatch {
             TaskShare::Range(range) => range.range.end - range.range.start,
             TaskShare::Join(..) => 0,
         }
+    }
+
+    /// Objects that are next, and begun together.
+    fn at_once(&self, most: usize) -> usize {
+        let mut bytes = 0;
+        let next = (self.next..self.count).take(most).take_while(|position| {
+            bytes += self.size(*position);
+            bytes <= BYTES_AT_ONCE
+        });
+        next.count().max(LEAST_AT_ONCE)
+    }
+
+    fn is_at_its_limit(&self) -> bool {
+        self.next >= self.begun_to() && self.next < self.count
+    }
+
+    /// Nothing behind this is begun now.
+    fn begun_to(&self) -> usize {
+        let is_unknown = !self.told.1 && self.limit < usize::MAX && self.told.0.elapsed() >= UNTOLD;
+        if is_unknown { self.next } else { self.count.min(self.limit) }
     }
 
     fn is_complete(&self) -> bool {
@@ -219,7 +251,7 @@ impl HeldBatch {
 pub struct HeldNow {
     /// Which.
     pub lease: BatchLease,
-    /// Objects begun, from the first.
+    /// Objects begun, or begun before the ledger is told again, from the first.
     pub reached: u64,
     /// Bytes moved of it.
     pub bytes: u64,
@@ -258,6 +290,9 @@ impl Desk {
             if let Some(task) = state.take() {
                 return NextTask::Task(task);
             }
+            if state.has_news {
+                self.news.notify_all();
+            }
             if state.is_last && state.batches.is_empty() {
                 return NextTask::End;
             }
@@ -284,15 +319,19 @@ impl Desk {
     }
 
     /// `task` was begun and not ended: it is to be given out again.
-    pub fn give_back(&self, task: &FleetTask) {
+    ///
+    /// False: its batch is another worker's.
+    pub fn give_back(&self, task: &FleetTask) -> bool {
         let mut state = self.lock();
-        if let Some(at) = state.lands(task) {
+        let at = state.lands(task);
+        if let Some(at) = at {
             let batch = &mut state.batches[at];
             if (task.position as usize) < batch.count {
                 batch.again.insert(task.position as usize);
             }
             self.room.notify_all();
         }
+        at.is_some()
     }
 
     /// Bytes of objects in flight that are at their targets, as a part.
@@ -341,12 +380,12 @@ impl Desk {
 
 /// What a clerk has to do.
 impl Desk {
-    /// A batch is this worker's.
-    pub(super) fn add(&self, claim: BatchClaim) {
+    /// A batch is this worker's, which was asked for at `asked`.
+    pub(super) fn add(&self, claim: BatchClaim, asked: Instant) {
         let mut state = self.lock();
         let lease = claim.lease;
         state.remove(|held| held.lease.batch == lease.batch);
-        state.batches.push(HeldBatch::new(claim));
+        state.batches.push(HeldBatch::new(claim, asked));
         state.stirred = Instant::now();
         self.room.notify_all();
     }
@@ -370,10 +409,12 @@ impl Desk {
     /// Only the first `objects` of a batch are this worker's.
     pub(super) fn cut(&self, lease: BatchLease, objects: u64) {
         let mut state = self.lock();
-        if let Some(held) = state.batches.iter_mut().find(|held| held.lease == lease) {
+        let is_it = |held: &&mut HeldBatch| held.lease == lease && held.share == TaskShare::Whole;
+        if let Some(held) = state.batches.iter_mut().find(is_it) {
             let count = held.count.min(usize::try_from(objects).unwrap_or(usize::MAX));
             held.count = count;
             held.again.retain(|position| *position < count);
+            self.room.notify_all();
         }
     }
 
@@ -388,12 +429,21 @@ impl Desk {
         is_moving
     }
 
-    /// All that is held.
-    pub(super) fn held(&self) -> Vec<HeldNow> {
-        let state = self.lock();
+    /// Leases that are held.
+    pub(super) fn leases(&self) -> Vec<BatchLease> {
+        self.lock().batches.iter().map(|held| held.lease).collect()
+    }
+
+    /// What the ledger is to be told of: batches that it was last told of so long ago, or a shorter time ago
+    /// if it never was, and those of which all is begun that it knows of.
+    pub(super) fn due(&self, first: Duration, later: Duration) -> Vec<HeldNow> {
+        let mut state = self.lock();
+        // Twice what is done until it is told again.
+        let soon = (state.pace.1 * 2.0 * later.as_secs_f64()) as usize;
+        let at_once = state.at_once;
         let under_way = state.totals.under_way;
         let in_flight: u64 = state.batches.iter().map(|held| held.in_flight_bytes).sum();
-        let now = |held: &HeldBatch| {
+        let now = |held: &mut HeldBatch| {
             let ended: u64 = (held.ends.iter().flatten())
                 .map(|end| match end {
                     TaskEnd::Moved(bytes) | TaskEnd::Same(bytes) => *bytes,
@@ -403,9 +453,21 @@ impl Desk {
             // The objects in flight have their share of what is under way.
             let share = held.in_flight_bytes as f64 / in_flight.max(1) as f64;
             let bytes = ended + (under_way as f64 * share) as u64;
-            HeldNow { lease: held.lease, reached: held.next as u64, bytes }
+            held.limit = held.next.saturating_add(soon.max(held.at_once(at_once))).min(held.count);
+            held.told = (Instant::now(), true);
+            HeldNow { lease: held.lease, reached: held.limit as u64, bytes }
         };
-        state.batches.iter().map(now).collect()
+        let is_due = |held: &&mut HeldBatch| {
+            let between = if held.told.1 { later } else { first };
+            held.told.0.elapsed() >= between || held.is_at_its_limit()
+        };
+        state.batches.iter_mut().filter(is_due).map(now).collect()
+    }
+
+    /// The ledger cannot be told: what is held is done all the same.
+    pub(super) fn lift_limits(&self) {
+        self.lock().batches.iter_mut().for_each(|held| held.limit = usize::MAX);
+        self.room.notify_all();
     }
 
     /// What is held will be done before another batch can be here.
@@ -475,7 +537,9 @@ impl DeskState {
         if is_full && self.in_flight >= LEAST_AT_ONCE {
             return None;
         }
-        let batch = self.batches.iter_mut().find(|held| held.next < held.count || !held.again.is_empty())?;
+        self.has_news |= self.batches.iter().any(HeldBatch::is_at_its_limit);
+        let may_begin = |held: &&mut HeldBatch| held.next < held.begun_to() || !held.again.is_empty();
+        let batch = self.batches.iter_mut().find(may_begin)?;
         let position = batch.take()?;
         self.in_flight += 1;
         self.in_flight_bytes += batch.size(position);
@@ -552,6 +616,7 @@ mod tests {
 
     const NOW: Duration = Duration::ZERO;
     const AT_ONCE: usize = 128;
+    const LONG: Duration = Duration::from_secs(60);
 
     fn claim(batch: i64, sizes: &[u64]) -> BatchClaim {
         let object = |(number, size): (usize, &u64)| FleetObject {
@@ -579,14 +644,15 @@ mod tests {
     #[test]
     fn few_large_objects_are_begun_and_many_small_ones() {
         let desk = Desk::new(AT_ONCE);
-        desk.add(claim(1, &[1 << 30; 5]));
+        desk.add(claim(1, &[1 << 30; 5]), Instant::now());
+        desk.lift_limits();
         let tasks = [take(&desk), take(&desk)];
         assert!(matches!(desk.next(NOW), NextTask::NotYet));
-        assert_eq!(desk.held()[0].reached, 2);
+        assert_eq!(desk.due(NOW, NOW)[0].reached, 4);
         desk.end(&tasks[1], TaskEnd::Moved(1 << 30), None);
-        assert_eq!((take(&desk).position, desk.held()[0].reached), (2, 3));
+        assert_eq!((take(&desk).position, desk.due(NOW, NOW)[0].reached), (2, 5));
         let small = Desk::new(AT_ONCE);
-        small.add(claim(1, &[1; 1000]));
+        small.add(claim(1, &[1; 1000]), Instant::now());
         let begun = std::iter::from_fn(|| match small.next(NOW) {
             NextTask::Task(task) => Some(task),
             _ => None,
@@ -595,9 +661,33 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_begun_that_the_ledger_may_give_to_others() {
+        let desk = Desk::new(4);
+        desk.add(claim(1, &[1; 1000]), Instant::now());
+        let begin = || {
+            std::iter::from_fn(|| match desk.next(NOW) {
+                NextTask::Task(task) => Some(task),
+                _ => None,
+            })
+        };
+        let first: Vec<FleetTask> = begin().collect();
+        assert_eq!((first.len(), desk.due(LONG, LONG).len()), (4, 0));
+        assert_eq!(desk.due(NOW, LONG)[0].reached, 8);
+        first.iter().for_each(|task| desk.end(task, TaskEnd::Moved(1), None));
+        let second: Vec<FleetTask> = begin().collect();
+        second.iter().for_each(|task| desk.end(task, TaskEnd::Moved(1), None));
+        assert_eq!((second.len(), begin().count()), (4, 0));
+        assert_eq!(desk.due(LONG, LONG)[0].reached, 12, "it is told before its time");
+        assert_eq!(begin().count(), 4);
+        desk.lift_limits();
+        assert!(desk.due(LONG, LONG).is_empty());
+    }
+
+    #[test]
     fn what_was_given_back_comes_first_and_what_was_cut_off_counts_no_more() {
         let desk = Desk::new(AT_ONCE);
-        desk.add(claim(7, &[10, 20, 30, 40]));
+        desk.add(claim(7, &[10, 20, 30, 40]), Instant::now());
+        desk.lift_limits();
         let tasks: Vec<FleetTask> = (0..3).map(|_| take(&desk)).collect();
         desk.give_back(&tasks[0]);
         desk.give_back(&tasks[0]);
@@ -622,7 +712,8 @@ mod tests {
     fn the_next_batch_is_wanted_when_little_is_left() {
         let desk = Desk::new(AT_ONCE);
         assert!(desk.wants_more());
-        desk.add(claim(1, &[1000, 1000]));
+        desk.add(claim(1, &[1000, 1000]), Instant::now());
+        desk.lift_limits();
         let (one, _two) = (take(&desk), take(&desk));
         assert!(!desk.wants_more(), "nothing is known of how fast it goes");
         desk.set_pace(1000.0, 10.0);
@@ -638,7 +729,8 @@ mod tests {
     fn a_host_that_fails_alone_is_found_out() {
         let denied = || TaskEnd::Failed(FailureClass::Denied, "403".to_owned());
         let desk = Desk::new(AT_ONCE);
-        desk.add(claim(1, &[1; 40]));
+        desk.add(claim(1, &[1; 40]), Instant::now());
+        desk.lift_limits();
         for round in 0..2 {
             for _ in 0..TROUBLE - 1 {
                 desk.end(&take(&desk), denied(), None);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, UNIX_EPOCH};
@@ -190,9 +190,10 @@ impl Mover for Fetch<'_> {
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
         let given = GivenTasks::default();
         let mut source = FetchJobs { fetch: self, desk: run.desk, given: &given, next: 0 };
-        let results = FetchResults { to: &self.to, desk: run.desk, given: &given };
+        let results = FetchResults { lost: Mutex::default(), to: &self.to, desk: run.desk, given: &given };
         let task = Task { source: &mut source, results: &results, reserved: None };
         engine::run(task, &self.options(run), self.http, run.stop, observer);
+        results.lost.into_inner().iter().for_each(|path| pieces::discard(path));
     }
 }
 
@@ -242,6 +243,8 @@ impl JobSource for FetchJobs<'_> {
 }
 
 struct FetchResults<'a> {
+    /// Files of batches that are others' now, which were begun here.
+    lost: Mutex<Vec<PathBuf>>,
     to: &'a TargetTree,
     desk: &'a Desk,
     given: &'a GivenTasks,
@@ -268,7 +271,13 @@ impl Results for FetchResults<'_> {
             },
             JobOutcome::Skipped | JobOutcome::Unchanged => TaskEnd::Same(report.bytes),
             JobOutcome::Partial(GetError::Interrupted) | JobOutcome::Failed(GetError::Interrupted) => {
-                return self.desk.give_back(&task);
+                if !self.desk.give_back(&task)
+                    && task.share == TaskShare::Whole
+                    && let Some(path) = report.path
+                {
+                    self.lost.lock().push(path);
+                }
+                return;
             }
             JobOutcome::Partial(error) | JobOutcome::Failed(error) => {
                 let reason = format!("{}: {error}", report.url);

@@ -410,13 +410,17 @@ mod tests {
     /// What becomes of these, copied between the folders `from` and `to` of `root`.
     fn copied(root: &Path, objects: Vec<FleetObject>) -> BatchResults {
         let desk = Desk::new(16);
-        desk.add(BatchClaim {
-            lease: BatchLease { batch: 1, fence: 1 },
-            work: BatchWork::Objects(objects),
-            given_before: 0,
-            length: Duration::from_secs(30),
-            settings: FleetSettings::default(),
-        });
+        desk.add(
+            BatchClaim {
+                lease: BatchLease { batch: 1, fence: 1 },
+                work: BatchWork::Objects(objects),
+                given_before: 0,
+                length: Duration::from_secs(30),
+                settings: FleetSettings::default(),
+            },
+            Instant::now(),
+        );
+        desk.lift_limits();
         let shares = LimitShares::new(Instant::now());
         let stop = desk.begin_run();
         let mover = LocalCopy::new(&root.join("from"), &root.join("to"), Some(2)).unwrap();

@@ -68,7 +68,10 @@ impl Lane<'_> {
     /// What is here of `target`.
     pub(super) fn stamp(&self, target: &Path) -> Option<Stamp> {
         let known_empty = self.run.is_fresh_folder(target);
-        self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place))
+        let stamp =
+            self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place));
+        // Where nothing may be replaced a file of the same size that is not older may still be another one.
+        stamp.filter(|stamp| self.run.options.existing == Existing::Replaced || stamp.is_whole())
     }
 
     /// A server says that the object has not changed. The report of the file that stays; `None` where it

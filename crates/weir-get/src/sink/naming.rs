@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use weir_units::atomic_file;
 
 use super::folder::{Folder, Target, kind};
-use super::{attributes, beside, in_place};
+use super::{attributes, beside, in_place, small_file};
 
 /// Bytes compared at a time: they stay in a core's cache.
 const COMPARED: usize = 128 << 10;
@@ -113,18 +113,23 @@ pub(crate) fn give_name(
 
 /// Calls the complete file `target` unless something has that name: a file with the same content stays, and
 /// the part goes, as it does where the content is another ([`Failure::Differs`]).
+/// `part`: its name in `home`; empty for a file that has none.
 pub(crate) fn give_free_name(
     file: &File,
     home: &Folder,
     part: &OsStr,
     target: &Target,
 ) -> Result<(), Failure> {
-    if !home.has(part, file)? {
+    if !part.is_empty() && !home.has(part, file)? {
         let text = format!("another file was put in the place of {}", home.shown(part).display());
         return Err(io::Error::other(text).into());
     }
     attributes::give(file, target, None)?;
-    match atomic_file::rename_to_free(home, part, target.name()) {
+    let named = match part.is_empty() {
+        true => small_file::link(file, target, target.name()),
+        false => atomic_file::rename_to_free(home, part, target.name()),
+    };
+    match named {
         Ok(()) => return is_named(file, target).map_err(Failure::Rename),
         Err(Errno::EXIST) => {}
         Err(errno) => {
@@ -134,7 +139,9 @@ pub(crate) fn give_free_name(
     }
     let size = file.metadata()?.len();
     let is_same = has_content(target, &mut FromStart::new(file), size);
-    beside::remove(home, part, file);
+    if !part.is_empty() {
+        beside::remove(home, part, file);
+    }
     if is_same? { Ok(()) } else { Err(Failure::Differs) }
 }
 

@@ -234,7 +234,15 @@ impl PartFile {
             }
             Existing::Kept => tracing::info!("{why}; this download has a part of its own"),
         }
-        let made = beside::create_passing(&home.folder, target.name());
+        // Without a name it ends with its process.
+        let unnamed = match home.existing {
+            Existing::Kept => beside::create_unnamed(&home.folder).ok(),
+            Existing::Replaced => None,
+        };
+        let made = match unnamed {
+            Some(file) => Ok((OsString::new(), file)),
+            None => beside::create_passing(&home.folder, target.name()),
+        };
         let (part, file) = made.map_err(|source| GetError::Local {
             action: "create a part of",
             path: target.path().to_owned(),
@@ -474,7 +482,7 @@ impl PartFile {
 
     /// Nothing of it is worth keeping.
     pub fn discard(&self) {
-        if !self.is_precious() {
+        if !self.is_precious() && !self.home.part.is_empty() {
             beside::remove(&self.home.folder, &self.home.part, &self.file);
             self.remove_journal();
         }
@@ -492,7 +500,9 @@ impl PartFile {
 
     /// It has its name, under which its user finds it.
     pub fn is_there(&self) -> bool {
-        self.keeps_journal() && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
+        self.keeps_journal()
+            && !self.home.part.is_empty()
+            && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
     }
 
     /// For reading back what was written.

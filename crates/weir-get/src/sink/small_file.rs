@@ -116,7 +116,7 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
 }
 
 /// linkat(2): AT_EMPTY_PATH wants a capability (before Linux 6.10), /proc/self/fd does not.
-fn link(file: &File, target: &Target, name: &std::ffi::OsStr) -> Result<(), Errno> {
+pub(super) fn link(file: &File, target: &Target, name: &std::ffi::OsStr) -> Result<(), Errno> {
     match linkat(file, "", target.folder(), name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT) => {
             let own = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -99,6 +99,7 @@ impl Bed {
         let sandbox = Sandbox::new();
         let bed = Bed { sandbox, server, habits, sizes: sizes.to_vec(), lease: Mutex::new(None) };
         let lease = bed.plan("plan.db", 0..sizes.len(), batch);
+        bed.ledger("plan.db").begin_early(&lease).unwrap();
         *bed.lease.lock().unwrap() = Some(lease);
         bed
     }
@@ -213,6 +214,11 @@ impl Bed {
     /// Requests for files so far.
     pub(super) fn fetched(&self) -> usize {
         self.server.requests().len()
+    }
+
+    /// Bytes of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.sizes.iter().map(|size| *size as u64).sum()
     }
 
     /// Where a file is.

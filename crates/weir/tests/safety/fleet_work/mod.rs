@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bed;
+mod chaos;
+mod trouble;
+mod ways;
 
 use crate::support;
 
@@ -25,7 +28,8 @@ fn eight_workers_fetch_thousands_of_files_once() {
     }
     assert_eq!(moved, 4000);
     bed.is_complete(4000);
-    assert_eq!(bed.fetched(), 4000, "each was asked for once");
+    // Who has nothing left takes what others have not begun: a few may be asked for by both.
+    assert!(bed.fetched() < 4040 && bed.server.sent() < bed.bytes() * 101 / 100, "{}", bed.fetched());
     // A second plan of the same objects finds them there: no byte is sent again.
     let sent = bed.server.sent();
     let again = bed.planned_again("again.db", 100);
