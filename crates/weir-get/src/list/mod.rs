@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 /// A file without a name, which is gone when it is closed: in $TMPDIR, else in /var/tmp, which is rarely in
 /// memory, else in /tmp.
-pub(crate) fn nameless_file() -> io::Result<File> {
+pub fn nameless_file() -> io::Result<File> {
     let own = std::env::var_os("TMPDIR").filter(|own| !own.is_empty()).map(PathBuf::from);
     let usual = ["/var/tmp", "/tmp"].map(PathBuf::from);
     let mut last = io::ErrorKind::NotFound.into();

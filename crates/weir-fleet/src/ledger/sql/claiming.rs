@@ -1,0 +1,320 @@
+//! Who joins, and who gets which batch for how long.
+
+use std::time::Duration;
+
+use super::super::database::{DatabaseError, Row, Transaction, Value};
+use super::super::{
+    BatchClaim, BatchLease, BatchWork, Claimed, FleetSettings, Renewed, WaitReason, WorkerId, WorkerIdentity,
+};
+use super::{millis, moving, must, one};
+use crate::class::FailureClass;
+use crate::ledger::window::Window;
+use crate::object::{FleetObject, ObjectRange, unpack};
+
+/// A host on which objects failed gets them again after all when nobody else took them for so long,
+/// milliseconds.
+const AVOIDS: i64 = 60_000;
+
+/// After so many leases that ended without a word a batch is halved each time it is given out, until what
+/// ends workers is alone. A host that is switched off, or two, is no reason to.
+const MAX_LOSSES: u64 = 3;
+
+/// So many leases of an object alone: it is put aside. From 1000 objects on it takes ten halvings to be
+/// alone; what is alone by chance gets four more leases.
+const MAX_LOSSES_ALONE: u64 = MAX_LOSSES - 1 + 4;
+
+/// How soon a paused worker looks again.
+const LOOKS_AGAIN: Duration = Duration::from_secs(2);
+
+/// How soon one looks again that has only to wait for others, at least: 1000 idle ones ask 5000 times a
+/// second no database.
+const SOONEST: i64 = 500;
+
+/// And at most, milliseconds.
+const LATEST: i64 = 5000;
+
+/// The columns that [`claim_of`] reads.
+pub(super) const CLAIMED: &str = "id, fence, kind, losses, objects, large, part, range_start, range_end";
+
+pub(super) fn join(
+    transaction: &mut dyn Transaction,
+    who: &WorkerIdentity,
+    ask: i64,
+) -> Result<WorkerId, DatabaseError> {
+    // Two that come at once may want the same number, and one of them the next.
+    for _ in 0..1000 {
+        transaction.execute(
+            "INSERT INTO worker (id, ask, host, pid, version, joined, seen) \
+             SELECT coalesce(max(id), 0) + 1, CAST($1 AS BIGINT), $2, CAST($3 AS BIGINT), $4, {now}, {now} \
+             FROM worker WHERE 1 = 1 ON CONFLICT DO NOTHING",
+            &[ask.into(), (&*who.host).into(), i64::from(who.pid).into(), (&*who.version).into()],
+        )?;
+        let rows = transaction.query("SELECT id FROM worker WHERE ask = $1", &[ask.into()])?;
+        if let Some(id) = rows.first().and_then(|row| row.int(0)) {
+            return Ok(WorkerId(id));
+        }
+    }
+    Err(DatabaseError::Passing("too many workers join at once".to_owned()))
+}
+
+pub(super) fn leave(transaction: &mut dyn Transaction, worker: WorkerId) -> Result<(), DatabaseError> {
+    let worker = &[worker.0.into()];
+    transaction.execute(
+        "UPDATE batch SET state = 'waiting', due = {now}, ask = NULL WHERE worker = $1 AND state = 'leased'",
+        worker,
+    )?;
+    transaction.execute("UPDATE worker SET departed = {now}, seen = {now} WHERE id = $1", worker)?;
+    Ok(())
+}
+
+/// What holds for everybody who wants work.
+pub(super) struct Hall {
+    /// As they are.
+    pub settings: FleetSettings,
+    /// Milliseconds since 1970.
+    pub now: i64,
+    /// The asker's.
+    pub host: String,
+    is_sealed: bool,
+    is_early: bool,
+}
+
+/// Looks who asks, and what is set.
+pub(super) fn enter(transaction: &mut dyn Transaction, worker: WorkerId) -> Result<Hall, DatabaseError> {
+    let rows = transaction.query(
+        "UPDATE worker SET seen = {now}, departed = NULL WHERE id = $1 RETURNING host",
+        &[worker.0.into()],
+    )?;
+    let host = rows.first().and_then(|row| row.text(0)).map(str::to_owned);
+    let host = host.ok_or_else(|| DatabaseError::Refused(format!("it knows no worker {}", worker.0)))?;
+    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now}, early FROM ledger";
+    let row = one(transaction.query(sql, &[])?, "its plan")?;
+    Ok(Hall {
+        settings: settings_of(&row),
+        now: must(row.int(6), "its clock")?,
+        host,
+        is_sealed: row.int(5).is_some(),
+        is_early: row.count(7) > 0,
+    })
+}
+
+fn settings_of(row: &Row) -> FleetSettings {
+    FleetSettings {
+        paused: row.count(0) > 0,
+        draining: row.count(1) > 0,
+        workers: row.int(2).and_then(|workers| workers.try_into().ok()),
+        rate: row.int(3).and_then(|rate| rate.try_into().ok()),
+        window: row.text(4).map(str::to_owned),
+    }
+}
+
+pub(super) fn settings(transaction: &mut dyn Transaction) -> Result<FleetSettings, DatabaseError> {
+    let sql = "SELECT paused, draining, workers, rate, hours FROM ledger";
+    Ok(settings_of(&one(transaction.query(sql, &[])?, "its plan")?))
+}
+
+impl Hall {
+    /// What is said where there is no batch: for good, or until more are planned.
+    fn over(&self) -> Claimed {
+        match self.is_sealed {
+            true => Claimed::Complete,
+            false => Claimed::Wait(WaitReason::Planning, LOOKS_AGAIN),
+        }
+    }
+
+    /// Why nothing is given out, to this worker, whatever there is.
+    pub(super) fn closed(
+        &self,
+        transaction: &mut dyn Transaction,
+        worker: WorkerId,
+    ) -> Result<Option<Claimed>, DatabaseError> {
+        if self.settings.draining {
+            return Ok(Some(Claimed::Leave));
+        }
+        if self.settings.paused {
+            return Ok(Some(Claimed::Wait(WaitReason::Paused, LOOKS_AGAIN)));
+        }
+        let window = self.settings.window.as_deref().map(str::parse::<Window>).transpose();
+        if let Some(window) = window.map_err(DatabaseError::Damaged)?
+            && let Some(wait) = window.opens_in(self.now)
+        {
+            return Ok(Some(Claimed::Wait(
+                WaitReason::Window,
+                wait.min(Duration::from_millis(LATEST as u64)),
+            )));
+        }
+        if let Some(most) = self.settings.workers {
+            let sql = "SELECT count(DISTINCT worker) FROM batch \
+                       WHERE state = 'leased' AND due > {now} AND worker <> $1";
+            let others = one(transaction.query(sql, &[worker.0.into()])?, "a number")?.count(0);
+            if others >= u64::from(most) {
+                return Ok(Some(Claimed::Wait(WaitReason::Workers, LOOKS_AGAIN)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+pub(super) fn claim(
+    transaction: &mut dyn Transaction,
+    worker: WorkerId,
+    length: Duration,
+    (ask, again): (i64, bool),
+) -> Result<Claimed, DatabaseError> {
+    let hall = enter(transaction, worker)?;
+    if again && let Some(row) = asked_before(transaction, ask)? {
+        return Ok(Claimed::Batch(Box::new(claim_of(transaction, &row, length, &hall)?)));
+    }
+    if !is_anything_open(transaction)? || !(hall.is_sealed || hall.is_early) {
+        return Ok(hall.over());
+    }
+    if let Some(closed) = hall.closed(transaction, worker)? {
+        return Ok(closed);
+    }
+    loop {
+        let Some(row) = take(transaction, worker, length, ask, &hall.host)? else {
+            return held(transaction, &hall);
+        };
+        if !is_poisoned(transaction, &row)? {
+            return Ok(Claimed::Batch(Box::new(claim_of(transaction, &row, length, &hall)?)));
+        }
+    }
+}
+
+fn is_anything_open(transaction: &mut dyn Transaction) -> Result<bool, DatabaseError> {
+    Ok(!transaction.query("SELECT id FROM batch WHERE state <> 'done' LIMIT 1", &[])?.is_empty())
+}
+
+/// The batch that an answer which got lost gave out.
+pub(super) fn asked_before(
+    transaction: &mut dyn Transaction,
+    ask: i64,
+) -> Result<Option<Row>, DatabaseError> {
+    let sql = format!("SELECT {CLAIMED} FROM batch WHERE ask = $1 AND state = 'leased'");
+    Ok(transaction.query(&sql, &[ask.into()])?.into_iter().next())
+}
+
+/// Takes the first batch that is due.
+fn take(
+    transaction: &mut dyn Transaction,
+    worker: WorkerId,
+    length: Duration,
+    ask: i64,
+    host: &str,
+) -> Result<Option<Row>, DatabaseError> {
+    let sql = format!(
+        "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
+         losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
+         due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE state <> 'done' \
+         AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}}) \
+         ORDER BY priority DESC, id LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
+    );
+    let values = [worker.0.into(), ask.into(), millis(length), host.into()];
+    Ok(transaction.query(&sql, &values)?.into_iter().next())
+}
+
+/// Nothing is due: when something may be.
+fn held(transaction: &mut dyn Transaction, hall: &Hall) -> Result<Claimed, DatabaseError> {
+    let sql = "SELECT min(due) FROM batch WHERE state <> 'done'";
+    // The last one was put aside just now.
+    let Some(due) = one(transaction.query(sql, &[])?, "a time")?.int(0) else { return Ok(hall.over()) };
+    let wait = due.saturating_sub(hall.now).clamp(SOONEST, LATEST);
+    Ok(Claimed::Wait(WaitReason::Held, Duration::from_millis(wait.unsigned_abs())))
+}
+
+/// Whether a batch that was just taken is put aside instead. One of several objects that nobody comes back
+/// from is halved first.
+fn is_poisoned(transaction: &mut dyn Transaction, row: &Row) -> Result<bool, DatabaseError> {
+    let (batch, losses, objects) = (must(row.int(0), "a batch")?, row.count(3), row.count(4));
+    if losses < MAX_LOSSES {
+        return Ok(false);
+    }
+    if row.text(2) == Some("objects") && objects > 1 {
+        let half = moving::split(transaction, batch, objects.div_ceil(2), None)?;
+        let sql = "UPDATE batch SET losses = $3 WHERE id = $1 OR id = $2";
+        transaction.execute(sql, &[batch.into(), half.into(), (MAX_LOSSES - 1).into()])?;
+        return Ok(false);
+    }
+    if losses < MAX_LOSSES_ALONE {
+        return Ok(false);
+    }
+    let reason = format!("{losses} workers that had it were not heard of again");
+    moving::give_up(transaction, batch, FailureClass::Poisoned, &reason)?;
+    Ok(true)
+}
+
+/// What a row of [`CLAIMED`] gives to do.
+pub(super) fn claim_of(
+    transaction: &mut dyn Transaction,
+    row: &Row,
+    length: Duration,
+    hall: &Hall,
+) -> Result<BatchClaim, DatabaseError> {
+    let lease = BatchLease { batch: must(row.int(0), "a batch")?, fence: must(row.int(1), "a fence")? };
+    let work = match row.text(2) {
+        Some("objects") => BatchWork::Objects(moving::objects(transaction, lease.batch)?),
+        Some("range") => {
+            let (object, range) = large(transaction, row)?;
+            BatchWork::Range(object, range)
+        }
+        _ => {
+            let (object, range) = large(transaction, row)?;
+            let sql = "SELECT note FROM batch WHERE large = $1 AND kind = 'range' ORDER BY part";
+            let notes = transaction.query(sql, &[range.large.into()])?;
+            let notes = notes.iter().map(|row| row.text(0).unwrap_or_default().to_owned()).collect();
+            BatchWork::Join(object, range, notes)
+        }
+    };
+    let given_before = lease.fence.unsigned_abs().saturating_sub(1);
+    Ok(BatchClaim { lease, work, given_before, length, settings: hall.settings.clone() })
+}
+
+/// The large object that a batch is of.
+fn large(transaction: &mut dyn Transaction, row: &Row) -> Result<(FleetObject, ObjectRange), DatabaseError> {
+    let large = must(row.int(5), "a range")?;
+    let sql = "SELECT line, token FROM large WHERE id = $1";
+    let found = one(transaction.query(sql, &[large.into()])?, "a large object")?;
+    let object = found.bytes(0).and_then(unpack).and_then(|objects| objects.into_iter().next());
+    let object = must(object, "a large object")?;
+    let range = row.count(7)..row.count(8);
+    let token = found.text(1).map(str::to_owned);
+    Ok((object, ObjectRange { large, part: row.count(6), range, token }))
+}
+
+pub(super) fn renew(
+    transaction: &mut dyn Transaction,
+    lease: BatchLease,
+    length: Duration,
+    reached: u64,
+    bytes: u64,
+) -> Result<Renewed, DatabaseError> {
+    let values = [lease.batch.into(), lease.fence.into(), millis(length), reached.into(), bytes.into()];
+    let rows = transaction.query(
+        "UPDATE batch SET due = {now} + CAST($3 AS BIGINT), reached = $4, progress = $5 \
+         WHERE id = $1 AND fence = $2 AND state = 'leased' RETURNING objects, worker",
+        &values,
+    )?;
+    let Some(row) = rows.first() else { return Ok(Renewed::Lost) };
+    let worker = row.int(1).map_or(Value::Null, Value::Int);
+    transaction.execute("UPDATE worker SET seen = {now} WHERE id = $1", &[worker])?;
+    Ok(Renewed::Held { objects: row.count(0), settings: settings(transaction)? })
+}
+
+pub(super) fn release(transaction: &mut dyn Transaction, lease: BatchLease) -> Result<(), DatabaseError> {
+    transaction.execute(
+        "UPDATE batch SET state = 'waiting', due = {now}, ask = NULL \
+         WHERE id = $1 AND fence = $2 AND state = 'leased'",
+        &[lease.batch.into(), lease.fence.into()],
+    )?;
+    Ok(())
+}
+
+pub(super) fn share_token(
+    transaction: &mut dyn Transaction,
+    large: i64,
+    token: &str,
+) -> Result<String, DatabaseError> {
+    let sql = "UPDATE large SET token = coalesce(token, $2) WHERE id = $1 RETURNING token";
+    let row = one(transaction.query(sql, &[large.into(), token.into()])?, "a large object")?;
+    must(row.text(0).map(str::to_owned), "a token")
+}

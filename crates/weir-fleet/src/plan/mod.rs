@@ -1,0 +1,330 @@
+//! A plan: a listing becomes batches in a ledger while it comes, and the plan is sealed at its end.
+//!
+//! Nothing is kept in memory that grows with the listing, and nothing relies on its order. What cannot be
+//! known before its end, whether two objects would become one target, is found by a sort on the disk
+//! ([`targets`]); until then a listing that could have such has its batches kept back. A plan that was
+//! interrupted is gone on with by listing again ([`again`]): what the ledger has is not added twice.
+
+pub mod again;
+pub mod cut;
+pub mod list;
+pub mod prefix;
+pub mod targets;
+pub mod tree;
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use serde::Serialize;
+
+use crate::error::FleetError;
+use crate::ledger::{PlanEnds, PlanLease, PlanStep, PlannedBatch, PlannedLarge, SqlLedger, Tally};
+use crate::object::FleetObject;
+use cut::{Cut, Cutter};
+use targets::Targets;
+
+/// Bytes of a batch: 8 s of a path of 1 Gbit/s, so that what a killed worker leaves is little.
+const BATCH_BYTES: u64 = 1 << 30;
+
+/// Objects of a batch: a claim and its results take the ledger about a millisecond, and a thousand small
+/// objects a second or more.
+const BATCH_OBJECTS: u64 = 1000;
+
+/// An object from this size on is a batch by itself, so that few of them do not go to one worker together:
+/// 100 ms at 10 Gbit/s, against the millisecond of a batch.
+const ALONE: u64 = 128 << 20;
+
+/// Above this an object becomes ranges: what would keep one worker of 1 Gbit/s for more than a minute at the
+/// end, while the others have nothing to do.
+const LARGE: u64 = 8 << 30;
+
+/// Bytes of a range: as much as a batch.
+const RANGE: u64 = 1 << 30;
+
+/// Ranges of an object: S3 takes 10,000 parts (AmazonS3 User Guide, multipart upload limits).
+const MAX_RANGES: u64 = 10_000;
+
+/// How often an object is tried: with pauses of 1, 2, 4 and 8 s between, so that a store that restarts is
+/// back; `weir fleet retry` begins again.
+const ATTEMPTS: u64 = 5;
+
+/// Batches that are added in one transaction, which costs a write to the disk.
+const APPENDED: usize = 32;
+
+/// How a listing is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanRules {
+    /// The most bytes of a batch of several objects.
+    pub batch_bytes: u64,
+    /// The most objects of a batch.
+    pub batch_objects: u64,
+    /// An object of more bytes becomes ranges; `None`: none does.
+    pub large: Option<u64>,
+    /// How often an object is tried.
+    pub attempts: u64,
+}
+
+impl Default for PlanRules {
+    fn default() -> PlanRules {
+        PlanRules {
+            batch_bytes: BATCH_BYTES,
+            batch_objects: BATCH_OBJECTS,
+            large: Some(LARGE),
+            attempts: ATTEMPTS,
+        }
+    }
+}
+
+/// What a listing gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It is to be moved.
+    Object(FleetObject),
+    /// It is none that a fleet moves.
+    LeftOut(LeftOut),
+    /// It cannot be read, or has no name at the target: object and cause.
+    Bad(String),
+}
+
+/// What a fleet does not move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Made where its files are.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, a pipe, a socket.
+    Special,
+}
+
+/// A listing of the source, in any order.
+pub trait Listing {
+    /// The next; `None` at its end, which is told from a broken one by an error.
+    ///
+    /// # Errors
+    /// [`FleetError::Manifest`] where the listing cannot be gone on with.
+    fn next(&mut self) -> Result<Option<Found>, FleetError>;
+
+    /// No two of its objects can have one target: then batches may be moved before its end.
+    fn has_own_targets(&self) -> bool;
+}
+
+/// What a plan found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PlanReport {
+    /// Objects and bytes that this run added.
+    pub added: Tally,
+    /// Objects that the ledger had from an interrupted run.
+    pub before: u64,
+    /// Batches and ranges that were added.
+    pub batches: u64,
+    /// Objects that became ranges.
+    pub large: u64,
+    /// Objects whose size the listing does not say.
+    pub unsized_objects: u64,
+    /// Folders, which are made where their files are; empty ones are not.
+    pub folders: u64,
+    /// Symbolic links, which were left out.
+    pub links: u64,
+    /// Devices, pipes and sockets, which were left out.
+    pub specials: u64,
+    /// What cannot be read or named, which was left out on demand: the first ones.
+    pub bad: Vec<String>,
+    /// How many those are.
+    pub bad_count: u64,
+}
+
+/// Names of bad or doubled objects that are told.
+const NAMED: usize = 10;
+
+/// Who plans what.
+pub struct Plan<'a> {
+    /// From where to where.
+    pub ends: PlanEnds,
+    /// The planner, for people; another one in each run.
+    pub planner: String,
+    /// How it is cut.
+    pub rules: PlanRules,
+    /// What cannot be read or named is left out instead of refusing the plan.
+    pub skip_bad: bool,
+    /// Set by a signal.
+    pub stop: &'a AtomicBool,
+}
+
+impl Plan<'_> {
+    /// Writes the plan of `listing` into `ledger`, and seals it.
+    ///
+    /// # Errors
+    /// What the ledger says; [`FleetError::Manifest`] where the listing fails, or objects share a target. The
+    /// plan is not sealed then, and the same again goes on with it.
+    pub fn write(&self, ledger: &mut SqlLedger, listing: &mut dyn Listing) -> Result<PlanReport, FleetError> {
+        let mut lease = ledger.begin(&self.ends, &self.planner, self.rules.attempts)?;
+        let written = self.write_under(ledger, &mut lease, listing);
+        if written.is_err() {
+            // The lease ends by itself where even this fails; what is told is the first failure.
+            let _ = ledger.abandon(&lease);
+        }
+        written
+    }
+
+    fn write_under(
+        &self,
+        ledger: &mut SqlLedger,
+        lease: &mut PlanLease,
+        listing: &mut dyn Listing,
+    ) -> Result<PlanReport, FleetError> {
+        let place = ledger.place().to_owned();
+        let mut report = PlanReport { before: lease.objects, ..PlanReport::default() };
+        let mut targets = Targets::default();
+        if listing.has_own_targets() {
+            self.done(ledger.begin_early(lease)?, &place)?;
+        }
+        let is_new = lease.objects == 0;
+        let mut spill = again::Spill::new(&place);
+        if !is_new {
+            spill.holds(ledger)?;
+        }
+        let mut writer =
+            Writer { plan: self, ledger, lease, cutter: Cutter::new(&self.rules), queue: Vec::new() };
+        while let Some(found) = listing.next()? {
+            self.check_stop(&place)?;
+            let Some(object) = self.judge(found, &mut report)? else { continue };
+            if is_new {
+                targets.add(&object).map_err(|error| cannot_sort(&error))?;
+                writer.push(&object, &mut report)?;
+            } else {
+                spill.push(&object)?;
+            }
+        }
+        if report.bad_count > 0 && !self.skip_bad {
+            return Err(bad(&report));
+        }
+        if !is_new {
+            let mut left = spill.left()?;
+            while let Some(object) = left.next()? {
+                self.check_stop(&place)?;
+                targets.add(&object).map_err(|error| cannot_sort(&error))?;
+                writer.push(&object, &mut report)?;
+            }
+        }
+        writer.end(&mut report)?;
+        let Writer { ledger, lease, .. } = writer;
+        let doubled = targets.doubled(NAMED).map_err(|error| cannot_sort(&error))?;
+        if !doubled.is_empty() {
+            return Err(doubles(ledger, &doubled)?);
+        }
+        self.done(ledger.seal(lease)?, &place)?;
+        Ok(report)
+    }
+
+    /// Counts what was found; returns what is to be moved.
+    fn judge(&self, found: Found, report: &mut PlanReport) -> Result<Option<FleetObject>, FleetError> {
+        match found {
+            Found::Object(object) => {
+                report.unsized_objects += u64::from(object.size.is_none());
+                return Ok(Some(object));
+            }
+            Found::LeftOut(LeftOut::Folder) => report.folders += 1,
+            Found::LeftOut(LeftOut::Link) => report.links += 1,
+            Found::LeftOut(LeftOut::Special) => report.specials += 1,
+            Found::Bad(why) => {
+                report.bad_count += 1;
+                if report.bad.len() < NAMED {
+                    report.bad.push(why);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_stop(&self, place: &str) -> Result<(), FleetError> {
+        match self.stop.load(Relaxed) {
+            true => Err(FleetError::Interrupted { place: place.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    fn done(&self, step: PlanStep, place: &str) -> Result<(), FleetError> {
+        match step {
+            PlanStep::Done => Ok(()),
+            PlanStep::Lost => Err(FleetError::Taken {
+                place: place.to_owned(),
+                why: "is being written by another planner, which took this one for gone".to_owned(),
+            }),
+        }
+    }
+}
+
+fn bad(report: &PlanReport) -> FleetError {
+    let (count, first) = (report.bad_count, report.bad.join("; "));
+    let more = if count as usize > report.bad.len() { "; ..." } else { "" };
+    FleetError::Manifest(format!(
+        "cannot plan {count} of the source: {first}{more}; mend them and run the same command again, or leave \
+         them out by --skip-bad"
+    ))
+}
+
+fn doubles(ledger: &mut SqlLedger, doubled: &[u128]) -> Result<FleetError, FleetError> {
+    let mut names = Vec::new();
+    ledger.each_object(&mut |object| {
+        if doubled.contains(&targets::key_of(object)) && names.len() < 2 * NAMED {
+            names.push(format!("{} to {}", object.source_text(), object.target_text()));
+        }
+    })?;
+    names.sort();
+    let place = ledger.place();
+    Ok(FleetError::Manifest(format!(
+        "objects share a target: {}; name each target once, and plan into another ledger than {place}",
+        names.join(", ")
+    )))
+}
+
+pub(crate) fn cannot_sort(error: &std::io::Error) -> FleetError {
+    let why = weir_units::plain(error);
+    FleetError::Manifest(format!(
+        "cannot keep the names of the plan in a temporary file: {why}; TMPDIR names its folder"
+    ))
+}
+
+/// Cuts, packs and adds.
+struct Writer<'p, 'l> {
+    plan: &'p Plan<'p>,
+    ledger: &'l mut SqlLedger,
+    lease: &'l mut PlanLease,
+    cutter: Cutter,
+    queue: Vec<Cut>,
+}
+
+impl Writer<'_, '_> {
+    fn push(&mut self, object: &FleetObject, report: &mut PlanReport) -> Result<(), FleetError> {
+        report.added.objects += 1;
+        report.added.bytes += object.size.unwrap_or(0);
+        self.cutter.push(object, &mut self.queue);
+        if self.queue.len() >= APPENDED { self.append(report) } else { Ok(()) }
+    }
+
+    fn end(&mut self, report: &mut PlanReport) -> Result<(), FleetError> {
+        self.cutter.end(&mut self.queue);
+        self.append(report)
+    }
+
+    fn append(&mut self, report: &mut PlanReport) -> Result<(), FleetError> {
+        let (mut batches, mut large) = (Vec::new(), Vec::new());
+        for cut in self.queue.drain(..) {
+            match cut {
+                Cut::Batch(batch) => batches.push(batch),
+                Cut::Large(one) => large.push(one),
+            }
+        }
+        if batches.is_empty() && large.is_empty() {
+            return Ok(());
+        }
+        report.batches += batches.len() as u64 + large.iter().map(PlannedLarge::parts).sum::<u64>();
+        report.large += large.len() as u64;
+        self.added(&batches, &large)
+    }
+
+    fn added(&mut self, batches: &[PlannedBatch], large: &[PlannedLarge]) -> Result<(), FleetError> {
+        let step = self.ledger.append(self.lease, batches, large)?;
+        self.plan.done(step, self.ledger.place())
+    }
+}

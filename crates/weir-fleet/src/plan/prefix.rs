@@ -1,0 +1,69 @@
+//! What a store has below a prefix, as a plan lists it.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::Receiver;
+
+use weir_store::StoreError;
+use weir_store::listing::{Listed, Page};
+use weir_units::instant;
+
+use super::list::TargetNames;
+use super::{Found, LeftOut, Listing};
+use crate::error::FleetError;
+use crate::object::FleetObject;
+
+/// The pages of a list. They may come in any order: nothing here relies on it.
+pub struct PrefixListing {
+    pages: Receiver<Result<Page, StoreError>>,
+    page: VecDeque<Listed>,
+    /// What all keys begin with that goes from their names.
+    prefix: String,
+    /// What the target takes as names.
+    names: TargetNames,
+}
+
+impl PrefixListing {
+    /// Of `pages` below `prefix`.
+    pub fn new(pages: Receiver<Result<Page, StoreError>>, prefix: &str, names: TargetNames) -> PrefixListing {
+        PrefixListing { pages, page: VecDeque::new(), prefix: prefix.to_owned(), names }
+    }
+}
+
+impl Listing for PrefixListing {
+    fn next(&mut self) -> Result<Option<Found>, FleetError> {
+        let object = loop {
+            if let Some(object) = self.page.pop_front() {
+                break object;
+            }
+            match self.pages.recv() {
+                Ok(Ok(page)) => self.page = page.objects.into(),
+                Ok(Err(error)) => return Err(FleetError::Manifest(error.to_string())),
+                Err(_) => return Ok(None),
+            }
+        };
+        let rest = object.key.strip_prefix(&self.prefix).unwrap_or(&object.key);
+        // What stands for a folder: an object of no bytes, whose key ends with a slash.
+        if (rest.is_empty() || rest.ends_with('/')) && object.size == 0 {
+            return Ok(Some(Found::LeftOut(LeftOut::Folder)));
+        }
+        if let Err(why) = self.names.check(rest.as_bytes()) {
+            return Ok(Some(Found::Bad(format!("{}: {why}", object.key))));
+        }
+        let nanos = object
+            .modified
+            .map(instant::since_epoch)
+            .and_then(|(seconds, nanos)| seconds.checked_mul(1_000_000_000)?.checked_add(i64::from(nanos)));
+        Ok(Some(Found::Object(FleetObject {
+            source: rest.as_bytes().to_vec(),
+            target: rest.as_bytes().to_vec(),
+            size: Some(object.size),
+            mtime: nanos,
+            etag: object.etag,
+            digest: None,
+        })))
+    }
+
+    fn has_own_targets(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,340 @@
+//! What a ledger says to a worker, case by case.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use weir_fleet::class::FailureClass;
+use weir_fleet::ledger::{
+    BatchClaim, BatchResults, BatchWork, Claimed, Finished, FleetLedger, ObjectFailure, PlannedLarge,
+    Renewed, SqlLedger, Tally, VerdictSpan, WaitReason, WorkerId,
+};
+use weir_fleet::object::pack;
+
+use crate::{LEASE, START, batch, clock, ends, folder, object, plan, sqlite, who};
+
+/// A batch that must be there.
+fn claimed(ledger: &mut SqlLedger, worker: WorkerId) -> BatchClaim {
+    match ledger.claim(worker, LEASE).unwrap() {
+        Claimed::Batch(claim) => *claim,
+        other => panic!("no batch: {other:?}"),
+    }
+}
+
+fn count(claim: &BatchClaim) -> u64 {
+    match &claim.work {
+        BatchWork::Objects(objects) => objects.len() as u64,
+        BatchWork::Range(..) | BatchWork::Join(..) => 1,
+    }
+}
+
+fn all_moved(objects: u64) -> BatchResults {
+    BatchResults {
+        covered: objects,
+        moved: Tally { objects, bytes: objects * 10 },
+        ..BatchResults::default()
+    }
+}
+
+fn failed(position: u64, class: FailureClass) -> ObjectFailure {
+    ObjectFailure { position, class, reason: format!("cannot move it: {class}") }
+}
+
+#[test]
+fn the_largest_batch_is_given_out_first_and_a_plan_of_nothing_is_complete() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    let sizes = [7, 900, 30].map(|size| batch(&[object(size as usize, size)]));
+    ledger.append(&mut lease, &sizes, &[]).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    let waits = |claimed| matches!(claimed, Claimed::Wait(WaitReason::Planning, _));
+    assert!(waits(ledger.claim(worker, LEASE).unwrap()), "targets may still turn out to be doubled");
+    ledger.begin_early(&lease).unwrap();
+    let first = claimed(&mut ledger, worker);
+    assert_eq!(first.work, BatchWork::Objects(vec![object(900, 900)]));
+    for _ in 0..2 {
+        let claim = claimed(&mut ledger, worker);
+        assert_eq!(ledger.finish(claim.lease, &all_moved(1)).unwrap(), Finished::Done);
+    }
+    assert_eq!(ledger.finish(first.lease, &all_moved(1)).unwrap(), Finished::Done);
+    assert!(waits(ledger.claim(worker, LEASE).unwrap()), "an unsealed plan is never complete");
+    assert!(!ledger.status().unwrap().complete);
+    ledger.seal(&lease).unwrap();
+    assert_eq!(ledger.claim(worker, LEASE).unwrap(), Claimed::Complete);
+
+    let mut empty = sqlite(&folder.path().join("e"), &clock);
+    assert_eq!(plan(&mut empty, 0, 1), []);
+    let worker = empty.join(&who(1)).unwrap();
+    assert_eq!(empty.claim(worker, LEASE).unwrap(), Claimed::Complete);
+    assert!(empty.status().unwrap().complete);
+}
+
+#[test]
+fn who_sleeps_past_its_lease_changes_nothing() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 3, 3);
+    let [sleeper, other] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let old = claimed(&mut ledger, sleeper);
+    assert_eq!(old.given_before, 0);
+    assert!(matches!(ledger.claim(other, LEASE).unwrap(), Claimed::Wait(WaitReason::Held, _)));
+    clock.fetch_add(31_000, Relaxed);
+    // Nobody took it yet, so it is still its own.
+    assert!(matches!(ledger.renew(old.lease, LEASE, 1, 10).unwrap(), Renewed::Held { objects: 3, .. }));
+    clock.fetch_add(31_000, Relaxed);
+    let new = claimed(&mut ledger, other);
+    assert_eq!((new.lease.batch, new.given_before), (old.lease.batch, 1));
+    assert_eq!(ledger.renew(old.lease, LEASE, 2, 20).unwrap(), Renewed::Lost);
+    assert_eq!(ledger.finish(old.lease, &all_moved(3)).unwrap(), Finished::Lost);
+    ledger.release(old.lease).unwrap();
+    assert_eq!(ledger.status().unwrap().moved, Tally::default());
+    assert_eq!(ledger.finish(new.lease, &all_moved(3)).unwrap(), Finished::Done);
+    // An answer that got lost is given again, and counts once.
+    assert_eq!(ledger.finish(new.lease, &all_moved(3)).unwrap(), Finished::Done);
+    assert_eq!(ledger.status().unwrap().moved, Tally { objects: 3, bytes: 30 });
+    assert_eq!(ledger.finish(old.lease, &all_moved(3)).unwrap(), Finished::Lost);
+}
+
+#[test]
+fn failures_are_tried_again_by_class_and_then_given_up() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 4, 4);
+    let worker = ledger.join(&who(1)).unwrap();
+    let claim = claimed(&mut ledger, worker);
+    let results = BatchResults {
+        covered: 4,
+        moved: Tally { objects: 2, bytes: 20 },
+        failures: vec![failed(1, FailureClass::Missing), failed(3, FailureClass::Busy)],
+        ..BatchResults::default()
+    };
+    assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+    let status = ledger.status().unwrap();
+    assert_eq!((status.failed, status.waiting), (1, 1));
+    // The other one four times more, after pauses of 1, 2, 4 and 8 s.
+    for pause in [1, 2, 4, 8] {
+        clock.fetch_add(pause * 1000 - 1, Relaxed);
+        assert!(matches!(ledger.claim(worker, LEASE).unwrap(), Claimed::Wait(WaitReason::Held, _)));
+        clock.fetch_add(1, Relaxed);
+        let claim = claimed(&mut ledger, worker);
+        assert_eq!(claim.work, BatchWork::Objects(vec![object(3, 10)]));
+        let failures = vec![failed(0, FailureClass::Busy)];
+        let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+    }
+    assert_eq!(ledger.claim(worker, LEASE).unwrap(), Claimed::Complete);
+    let status = ledger.status().unwrap();
+    let classes: Vec<_> = status.failures.iter().map(|row| (&*row.class, row.objects)).collect();
+    assert_eq!((classes, status.failed), (vec![("busy", 1), ("missing", 1)], 2));
+    assert_eq!(status.moved.objects, 2);
+}
+
+#[test]
+fn what_a_host_may_not_goes_to_another_host_first() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 1, 1);
+    let [without, with] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let claim = claimed(&mut ledger, without);
+    let failures = vec![failed(0, FailureClass::Denied)];
+    let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
+    ledger.finish(claim.lease, &results).unwrap();
+    clock.fetch_add(1000, Relaxed);
+    assert!(matches!(ledger.claim(without, LEASE).unwrap(), Claimed::Wait(WaitReason::Held, _)));
+    let claim = claimed(&mut ledger, with);
+    ledger.release(claim.lease).unwrap();
+    // Where no other host takes it the first one has it again.
+    clock.fetch_add(60_000, Relaxed);
+    claimed(&mut ledger, without);
+}
+
+#[test]
+fn what_ends_its_workers_is_alone_soon_and_put_aside() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let objects = plan(&mut ledger, 100, 100);
+    let poison = &objects[37];
+    let mut killed = 0;
+    for pid in 0.. {
+        let worker = ledger.join(&who(pid)).unwrap();
+        clock.fetch_add(31_000, Relaxed);
+        let claim = match ledger.claim(worker, LEASE).unwrap() {
+            Claimed::Batch(claim) => *claim,
+            Claimed::Complete => break,
+            other => panic!("{other:?}"),
+        };
+        let BatchWork::Objects(had) = &claim.work else { panic!() };
+        if had.contains(poison) {
+            killed += 1;
+        } else {
+            ledger.finish(claim.lease, &all_moved(had.len() as u64)).unwrap();
+        }
+    }
+    assert!(killed <= 3 + 7 + 4, "{killed} workers were killed");
+    let status = ledger.status().unwrap();
+    assert_eq!((status.moved.objects, status.failed), (99, 1));
+    assert_eq!(status.failures[0].class, "poisoned");
+}
+
+#[test]
+fn the_idle_take_the_tail_of_who_is_slow() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 100, 100);
+    let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let old = claimed(&mut ledger, slow);
+    assert_eq!(ledger.help(fast, LEASE, 1000).unwrap(), None, "it has just begun");
+    clock.fetch_add(20_000, Relaxed);
+    ledger.renew(old.lease, LEASE, 20, 200).unwrap();
+    let tail = ledger.help(fast, LEASE, 1000).unwrap().expect("half of what is not begun");
+    assert_eq!(count(&tail), 40);
+    assert_eq!(
+        ledger.renew(old.lease, LEASE, 21, 210).unwrap(),
+        Renewed::Held { objects: 60, settings: ledger.status().unwrap().settings }
+    );
+    // Results of all that it had count for nothing, until they are of what it has.
+    assert_eq!(ledger.finish(old.lease, &all_moved(100)).unwrap(), Finished::Cut(60));
+    assert_eq!(ledger.status().unwrap().moved.objects, 0);
+    assert!(ledger.finish(old.lease, &all_moved(59)).is_err(), "one is told of nowhere");
+    assert_eq!(ledger.finish(old.lease, &all_moved(60)).unwrap(), Finished::Done);
+    assert_eq!(ledger.finish(tail.lease, &all_moved(40)).unwrap(), Finished::Done);
+    assert_eq!(ledger.claim(slow, LEASE).unwrap(), Claimed::Complete);
+}
+
+#[test]
+fn a_slow_host_does_not_keep_the_last_object() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    ledger.append(&mut lease, &[batch(&[object(0, 1_000_000)])], &[]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let old = claimed(&mut ledger, slow);
+    for second in 1..=10 {
+        clock.fetch_add(1000, Relaxed);
+        ledger.renew(old.lease, LEASE, 1, second * 1000).unwrap();
+    }
+    // 990 s are left to it: at 2 kB/s the helper would need half of that, and no less.
+    assert_eq!(ledger.help(fast, LEASE, 1900).unwrap(), None);
+    let taken = ledger.help(fast, LEASE, 100_000).unwrap().expect("all of it");
+    assert_eq!(taken.lease.batch, old.lease.batch);
+    assert_eq!(ledger.renew(old.lease, LEASE, 1, 11_000).unwrap(), Renewed::Lost);
+    assert_eq!(ledger.finish(taken.lease, &all_moved(1)).unwrap(), Finished::Done);
+}
+
+#[test]
+fn a_large_object_is_joined_when_its_ranges_are_there() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    let whole = object(0, 5 << 40);
+    let large = PlannedLarge { line: pack([&whole]), size: 5 << 40, range: 1 << 30 };
+    ledger.append(&mut lease, &[], &[large]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    let mut next = 0;
+    loop {
+        let claim = claimed(&mut ledger, worker);
+        match claim.work {
+            BatchWork::Range(object, range) => {
+                assert_eq!((&object, range.range.start), (&whole, next));
+                let token = ledger.share_token(range.large, &format!("upload {}", range.part)).unwrap();
+                assert_eq!(token, "upload 0", "who came first said it for all");
+                next = range.range.end;
+                let moved = Tally { objects: 0, bytes: range.range.end - range.range.start };
+                let note = Some(format!("part {}", range.part));
+                let results = BatchResults { moved, note, ..BatchResults::default() };
+                assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+            }
+            BatchWork::Join(object, range, notes) => {
+                assert_eq!((object, next), (whole, 5 << 40));
+                assert_eq!((range.token.as_deref(), notes.len()), (Some("upload 0"), 5120));
+                assert_eq!(notes[77], "part 77");
+                let results =
+                    BatchResults { moved: Tally { objects: 1, bytes: 0 }, ..BatchResults::default() };
+                assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+                break;
+            }
+            BatchWork::Objects(_) => panic!("it is large"),
+        }
+    }
+    let status = ledger.status().unwrap();
+    assert_eq!((status.moved, status.planned), (Tally { objects: 1, bytes: 5 << 40 }, status.planned));
+    assert!(status.complete);
+}
+
+#[test]
+fn a_large_object_that_fails_for_good_is_left_by_all() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    let large = PlannedLarge { line: pack([&object(0, 4 << 30)]), size: 4 << 30, range: 1 << 30 };
+    ledger.append(&mut lease, &[], &[large]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    let [first, second] = [claimed(&mut ledger, worker), claimed(&mut ledger, worker)];
+    let failures = vec![failed(0, FailureClass::Changed)];
+    let results = BatchResults { failures, ..BatchResults::default() };
+    assert_eq!(ledger.finish(first.lease, &results).unwrap(), Finished::Done);
+    assert_eq!(ledger.finish(second.lease, &BatchResults::default()).unwrap(), Finished::Lost);
+    assert_eq!(ledger.claim(worker, LEASE).unwrap(), Claimed::Complete);
+    assert_eq!(ledger.status().unwrap().failed, 1);
+}
+
+#[test]
+fn what_is_set_holds_from_the_next_question_on() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 10, 1);
+    let [first, second] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let claim = claimed(&mut ledger, first);
+    ledger.set(&|settings| settings.rate = Some(1_000_000)).unwrap();
+    let Renewed::Held { settings, .. } = ledger.renew(claim.lease, LEASE, 0, 0).unwrap() else { panic!() };
+    assert_eq!(settings.rate, Some(1_000_000));
+    let reason = |ledger: &mut SqlLedger, worker| match ledger.claim(worker, LEASE).unwrap() {
+        Claimed::Wait(reason, _) => Some(reason),
+        Claimed::Batch(claim) => {
+            ledger.release(claim.lease).unwrap();
+            None
+        }
+        other => panic!("{other:?}"),
+    };
+    ledger.set(&|settings| settings.workers = Some(1)).unwrap();
+    assert_eq!(reason(&mut ledger, second), Some(WaitReason::Workers));
+    assert_eq!(reason(&mut ledger, first), None, "it is the one");
+    ledger.set(&|settings| settings.workers = None).unwrap();
+    ledger.set(&|settings| settings.paused = true).unwrap();
+    assert_eq!(reason(&mut ledger, second), Some(WaitReason::Paused));
+    ledger.set(&|settings| settings.paused = false).unwrap();
+    // START is 20:26 in UTC.
+    assert_eq!(START / 60_000 % 1440, 20 * 60 + 26);
+    ledger.set(&|settings| settings.window = Some("21:00-06:00".to_owned())).unwrap();
+    assert_eq!(reason(&mut ledger, second), Some(WaitReason::Window));
+    clock.fetch_add(34 * 60_000, Relaxed);
+    assert_eq!(reason(&mut ledger, second), None);
+    ledger.set(&|settings| settings.draining = true).unwrap();
+    assert_eq!(ledger.claim(second, LEASE).unwrap(), Claimed::Leave);
+    assert_eq!(ledger.help(second, LEASE, 1).unwrap(), None);
+}
+
+#[test]
+fn who_leaves_has_nothing_and_what_is_told_twice_counts_once() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 2, 1);
+    let [first, second] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let claim = claimed(&mut ledger, first);
+    let span =
+        VerdictSpan { start: 0, length: 1000, limit: "network".to_owned(), share: 0.75, bytes: 1 << 20 };
+    for _ in 0..2 {
+        ledger.tell(first, &[span.clone()]).unwrap();
+    }
+    ledger.leave(first).unwrap();
+    assert_eq!(ledger.renew(claim.lease, LEASE, 0, 0).unwrap(), Renewed::Lost);
+    let workers = ledger.status().unwrap().workers;
+    assert!(workers[0].departed && !workers[1].departed);
+    claimed(&mut ledger, second);
+    claimed(&mut ledger, second);
+    let unknown = ledger.claim(WorkerId(99), Duration::from_secs(1)).unwrap_err().to_string();
+    assert!(unknown.contains("it knows no worker 99"), "{unknown}");
+}
