@@ -246,6 +246,8 @@ fn interval() -> impl Strategy<Value = Interval> {
                 objects,
                 lanes,
                 server_backoff: verify.0,
+                server_failing: verify.1,
+                unlisted: verify.0,
                 verify_busy: verify.1,
                 verify_backlog: verify.2,
                 cpu,

@@ -179,7 +179,7 @@ pub(super) fn expectation(text: &str) -> Result<Expectation, TaskEnd> {
         let reason = format!("cannot verify by the digest '{text}' of the manifest: {error}");
         TaskEnd::Failed(FailureClass::Invalid, reason)
     })?;
-    Ok(Expectation { expected, origin: "the manifest".to_owned(), whose: Whose::User })
+    Ok(Expectation { expected, origin: "the manifest".to_owned(), whose: Whose::User, parts: None })
 }
 
 impl Mover for Fetch<'_> {

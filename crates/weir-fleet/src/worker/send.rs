@@ -228,7 +228,8 @@ impl Mover for Send<'_> {
 
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
         let options = self.options(run);
-        let name = |key: &str| format!("{}{key}", self.shown);
+        let name = |key: &str| self.store.address(key);
+        let shown = |key: &str| format!("{}{key}", self.shown);
         let clock = StageClock::new(Instant::now());
         let mut caller = Caller::new(CallerSetup {
             http: self.http,
@@ -241,7 +242,7 @@ impl Mover for Send<'_> {
         });
         while let Some(lot) = self.lot(run) {
             let (tasks, jobs): (Vec<FleetTask>, Vec<Job>) = lot.into_iter().unzip();
-            let target = Target { uploads: self.store.uploads(), name: &name };
+            let target = Target { uploads: self.store.uploads(), name: &name, shown: &shown };
             let report = engine::run(target, &jobs, &options, self.http, run.stop, observer);
             for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
                 match self.end(run, &mut caller, job, report) {

@@ -60,6 +60,7 @@ fn class_of_status(status: u16, is_for_later: bool) -> FailureClass {
 pub(super) fn class_of_store(error: &StoreError) -> FailureClass {
     match error {
         StoreError::Http(error) => class_of(error),
+        StoreError::Answered { answer, .. } => class_of(answer),
         StoreError::Refused { code, .. } => class_of_code(code),
         StoreError::Answer { .. } => FailureClass::Server,
         StoreError::Key { .. } => FailureClass::Name,

@@ -192,7 +192,8 @@ fn gives(
     let key = path.trim_start_matches('/').split_once('/').map_or("", |(_, key)| key);
     if key.is_empty() {
         let objects = holds.lock().expect("an unpoisoned bucket").objects.clone();
-        let objects = objects.into_iter().map(|(key, stored)| (decoded(&key), stored.bytes.to_vec())).collect();
+        let objects =
+            objects.into_iter().map(|(key, stored)| (decoded(&key), stored.bytes.to_vec())).collect();
         return Some(list(&objects, Manner::InOrder, PAGE, query, wire));
     }
     let stored = holds.lock().expect("an unpoisoned bucket").objects.get(key).cloned()?;
@@ -204,8 +205,7 @@ fn gives(
         std::thread::sleep(*span);
     }
     let fields = own_fields(&stored.fields);
-    let object =
-        Object { bytes: stored.bytes, etag: Some(stored.tag), rate, fields, ..Object::new(0) };
+    let object = Object { bytes: stored.bytes, etag: Some(stored.tag), rate, fields, ..Object::new(0) };
     Some(object.serve(request, wire))
 }
 

@@ -56,7 +56,7 @@ fn a_folder_is_sent_to_a_store_once_and_nothing_there_is_replaced() {
     work("b.db").run().succeeds().says(&["5 were there"]);
     // A file that became another one, and an object that did.
     let changed = String::from_utf8(objects[0].source.clone()).unwrap();
-    bucket.holds().objects.get_mut(&format!("p/{changed}")).unwrap().bytes = b"other".to_vec();
+    bucket.holds().objects.get_mut(&format!("p/{changed}")).unwrap().bytes = b"other".to_vec().into();
     std::fs::write(sandbox.path("from/1.bin"), "shorter").unwrap();
     plan_at(&sandbox.path("c.db"), &ends(&sandbox.path("from"), "s3://b/p/"), &[&objects]);
     let run = work("c.db").run();
