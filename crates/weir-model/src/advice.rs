@@ -136,6 +136,12 @@ impl Held<'_> {
         last.map_or(1, |interval| spent(interval).lanes.max(1))
     }
 
+    /// The most lanes at work in any interval.
+    fn most_lanes(&self) -> u32 {
+        let most = self.evidence.intervals.iter().map(|interval| spent(interval).lanes).max();
+        most.unwrap_or(0).max(self.lanes())
+    }
+
     /// Bytes per second of one lane while it was at work under the limit.
     fn each(&self) -> f64 {
         let work: f64 = self.together.lanes.iter().map(|lane| active(lane, self.together)).sum();
@@ -149,8 +155,7 @@ impl Held<'_> {
             return Vec::new();
         }
         let tried = self.evidence.trials.iter().map(|trial| trial.lanes_after.max(trial.lanes_before)).max();
-        let most = self.evidence.intervals.iter().map(|interval| spent(interval).lanes).max();
-        let lanes = 2 * tried.max(most).unwrap_or(0).max(self.lanes()).min(1 << 20);
+        let lanes = 2 * tried.unwrap_or(0).max(self.most_lanes()).min(1 << 20);
         let predicted = (self.each() > 0.0).then(|| self.each() * f64::from(lanes));
         vec![Advice::new(format!("use more connections (-c {lanes}): {why}"), predicted)]
     }
@@ -192,7 +197,7 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
     }
     // Beyond what was tried, and found to carry more.
     let tried = rate_limit::scaled(&held.evidence.trials).map_or(0, |trial| trial.lanes_after);
-    let lanes = tried.max(held.lanes()).saturating_mul(2);
+    let lanes = tried.max(held.most_lanes()).saturating_mul(2);
     let each = held.each();
     vec![Advice::new(
         format!(

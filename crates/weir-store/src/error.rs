@@ -9,7 +9,7 @@ pub enum StoreError {
     #[error(transparent)]
     Http(#[from] GetError),
     /// The store says no, by a code of its own.
-    #[error("cannot {what}: {code}: {message}{hint}")]
+    #[error("cannot {what}: {}{hint}", told(code, message))]
     Refused {
         /// What was asked, with its object.
         what: String,
@@ -128,6 +128,11 @@ impl StoreError {
             _ => None,
         }
     }
+}
+
+/// Code and message; some stores have the code in the place of a message.
+fn told(code: &str, message: &str) -> String {
+    if message.is_empty() || message == code { code.to_owned() } else { format!("{code}: {message}") }
 }
 
 /// A foreign key on one line, and no longer than one.

@@ -3,6 +3,7 @@
 //! The thread that calls [`run`] is the watch.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use std::thread::Scope;
@@ -15,7 +16,8 @@ use weir_get::job::Observer;
 use weir_observe::stage_clock::StageClock;
 use weir_units::limiter::Limiter;
 
-use super::job::{Check, Job, MAX_SMALL, Options, RunReport};
+use super::job::{Check, Job, MAX_SMALL, Options, RunReport, Source};
+use super::journal::{self, Journal, JournalError};
 use super::lane::{self, LaneState};
 use super::plan::SINGLE;
 use super::proof::refuses_sum;
@@ -197,7 +199,8 @@ fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
     }
 }
 
-/// Takes away all uploads of `key` that nobody has ended. Returns how many there were.
+/// Takes away all uploads of a job's key that nobody has ended. Returns how many there were. Where a store
+/// does not list them, it is the one that this user's journal names.
 pub fn abort(
     target: Target<'_>,
     job: &Job,
@@ -215,10 +218,34 @@ pub fn abort(
         connect_timeout: options.connect_timeout,
         retries: options.retries,
     });
-    let pending = target.uploads.pending(&mut caller, &job.key)?;
-    let object = Object { key: &job.key, attributes: &job.attributes, condition: &options.condition };
-    for one in &pending {
-        target.uploads.abort(&mut caller, &Upload { object, id: &one.id })?;
+    let source = match &job.source {
+        Source::File(path) => path.canonicalize().unwrap_or_else(|_| path.clone()),
+        Source::Stdin => PathBuf::from(journal::STDIN),
+    };
+    let name = (target.name)(&job.key);
+    let journal = options.journals.as_ref().map(|folder| Journal::open(folder, &source, &name)).transpose();
+    let journal = match journal {
+        Err(error @ JournalError::Busy) => return Err(StoreError::Source(error.to_string())),
+        other => other.ok().flatten(),
+    };
+    let own = journal.as_ref().and_then(|(_, said)| said.as_ref()?.id.clone());
+    let mut ids: Vec<String> = match target.uploads.pending(&mut caller, &job.key) {
+        Ok(pending) => pending.into_iter().map(|one| one.id).collect(),
+        Err(error) if own.is_some() && error.is_unknown_request() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    if let Some(own) = own.filter(|own| !ids.contains(own)) {
+        ids.push(own);
     }
-    Ok(pending.len())
+    let object = Object { key: &job.key, attributes: &job.attributes, condition: &options.condition };
+    let mut removed = 0;
+    for id in &ids {
+        match target.uploads.abort(&mut caller, &Upload { object, id }) {
+            Ok(()) => removed += 1,
+            Err(error) if error.is_of_no_upload() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    journal.into_iter().for_each(|(journal, _)| journal.remove());
+    Ok(removed)
 }

@@ -85,6 +85,9 @@ pub struct KeptPart {
     pub sum: Option<String>,
 }
 
+/// What it names in place of a file.
+pub const STDIN: &str = "-";
+
 /// The journal of one source and one target, locked for this process.
 #[derive(Debug)]
 pub struct Journal {
@@ -178,6 +181,15 @@ impl Journal {
     /// The upload has ended.
     pub fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Journal {
+    /// One in which nothing was ever written says nothing, and whoever looks into the folder need not wonder.
+    fn drop(&mut self) {
+        if self.file.metadata().is_ok_and(|file| file.len() == 0 && file.nlink() > 0) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -209,8 +209,10 @@ fn dry_run(put: &Put, plan: &Plan, filled: &Filled) -> anyhow::Result<u8> {
     }
     plan.failed.iter().for_each(|(name, error)| voice::warn(&format!("{}: {}", escape(name), escape(error))));
     if !put.voice.quiet {
-        let files = plan.jobs.len();
-        eprintln!("nothing was sent (-n): {files} of {} to {}", Bytes(bytes), escape(&filled.shown("")));
+        let (files, s) = (plan.jobs.len(), if plan.jobs.len() == 1 { "" } else { "s" });
+        let target = plan.target();
+        let to = escape(&target);
+        eprintln!("nothing was sent (-n): {files} file{s}, {} to {to}", Bytes(bytes));
     }
     Ok(code)
 }

@@ -130,7 +130,7 @@ fn a_folder_becomes_a_prefix() {
     run.fails(2, &["tree/one would be the same object, r/one"]);
     let run = bucket.put(&sandbox, &["-n", "tree/a/", "s3://b/s/"]).run();
     assert!(String::from_utf8_lossy(&run.stdout).contains("tree/a/two -> s3://b/s/two"), "{run:?}");
-    run.succeeds().says(&["nothing was sent (-n): 2 of"]);
+    run.succeeds().says(&["nothing was sent (-n): 2 files,"]);
     assert!(!bucket.holds().objects.keys().any(|key| key.starts_with("s/")));
 }
 

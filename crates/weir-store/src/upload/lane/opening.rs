@@ -9,14 +9,11 @@ use weir_codec::hex;
 use super::Lane;
 use crate::error::StoreError;
 use crate::upload::job::{JobReport, PutOutcome, Source};
-use crate::upload::journal::{Intent, Journal, JournalError, Said};
+use crate::upload::journal::{Intent, Journal, JournalError, STDIN, Said};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
 use crate::upload::transfer::Transfer;
 use crate::upload::{Condition, Part, Stored, Sum, Upload};
-
-/// What the journal names in place of a file.
-const STDIN: &str = "-";
 
 /// What an earlier run has left.
 enum Left {
@@ -240,7 +237,15 @@ impl Lane<'_> {
                     let same = |other: &&crate::upload::PartThere| other.number == part.number;
                     there.iter().find(same).is_some_and(|other| other.tag == part.tag && other.size == length)
                 };
-                let parts = kept.into_iter().filter(is_there).collect();
+                let sent = kept.len();
+                let parts: Vec<Part> = kept.into_iter().filter(is_there).collect();
+                if parts.len() < sent {
+                    let again = sent - parts.len();
+                    notes.push(format!(
+                        "the store does not list {again} of the {sent} parts of an earlier run as they were sent; \
+                         they are sent again"
+                    ));
+                }
                 Ok(Left::Upload { id, plan, algorithm, parts })
             }
             Ok(None) => {
@@ -248,9 +253,18 @@ impl Lane<'_> {
                 let is_all = kept.len() == plan.parts(identity.size) as usize;
                 let stored =
                     if is_all { self.stored(job, identity.size, whole.as_ref(), &kept) } else { None };
+                if stored.is_none() && !kept.is_empty() {
+                    notes.push(
+                        "the upload of an earlier run is at the store no more; it begins again".to_owned(),
+                    );
+                }
                 Ok(stored.map_or(Left::Nothing, Left::Stored))
             }
             Err(error) if error.is_unknown_request() => {
+                notes.push(
+                    "the store does not list the parts of an upload, so that of an earlier run begins again"
+                        .to_owned(),
+                );
                 self.abort(job, &id);
                 Ok(Left::Nothing)
             }

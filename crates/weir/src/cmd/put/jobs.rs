@@ -35,6 +35,16 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+impl Plan {
+    /// What a person calls the target.
+    pub fn target(&self) -> String {
+        match &self.place {
+            PutPlace::Store(url) => url.to_string(),
+            PutPlace::Plain(url) => weir_get::object::shown(url),
+        }
+    }
+}
+
 /// What `put` names.
 pub fn plan(put: &Put) -> anyhow::Result<Plan> {
     let (place, prefix) = place(put)?;
