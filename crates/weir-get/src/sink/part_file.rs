@@ -124,7 +124,7 @@ fn temporary_folder() -> io::Result<Folder> {
     Folder::open(&std::env::temp_dir()).or_else(|_| Folder::open(Path::new("/tmp")))
 }
 
-fn with_ending(name: &OsStr, ending: &str) -> OsString {
+pub(crate) fn with_ending(name: &OsStr, ending: &str) -> OsString {
     let mut name = name.to_owned();
     name.push(ending);
     name

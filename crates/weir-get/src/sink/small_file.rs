@@ -2,16 +2,19 @@
 //!
 //! One directory operation a file (`linkat`), where a temporary name and a rename would be three.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, linkat, openat};
 use rustix::io::Errno;
+use weir_http::filename::KEPT;
 
+use super::beside::For;
 use super::folder::{Target, kind};
-use super::{attributes, beside, in_place, naming};
+use super::{attributes, beside, in_place, naming, part_file};
 use crate::error::GetError;
 use weir_units::atomic_file;
 
@@ -101,22 +104,53 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
         return Ok(Stored::NeedsPart);
     }
     attributes::give(&file, target, old.as_ref())?;
-    let mut tries = 0;
-    let passing = loop {
-        let passing = beside::passing_name(target.name());
-        match link(&file, target, &passing) {
-            Err(Errno::EXIST) if tries < TRIES => tries += 1,
-            other => break other.map(|()| passing)?,
-        }
-    };
+    let passing = give_passing_name(&file, target)?;
     match naming::swap_in(&file, target, &passing) {
         Ok(()) => Ok(Stored::Named),
         Err(error) => unless_in_place(target, error),
     }
 }
 
+/// The name that `file` has until it takes the target's: its part's, where a kill in between leaves what the
+/// next download of that name finds. Where others may write, and where that name is used, one that nobody can
+/// foresee.
+fn give_passing_name(file: &File, target: &Target) -> io::Result<OsString> {
+    // Another weir that finds it knows that it is at work.
+    let is_locked = flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let part = free_part(target).filter(|_| is_locked);
+    if let Some(part) = part
+        && link(file, target, &part).is_ok()
+    {
+        return Ok(part);
+    }
+    let mut tries = 0;
+    loop {
+        let passing = beside::passing_name(target.name());
+        match link(file, target, &passing) {
+            Err(Errno::EXIST) if tries < TRIES => tries += 1,
+            other => return Ok(other.map(|()| passing)?),
+        }
+    }
+}
+
+/// The name of the part of `target`, if nothing has it, or only what a kill has left there; `None`: it may be
+/// in use.
+fn free_part(target: &Target) -> Option<OsString> {
+    let [part, journal, _] = KEPT.map(|ending| part_file::with_ending(target.name(), ending));
+    let folder = target.folder();
+    if folder.is_shared() || folder.look(&journal).ok()?.is_some() {
+        return None;
+    }
+    if folder.look(&part).ok()?.is_some() {
+        let left = beside::peek(folder, &part, For::Writing).ok()??;
+        flock(&left, FlockOperation::NonBlockingLockExclusive).ok()?;
+        beside::remove(folder, &part, &left);
+    }
+    Some(part)
+}
+
 /// linkat(2): AT_EMPTY_PATH wants a capability (before Linux 6.10), /proc/self/fd does not.
-pub(super) fn link(file: &File, target: &Target, name: &std::ffi::OsStr) -> Result<(), Errno> {
+pub(super) fn link(file: &File, target: &Target, name: &OsStr) -> Result<(), Errno> {
     match linkat(file, "", target.folder(), name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT) => {
             let own = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -131,7 +165,13 @@ fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     if has_names_to_keep(old.as_ref()) {
         return Ok(Stored::NeedsPart);
     }
-    let (passing, mut file) = match beside::create_passing(target.folder(), target.name()) {
+    let of_part = free_part(target).and_then(|part| {
+        let file = beside::create(target.folder(), &part).ok()?;
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Some(Ok((part, file)))
+    });
+    let made = of_part.unwrap_or_else(|| beside::create_passing(target.folder(), target.name()));
+    let (passing, mut file) = match made {
         Ok(made) => made,
         Err(error) => return unless_in_place(target, error),
     };
@@ -189,6 +229,28 @@ mod tests {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        // What a kill has left goes; what is of another download, or at work, stays.
+        let part = dir.path().join("x.part");
+        for (store, way) in [(write as fn(&_, &_, _) -> _, "linked"), (by_rename, "renamed")] {
+            let private = || {
+                fs::write(&part, "left").unwrap();
+                fs::set_permissions(&part, PermissionsExt::from_mode(0o600)).unwrap();
+            };
+            private();
+            assert_eq!(store(&target, b"six", false).unwrap(), Stored::Named);
+            assert!(!part.exists(), "{way}");
+            private();
+            fs::write(dir.path().join("x.weir"), "").unwrap();
+            assert_eq!(store(&target, b"seven", false).unwrap(), Stored::Named);
+            assert_eq!(fs::read(&part).unwrap(), b"left", "{way}");
+            fs::remove_file(dir.path().join("x.weir")).unwrap();
+            let at_work = File::options().write(true).open(&part).unwrap();
+            flock(&at_work, FlockOperation::NonBlockingLockExclusive).unwrap();
+            assert_eq!(store(&target, b"eight", false).unwrap(), Stored::Named);
+            assert_eq!(fs::read(&part).unwrap(), b"left", "{way}");
+            fs::remove_file(&part).unwrap();
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{way}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Lists of a bucket of S3: ListObjectsV2, ListObjects (version 1) where a store knows no other,
 //! ListObjectVersions, ListBuckets and HEAD.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
@@ -70,9 +71,9 @@ impl S3Store {
                 }
             }
         }
-        let body = self.asks(caller, &what, &query)?;
+        let mut read = self.asked_page(caller, &what, &query)?;
         let answer = |why: String| StoreError::Answer { what: what.clone(), why };
-        let read = PageRead::of(&body).map_err(answer)?;
+        read.is_encoded = read.is_encoded && self.encodes(caller, &what, &query, &read)?;
         if kind == Kind::V2 && read.is_v1() {
             tracing::info!("{} knows version 1 of lists only", self.shown());
             self.lists_v1.store(true, Relaxed);
@@ -85,6 +86,50 @@ impl S3Store {
 pub fn read_page(body: &[u8], ask: &ListAsk<'_>) -> Result<Page, String> {
     let kind = if ask.versions { Kind::Versions } else { Kind::V2 };
     PageRead::of(body)?.into_page(ask, kind)
+}
+
+impl S3Store {
+    fn asked_page(
+        &self,
+        caller: &mut Caller<'_>,
+        what: &str,
+        query: &[(&str, &str)],
+    ) -> Result<PageRead, StoreError> {
+        let body = self.asks(caller, what, query)?;
+        PageRead::of(&body).map_err(|why| StoreError::Answer { what: what.to_owned(), why })
+    }
+
+    /// The page, which says that its keys are encoded, has them so: some servers repeat that word, and write
+    /// keys as they are. Where it matters they are asked once for the same page without it, which then has the
+    /// same letters.
+    fn encodes(
+        &self,
+        caller: &mut Caller<'_>,
+        what: &str,
+        query: &[(&str, &str)],
+        read: &PageRead,
+    ) -> Result<bool, StoreError> {
+        let known = *self.encodes.lock();
+        let coded: Vec<&str> = read.texts().filter(|text| text.contains(['%', '+'])).collect();
+        if known.is_some() || coded.is_empty() || self.bucket.settings.endpoint.is_none() {
+            return Ok(known.unwrap_or(true));
+        }
+        let plain: Vec<(&str, &str)> =
+            query.iter().filter(|(name, _)| *name != "encoding-type").copied().collect();
+        let encodes = match self.asked_page(caller, what, &plain) {
+            // What says so without being asked says it of itself.
+            Ok(plain) => {
+                let says_so = plain.is_encoded;
+                let plain: HashSet<&str> = plain.texts().collect();
+                says_so || !coded.iter().all(|text| plain.contains(text))
+            }
+            // Keys that XML cannot hold are what the encoding is for.
+            Err(StoreError::Answer { .. }) => true,
+            Err(error) => return Err(error),
+        };
+        *self.encodes.lock() = Some(encodes);
+        Ok(encodes)
+    }
 }
 
 /// Which list is asked for.
@@ -253,6 +298,12 @@ impl PageRead {
             "IsLatest" => self.version.is_latest = text.trim().eq_ignore_ascii_case("true"),
             _ => {}
         }
+    }
+
+    /// Its keys and prefixes, as they stand there.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let keys = self.objects.iter().map(|object| object.key.as_str());
+        keys.chain(self.prefixes.iter().map(String::as_str))
     }
 
     /// Version 1 was answered although version 2 was asked for.

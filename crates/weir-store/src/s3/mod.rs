@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use object_store::aws::AwsCredential;
+use parking_lot::Mutex;
 use url::Url;
 use weir_get::http::authority::Authorizer;
 
@@ -120,6 +121,8 @@ pub struct S3Store {
     authorizer: Arc<S3Authorizer>,
     /// It knows only version 1 of lists.
     lists_v1: AtomicBool,
+    /// It encodes keys in lists where it is asked to; `None`: not known yet.
+    encodes: Mutex<Option<bool>>,
 }
 
 impl S3Store {
@@ -131,7 +134,7 @@ impl S3Store {
     /// The same of somebody who calls some fields otherwise.
     pub fn speaking(bucket: S3Bucket, dialect: Dialect) -> S3Store {
         let authorizer = Arc::new(S3Authorizer::new(bucket.clone()));
-        S3Store { bucket, dialect, authorizer, lists_v1: AtomicBool::new(false) }
+        S3Store { bucket, dialect, authorizer, lists_v1: AtomicBool::new(false), encodes: Mutex::default() }
     }
 
     /// Where its objects are.

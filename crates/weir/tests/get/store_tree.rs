@@ -244,6 +244,24 @@ fn the_order_of_a_list_decides_nothing() {
     assert_eq!(support::count(&sandbox.path("out")), 2000);
 }
 
+/// Some servers repeat that keys are encoded, and write them as they are.
+#[test]
+fn keys_are_what_they_are_whether_a_list_encodes_them_or_not() {
+    let objects: [(&str, &[u8]); 4] =
+        [("p/a+b", b"1"), ("p/c d&<e", b"2"), ("p/f%2Fg", b"3"), ("p/100%", b"4")];
+    for manner in [Manner::InOrder, Manner::Unencoded] {
+        let bucket = ListedBucket::start(&objects, manner, 2);
+        let sandbox = Sandbox::new();
+        bucket.weir(&sandbox, &["cp", "s3://b/p/", "out"]).run().succeeds();
+        for (key, bytes) in objects {
+            assert_eq!(sandbox.read(&key.replace("p/", "out/")), bytes, "{manner:?}");
+        }
+        let pages = bucket.server.requests();
+        let pages = pages.iter().filter(|seen| seen.request.target.contains("list-type=2")).count();
+        assert_eq!(pages, 3, "{manner:?}: two pages, and one to know");
+    }
+}
+
 #[test]
 fn a_list_that_breaks_deletes_nothing() {
     let names: Vec<String> = (0..10).map(|number| format!("p/{number}")).collect();

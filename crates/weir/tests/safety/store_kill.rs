@@ -18,8 +18,8 @@ use support::bucket::{Bucket, Fault};
 use support::listed::weir_of;
 use support::{Dice, MIB, Request, Sandbox, Weir, pattern};
 
-/// What of a body goes by in a second until nothing is killed any more: a part of 5 MiB takes a tenth of one.
-const UP: u64 = 50 << 20;
+/// What of a body goes by in a second until nothing is killed any more: a part of 5 MiB takes a fifth of one.
+const UP: u64 = 25 << 20;
 
 /// What of an answer does: an object lasts for a few writes of its journal.
 const DOWN: u64 = 4 << 20;
@@ -130,12 +130,13 @@ fn an_object_that_is_put() {
         stage.sandbox.write("large", &bytes);
         let lanes = [&["-c", "1"][..], &["-c", "2"], &[]][(run % 3) as usize];
         let args = [&["put", "large", "s3://b/large", "--json", "--part-size", "5MiB"][..], lanes].concat();
-        killed += stage.kills(&mut dice, &args, (10, 60));
+        killed += stage.kills(&mut dice, &args, (7, 150));
         let record = stage.weir(&args).run().succeeds().json();
         resumed += u32::from(record["resumed"].as_u64().unwrap_or(0) > 0);
         assert!(stage.bucket.bytes("large") == bytes, "run {run}");
         stage.is_clean(&format!("run {run}"));
     }
+    println!("{resumed} resumed");
     tell("put", killed, runs);
     assert!(resumed > 0, "none was resumed");
 }
@@ -156,6 +157,7 @@ fn an_object_that_is_fetched() {
         assert!(stage.sandbox.read("out") == bytes, "run {run}");
         stage.is_clean(&format!("run {run}"));
     }
+    println!("{resumed} resumed");
     tell("get", killed, runs);
     assert!(resumed > 0, "none was resumed");
 }

@@ -31,6 +31,8 @@ pub(crate) enum Manner {
     RefusesV2,
     /// The second page is refused for good.
     SecondDenied,
+    /// Keys are said to be encoded, and are not.
+    Unencoded,
 }
 
 /// See the module.
@@ -185,9 +187,14 @@ pub(crate) fn list(
     if manner == Manner::Disordered && some.len() > 2 {
         some.swap(0, 1);
     }
-    let mut body = "<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType>".to_owned();
+    let is_asked = value("encoding-type").is_some();
+    let mut body = "<?xml version=\"1.0\"?><ListBucketResult>".to_owned();
+    body += if is_asked { "<EncodingType>url</EncodingType>" } else { "" };
     for (key, bytes) in some {
-        let key = encoded(key);
+        let key = match is_asked && manner != Manner::Unencoded {
+            true => encoded(key),
+            false => key.replace('&', "&amp;").replace('<', "&lt;"),
+        };
         body += &match bytes {
             None => format!("<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>"),
             Some(bytes) => format!(
