@@ -36,6 +36,7 @@ mod reach;
 mod self_check;
 mod store_tree;
 mod stores;
+mod stores_across;
 mod stores_bad;
 mod stores_secrets;
 mod stores_sums;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_codec::Algorithm;
 
 use super::server::{Fields, Request, Server, Wire};
-use super::{Sandbox, Weir, base64};
+use super::{Object, Sandbox, Weir, base64};
 
 /// What a hook does to a request.
 pub(crate) enum Fault {
@@ -126,6 +126,10 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
     if let (Some(Fault::Damage), Some(byte)) = (&fault, body.first_mut()) {
         *byte ^= 1;
     }
+    if let (None, Some(stored)) = (&fault, holds.lock().expect("an unpoisoned bucket").fetched(request)) {
+        let object = Object { bytes: Arc::new(stored.bytes), ..Object::new(0) };
+        return object.etag(Some(&stored.tag)).serve(request, wire);
+    }
     let (status, fields, text) = match fault {
         Some(Fault::Answer(status, text)) => (status, Vec::new(), text),
         ref other => {
@@ -207,8 +211,35 @@ impl Holds {
                 }
                 None => ("404 Not Found", Vec::new(), String::new()),
             },
+            ("GET", None) if query.contains_key("list-type") => self.list(&of("prefix").unwrap_or_default()),
             _ => error("501 Not Implemented", "NotImplemented"),
         }
+    }
+
+    /// All of it, in one page; keys and prefix as URLs have them.
+    fn list(&self, prefix: &str) -> Done {
+        let prefix = prefix.replace("%2F", "/");
+        let entries = self.objects.iter().filter(|(key, _)| key.starts_with(&prefix)).map(|(key, stored)| {
+            format!(
+                "<Contents><Key>{key}</Key><Size>{}</Size><LastModified>2026-11-26T12:00:00.000Z</LastModified>\
+                 <ETag>{}</ETag></Contents>",
+                stored.bytes.len(),
+                stored.tag.replace('"', "&quot;")
+            )
+        });
+        let entries: String = entries.collect();
+        let text = format!(
+            "<ListBucketResult><EncodingType>url</EncodingType><KeyCount>1</KeyCount>\
+             <IsTruncated>false</IsTruncated>{entries}</ListBucketResult>"
+        );
+        ("200 OK", Vec::new(), text)
+    }
+
+    /// The object that is asked for.
+    fn fetched(&self, request: &Request) -> Option<Stored> {
+        let is_one = request.method == "GET" && !request.target.contains('?');
+        let key = request.path().trim_start_matches('/').split_once('/').map(|(_, key)| key)?;
+        self.objects.get(key).filter(|_| is_one).cloned()
     }
 
     fn refuses(&self, key: &str, request: &Request) -> bool {
