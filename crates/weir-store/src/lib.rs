@@ -16,6 +16,7 @@ pub mod gcs;
 pub mod glob;
 pub mod hub;
 pub mod key;
+pub mod links;
 pub mod listing;
 pub mod measure;
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod store_tree;
 mod stores;
 mod stores_across;
 mod stores_bad;
+mod stores_links;
 mod stores_secrets;
 mod stores_sums;
 mod stores_ways;
