@@ -8,10 +8,10 @@ use std::time::Duration;
 use weir_get::http::exchange::{Http, Version, Who};
 use weir_get::http::proxy::Proxies;
 use weir_get::http::trust::Trust;
-use weir_store::hub::{HubFile, Way};
 use weir_store::hub::hugging_face::{HfUrl, HuggingFace};
 use weir_store::hub::lfs::Pointer;
 use weir_store::hub::oci::{OciUrl, Registry};
+use weir_store::hub::{HubFile, Way};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 

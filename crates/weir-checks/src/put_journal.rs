@@ -31,7 +31,11 @@ fn signed(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len() * 2);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let body = line.strip_suffix(b"\n").unwrap_or(line);
-        let json = body.splitn(2, |byte| *byte == b' ').nth(1).filter(|_| body.starts_with(b"crc32c=")).unwrap_or(body);
+        let json = body
+            .splitn(2, |byte| *byte == b' ')
+            .nth(1)
+            .filter(|_| body.starts_with(b"crc32c="))
+            .unwrap_or(body);
         text.extend_from_slice(format!("crc32c={:08x} ", crc32c::crc32c(json)).as_bytes());
         text.extend_from_slice(json);
         text.push(b'\n');

@@ -63,8 +63,13 @@ pub fn seeds() -> Vec<Seed> {
 
 /// What is kept of an upload.
 fn of_stores(add: &mut Add) {
-    let bounds =
-        Bounds { parts: 10_000, least_part: 5 << 20, most_part: 5 << 30, most_single: 5 << 30, most: 5 << 40 };
+    let bounds = Bounds {
+        parts: 10_000,
+        least_part: 5 << 20,
+        most_part: 5 << 30,
+        most_single: 5 << 30,
+        most: 5 << 40,
+    };
     let plan = Plan::of_size(100 << 20, &bounds, None).unwrap();
     let identity = weir_store::upload::source::Identity::default();
     let mut intent = Intent::new("/data/x".to_owned(), identity, "s3://bucket/key".to_owned(), plan);

@@ -46,6 +46,9 @@ pub fn check(bytes: &[u8]) -> bool {
     let mut back = String::new();
     let is_xml = xml::each(format!("<L>{escaped}</L>").as_bytes(), |_, text| text.clone_into(&mut back));
     // Some letters have no form in XML.
-    assert!(is_xml.is_err() || back == text || text.contains(char::is_control), "{text:?} came back as {back:?}");
+    assert!(
+        is_xml.is_err() || back == text || text.contains(char::is_control),
+        "{text:?} came back as {back:?}"
+    );
     understood
 }

@@ -10,7 +10,9 @@ pub fn check(bytes: &[u8]) -> bool {
             let names: Vec<&str> = ini.names().collect();
             for name in &names {
                 let section = ini.section(name).expect("a section that is named is there");
-                for value in [section.get("region"), section.within("s3", "endpoint_url")].into_iter().flatten() {
+                for value in
+                    [section.get("region"), section.within("s3", "endpoint_url")].into_iter().flatten()
+                {
                     assert!(!value.is_empty() && !value.contains('\n'), "{value:?}");
                 }
             }
@@ -19,7 +21,8 @@ pub fn check(bytes: &[u8]) -> bool {
         Err(bad) => {
             assert!((1..=text.lines().count()).contains(&bad.line), "line {}", bad.line);
             let said = bad.to_string();
-            let longest = text.lines().map(str::trim).filter(|line| line.len() > 40).max_by_key(|line| line.len());
+            let longest =
+                text.lines().map(str::trim).filter(|line| line.len() > 40).max_by_key(|line| line.len());
             assert!(longest.is_none_or(|line| !said.contains(line)), "{said}");
             false
         }

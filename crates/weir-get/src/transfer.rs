@@ -94,8 +94,7 @@ impl Transfer {
         let follower = match opening.sink.part() {
             Some(part) if !methods.is_empty() => {
                 let file = part.file().try_clone().map_err(|source| part.failed("open", source, None))?;
-                let follower =
-                    Follower::start(file, methods).map_err(|e| part.failed("verify", e, None))?;
+                let follower = Follower::start(file, methods).map_err(|e| part.failed("verify", e, None))?;
                 follower.advance(opening.done.prefix());
                 Some(follower)
             }
@@ -243,12 +242,7 @@ impl Transfer {
     }
 
     /// All bytes are here: checks the digests and gives the file its name. `clock` is the calling thread's.
-    pub fn finish(
-        &self,
-        sync: bool,
-        stamping: Stamping,
-        clock: &StageClock,
-    ) -> Result<Vec<Found>, GetError> {
+    pub fn finish(&self, sync: bool, stamping: Stamping, clock: &StageClock) -> Result<Vec<Found>, GetError> {
         let size = self.ledger().size().unwrap_or_default();
         let name = self.name();
         // The digest's thread has a clock of its own; this one has nothing to do until it is through.

@@ -275,7 +275,8 @@ mod tests {
         // A hole that takes a second or so: somebody looks meanwhile, however busy the machine is.
         let size = 512 << 20;
         file.set_len(size).unwrap();
-        let follower = Follower::start(file, vec![Method { algorithm: Algorithm::SHA512, parts: None }]).unwrap();
+        let follower =
+            Follower::start(file, vec![Method { algorithm: Algorithm::SHA512, parts: None }]).unwrap();
         follower.advance(size);
         loop {
             match follower.progress() {

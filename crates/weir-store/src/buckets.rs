@@ -70,7 +70,12 @@ impl Buckets {
         }
         let settings = Settings { flags: self.flags.clone(), environment: &*self.environment };
         let store = settings.open(&bucket)?;
-        open.push(Bucket { is_linked: false, url: bucket, authorizer: store.authorizer(), store: Arc::clone(&store) });
+        open.push(Bucket {
+            is_linked: false,
+            url: bucket,
+            authorizer: store.authorizer(),
+            store: Arc::clone(&store),
+        });
         Ok(store)
     }
 
@@ -93,7 +98,9 @@ impl Buckets {
         let wants = self.flags.sign;
         let named = |name: &&str| (self.environment)(name).is_some_and(|text| !text.is_empty());
         if link.url.kind == StoreKind::Azure && !wants && !OF_AZURE.iter().any(|name| named(&name)) {
-            return Err("no variable names any (AZURE_STORAGE_KEY and the like); --sign asks everybody".to_owned());
+            return Err(
+                "no variable names any (AZURE_STORAGE_KEY and the like); --sign asks everybody".to_owned()
+            );
         }
         let environment = |name: &str| match name {
             "AWS_EC2_METADATA_DISABLED" | "NO_GCE_CHECK" if !wants => Some("true".to_owned()),
@@ -132,7 +139,12 @@ impl Authorizer for Buckets {
         if self.nobody.lock().contains(&bucket) {
             return None;
         }
-        let known = self.open.read().iter().find(|one| one.is_linked && one.url == bucket).map(|one| Arc::clone(&one.store));
+        let known = self
+            .open
+            .read()
+            .iter()
+            .find(|one| one.is_linked && one.url == bucket)
+            .map(|one| Arc::clone(&one.store));
         let store = match known.map_or_else(|| self.linked(&link), Ok) {
             Ok(store) => store,
             Err(why) => {
@@ -146,7 +158,10 @@ impl Authorizer for Buckets {
         let next = store.object(&link.url.key, link.url.version.as_deref()).ok()?;
         let mut open = self.open.write();
         if !open.iter().any(|one| one.is_linked && one.url == bucket) {
-            tracing::info!("{} refuses who has not said who they are; asking with credentials", object::host_of(url));
+            tracing::info!(
+                "{} refuses who has not said who they are; asking with credentials",
+                object::host_of(url)
+            );
             let authorizer = store.authorizer();
             open.push(Bucket { is_linked: true, url: bucket, authorizer, store });
         }

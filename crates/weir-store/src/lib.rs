@@ -9,6 +9,7 @@ pub mod address;
 pub mod azure;
 pub mod buckets;
 pub mod caller;
+pub mod cost;
 pub mod credentials;
 pub mod environment;
 pub mod error;

@@ -35,7 +35,12 @@ impl StoreLink {
         let path = url.path().strip_prefix('/')?;
         let link = if let Some(account) = host.strip_suffix(".blob.core.windows.net") {
             let (container, key) = path.split_once('/')?;
-            StoreLink::new(StoreKind::Azure, Some(account).filter(|name| !name.contains('.'))?, container, key)?
+            StoreLink::new(
+                StoreKind::Azure,
+                Some(account).filter(|name| !name.contains('.'))?,
+                container,
+                key,
+            )?
         } else if host == "storage.googleapis.com" {
             let (bucket, key) = path.split_once('/')?;
             StoreLink::new(StoreKind::Gcs, "", bucket, key)?
@@ -44,7 +49,8 @@ impl StoreLink {
         } else {
             StoreLink::of_amazon(host, path)?
         };
-        let named = |name: &str| url.query_pairs().find(|(own, _)| own == name).map(|(_, value)| value.into_owned());
+        let named =
+            |name: &str| url.query_pairs().find(|(own, _)| own == name).map(|(_, value)| value.into_owned());
         let version = match link.url.kind {
             StoreKind::Gcs => named("generation"),
             StoreKind::S3 | StoreKind::Azure => named("versionId").or_else(|| named("versionid")),
@@ -56,7 +62,8 @@ impl StoreLink {
         let key = percent_decode_str(key).decode_utf8().ok()?.into_owned();
         let account = (!account.is_empty()).then(|| account.to_owned());
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._-$".contains(c);
-        let is_object = !bucket.is_empty() && bucket.chars().all(is_name) && !key.is_empty() && !key.ends_with('/');
+        let is_object =
+            !bucket.is_empty() && bucket.chars().all(is_name) && !key.is_empty() && !key.ends_with('/');
         let url = StoreUrl { kind, account, bucket: bucket.to_owned(), key, version: None };
         is_object.then_some(StoreLink { url, endpoint: None, path_style: None, region: None })
     }
@@ -64,9 +71,9 @@ impl StoreLink {
     /// `BUCKET.s3.REGION.amazonaws.com`, `s3.REGION.amazonaws.com/BUCKET`, without the region, with a dash before
     /// it (until 2019), with `dualstack.`; `.cn` behind it.
     fn of_amazon(host: &str, path: &str) -> Option<StoreLink> {
-        let domain = ["amazonaws.com", "amazonaws.com.cn"].into_iter().find(|domain| {
-            host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
-        })?;
+        let domain = ["amazonaws.com", "amazonaws.com.cn"]
+            .into_iter()
+            .find(|domain| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')))?;
         let name = host.strip_suffix(domain)?.strip_suffix('.')?;
         let is_service = |text: &str| text == "s3" || text.starts_with("s3.") || text.starts_with("s3-");
         let (bucket, service) = match is_service(name) {

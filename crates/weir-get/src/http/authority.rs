@@ -36,7 +36,13 @@ pub trait Authorizer: Send + Sync {
 
     /// The sizes of the `count` parts that the object of `size` bytes at `url` was put together from: by
     /// requests that `ask` sends. Otherwise why they cannot be told.
-    fn layout(&self, _: &Url, _kept: &KeptDigest, _size: u64, _ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {
+    fn layout(
+        &self,
+        _: &Url,
+        _kept: &KeptDigest,
+        _size: u64,
+        _ask: &mut Ask<'_>,
+    ) -> Result<Vec<u64>, String> {
         Err("the store does not tell the sizes of its parts".to_owned())
     }
 

@@ -129,8 +129,12 @@ fn listed(url: &Url, count: u32, ask: &mut Ask<'_>) -> Result<Option<Vec<u64>>, 
 fn sizes_in(body: &[u8], next: u32) -> Option<Vec<u64>> {
     let (mut number, mut size, mut sizes, mut is_whole) = (None, None, Vec::new(), true);
     let ended = |path: &[&str], text: &str| match path {
-        ["GetObjectAttributesResponse", "ObjectParts", "Part", "PartNumber"] => number = text.trim().parse::<u32>().ok(),
-        ["GetObjectAttributesResponse", "ObjectParts", "Part", "Size"] => size = text.trim().parse::<u64>().ok(),
+        ["GetObjectAttributesResponse", "ObjectParts", "Part", "PartNumber"] => {
+            number = text.trim().parse::<u32>().ok()
+        }
+        ["GetObjectAttributesResponse", "ObjectParts", "Part", "Size"] => {
+            size = text.trim().parse::<u64>().ok()
+        }
         ["GetObjectAttributesResponse", "ObjectParts", "Part"] => {
             is_whole &= number.take() == Some(next + sizes.len() as u32);
             match size.take() {
@@ -186,7 +190,10 @@ mod tests {
         let parts = format!("{TAG}-3\"");
         assert_eq!(of(&[&whole]), Some(("ETag", None)));
         assert_eq!(of(&[&parts]), Some(("ETag", Some(3))));
-        assert_eq!(of(&[&parts, "x-amz-checksum-crc32c: AAAAAA==-3"]), Some(("x-amz-checksum-crc32c", Some(3))));
+        assert_eq!(
+            of(&[&parts, "x-amz-checksum-crc32c: AAAAAA==-3"]),
+            Some(("x-amz-checksum-crc32c", Some(3)))
+        );
         assert_eq!(of(&[&whole, "x-amz-server-side-encryption: AES256"]), Some(("ETag", None)));
         for none in [
             &[whole.as_str(), "x-amz-server-side-encryption: aws:kms"][..],
@@ -205,8 +212,14 @@ mod tests {
 
     #[test]
     fn pages_of_parts_are_read_in_order_or_not_at_all() {
-        let page = |parts: &str| format!("<GetObjectAttributesResponse><ObjectParts><TotalPartsCount>2</TotalPartsCount>{parts}</ObjectParts></GetObjectAttributesResponse>");
-        let part = |number: u32, size: &str| format!("<Part><PartNumber>{number}</PartNumber><Size>{size}</Size></Part>");
+        let page = |parts: &str| {
+            format!(
+                "<GetObjectAttributesResponse><ObjectParts><TotalPartsCount>2</TotalPartsCount>{parts}</ObjectParts></GetObjectAttributesResponse>"
+            )
+        };
+        let part = |number: u32, size: &str| {
+            format!("<Part><PartNumber>{number}</PartNumber><Size>{size}</Size></Part>")
+        };
         let read = |parts: &str, next| sizes_in(page(parts).as_bytes(), next);
         assert_eq!(read(&[part(1, "5"), part(2, "3")].concat(), 1), Some(vec![5, 3]));
         assert_eq!(read(&[part(1001, "5")].concat(), 1001), Some(vec![5]));

@@ -73,7 +73,10 @@ pub struct Elsewhere {
 
 impl fmt::Debug for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elsewhere").field("shown", &self.shown).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Elsewhere")
+            .field("shown", &self.shown)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,7 +125,12 @@ impl Elsewhere {
     }
 
     /// The answer holds these bytes of the version that was begun with.
-    fn is_it(&self, reply: &Reply, (start, length): (u64, u64), pin: Option<String>) -> Result<(), StoreError> {
+    fn is_it(
+        &self,
+        reply: &Reply,
+        (start, length): (u64, u64),
+        pin: Option<String>,
+    ) -> Result<(), StoreError> {
         let range = reply.head.header("content-range").and_then(|text| text.parse().ok());
         let is_range = match range {
             Some(ContentRange::Bytes { first, last, complete }) => {
@@ -159,7 +167,8 @@ impl Elsewhere {
         let sums = self.sums.lock();
         let mut parts = sums.values();
         let Some((first, _)) = parts.next() else { return Ok(false) };
-        let combined = |sum: Vec<u8>, (part, length): &(Vec<u8>, u64)| kept.algorithm.combined(&sum, part, *length);
+        let combined =
+            |sum: Vec<u8>, (part, length): &(Vec<u8>, u64)| kept.algorithm.combined(&sum, part, *length);
         let Some(found) = parts.try_fold(first.clone(), combined) else { return Ok(false) };
         if found == kept.value {
             return Ok(true);

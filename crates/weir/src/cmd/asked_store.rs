@@ -46,8 +46,7 @@ impl StoreWay {
         let trust = trust(args.cacert.as_deref());
         let flag = Stop::default();
         flag.set(stop);
-        let network =
-            Network { trust, proxies: Some(proxies.clone()), stop: flag, ..Network::default() };
+        let network = Network { trust, proxies: Some(proxies.clone()), stop: flag, ..Network::default() };
         Ok(StoreWay { network, proxies })
     }
 

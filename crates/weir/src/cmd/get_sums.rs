@@ -82,7 +82,12 @@ impl Sums {
             let name = object::name_from_url(url);
             let expected =
                 checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
-            expectations.push(Expectation { expected: expected.clone(), origin: list.clone(), whose, parts: None });
+            expectations.push(Expectation {
+                expected: expected.clone(),
+                origin: list.clone(),
+                whose,
+                parts: None,
+            });
         }
         Ok(expectations)
     }

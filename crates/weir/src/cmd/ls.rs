@@ -70,12 +70,7 @@ fn url(text: &str) -> Result<StoreUrl, Usage> {
     }
 }
 
-fn list(
-    ls: &Ls,
-    url: &StoreUrl,
-    stop: &Arc<AtomicBool>,
-    out: &mut Lines<'_>,
-) -> anyhow::Result<()> {
+fn list(ls: &Ls, url: &StoreUrl, stop: &Arc<AtomicBool>, out: &mut Lines<'_>) -> anyhow::Result<()> {
     let way = StoreWay::of(&ls.network, stop)?;
     let store = way.open(&ls.store, url)?;
     let http = way.http(&[&store]);

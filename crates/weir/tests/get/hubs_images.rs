@@ -221,7 +221,8 @@ fn a_program_gives_the_login() {
     let address = registry.server.address().to_string();
     std::fs::create_dir(sandbox.path(".docker")).unwrap();
     let program = |name: &str, body: &str| {
-        let path = sandbox.write(format!("docker-credential-{name}").as_str(), format!("#!/bin/sh\n{body}\n"));
+        let path =
+            sandbox.write(format!("docker-credential-{name}").as_str(), format!("#!/bin/sh\n{body}\n"));
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     };
     let gives = format!(
@@ -263,7 +264,9 @@ fn a_program_gives_the_login() {
     program("hangs", "echo $$ > pid; exec sleep 1000");
     sandbox.write(".docker/config.json", helper("hangs").to_string());
     let running = registry.get(&sandbox, "name/private:v1", &[]).env("PATH", &path).spawn();
-    support::wait_for("the program", || std::fs::read(sandbox.path("pid")).is_ok_and(|pid| pid.ends_with(b"\n")));
+    support::wait_for("the program", || {
+        std::fs::read(sandbox.path("pid")).is_ok_and(|pid| pid.ends_with(b"\n"))
+    });
     running.signal(rustix::process::Signal::INT);
     assert!(running.wait().status.code().is_some());
     let pid: u32 = String::from_utf8(sandbox.read("pid")).unwrap().trim().parse().unwrap();

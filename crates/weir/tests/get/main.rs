@@ -39,6 +39,7 @@ mod stores;
 mod stores_across;
 mod stores_bad;
 mod stores_links;
+mod stores_plan;
 mod stores_secrets;
 mod stores_sums;
 mod stores_ways;

@@ -88,14 +88,21 @@ fn copy(sandbox: &Sandbox, google: &str, amazon: &str, args: &[&str]) -> Run {
     weir.env("STORAGE_EMULATOR_HOST", google).run()
 }
 
-const SIZES: [(&str, usize); 6] =
-    [("p/none", 0), ("p/one", 1), ("p/a b", 1000), ("p/single", 8 * MIB), ("p/two", 8 * MIB + 1), ("p/in/large", 18 * MIB)];
+const SIZES: [(&str, usize); 6] = [
+    ("p/none", 0),
+    ("p/one", 1),
+    ("p/a b", 1000),
+    ("p/single", 8 * MIB),
+    ("p/two", 8 * MIB + 1),
+    ("p/in/large", 18 * MIB),
+];
 
 #[test]
 fn objects_of_every_size_come_through_here() {
     let google = Google::with(&SIZES).start();
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-    let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["--json", "gs://src/p/", "s3://dst/q/"]);
+    let run =
+        copy(&sandbox, &google.url(""), &bucket.server.url(""), &["--json", "gs://src/p/", "s3://dst/q/"]);
     let record = run.succeeds().json();
     for (key, length) in SIZES {
         let there = key.replace("p/", "q/").replace(' ', "%20");
@@ -110,14 +117,22 @@ fn objects_of_every_size_come_through_here() {
         has("x-amz-meta-mtime", "1700000000.5");
     }
     assert!(bucket.holds().uploads.is_empty());
-    assert_eq!((record["cp"]["files"].as_u64(), record["cp"]["server_side"].as_bool()), (Some(6), Some(false)));
+    assert_eq!(
+        (record["cp"]["files"].as_u64(), record["cp"]["server_side"].as_bool()),
+        (Some(6), Some(false))
+    );
     assert!(record["cp"]["held_by"]["side"].is_string(), "{record}");
     assert!(!run.stderr.contains("not verified"), "{}", run.stderr);
     // Nothing of it was on this machine's disk.
     let left: Vec<String> = sandbox.names().into_iter().filter(|name| !name.ends_with('/')).collect();
     assert!(left.is_empty(), "{left:?}");
     // What is there is known again.
-    let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["--json", "gs://src/p/in/", "s3://dst/q/in/"]);
+    let run = copy(
+        &sandbox,
+        &google.url(""),
+        &bucket.server.url(""),
+        &["--json", "gs://src/p/in/", "s3://dst/q/in/"],
+    );
     assert_eq!(run.succeeds().json()["cp"]["unchanged"], 1);
     // One object, by its name and into a folder; a pattern.
     let one = |args: &[&str], key: &str| {
@@ -159,7 +174,9 @@ fn from_amazon_to_google() {
     assert!(google.bytes("k") == *bytes && google.holds().uploads.is_empty());
     assert!(!run.stderr.contains("not verified"), "{}", run.stderr);
     let parts = google.server.requests();
-    let with_sum = parts.iter().filter(|seen| seen.request.field("x-goog-hash").is_some_and(|sum| sum.starts_with("crc32c=")));
+    let with_sum = parts
+        .iter()
+        .filter(|seen| seen.request.field("x-goog-hash").is_some_and(|sum| sum.starts_with("crc32c=")));
     assert!(with_sum.count() >= 3);
 }
 
@@ -178,7 +195,8 @@ fn what_is_not_what_its_store_keeps_becomes_no_object() {
 fn an_object_that_changes_between_two_parts() {
     let google = Google { changes_after: Some(2), ..Google::with(&[("k", 40 * MIB)]) }.start();
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-    let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["-c", "1", "gs://src/k", "s3://dst/k"]);
+    let run =
+        copy(&sandbox, &google.url(""), &bucket.server.url(""), &["-c", "1", "gs://src/k", "s3://dst/k"]);
     run.fails(1, &["gs://src/k changed while it was sent"]);
     assert!(bucket.holds().objects.is_empty() && bucket.holds().uploads.is_empty());
 }
@@ -223,7 +241,8 @@ fn the_slow_side_is_named() {
     let google = Google::with(&[("k", 10 * MIB)]).start();
     bucket.hook(|request| (request.method == "PUT").then_some(Fault::Slow(4 << 20)));
     bucket.holds().objects.clear();
-    let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["--json", "gs://src/k", "s3://dst/k"]);
+    let run =
+        copy(&sandbox, &google.url(""), &bucket.server.url(""), &["--json", "gs://src/k", "s3://dst/k"]);
     assert_eq!(run.succeeds().json()["cp"]["held_by"]["side"], "target");
 }
 
@@ -247,6 +266,11 @@ fn a_store_that_does_not_copy() {
 #[test]
 fn what_does_not_go_together() {
     let sandbox = Sandbox::new();
-    let run = copy(&sandbox, "http://127.0.0.1:1", "http://127.0.0.1:1", &["--endpoint", "http://h", "gs://a/", "s3://b/"]);
+    let run = copy(
+        &sandbox,
+        "http://127.0.0.1:1",
+        "http://127.0.0.1:1",
+        &["--endpoint", "http://h", "gs://a/", "s3://b/"],
+    );
     run.fails(2, &["--endpoint names one service", "AWS_ENDPOINT_URL"]);
 }

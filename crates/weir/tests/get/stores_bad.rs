@@ -26,9 +26,17 @@ const COMMANDS: [&[&str]; 8] = [
     &["ls", "s3://b/"],
 ];
 
-fn error(wire: &mut Wire, request: &Request, status: &str, code: &str, fields: &[(&str, &str)]) -> io::Result<()> {
-    let message = if code == "AuthorizationHeaderMalformed" { "expecting 'eu-north-1'" } else { "said by a test" };
-    let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+fn error(
+    wire: &mut Wire,
+    request: &Request,
+    status: &str,
+    code: &str,
+    fields: &[(&str, &str)],
+) -> io::Result<()> {
+    let message =
+        if code == "AuthorizationHeaderMalformed" { "expecting 'eu-north-1'" } else { "said by a test" };
+    let body =
+        format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
     match request.method.as_str() {
         // No body, as HTTP has it.
         "HEAD" => wire.head(status, &[fields, &[("Content-Length", "0")]].concat()),
@@ -167,21 +175,22 @@ fn an_object_that_is_deleted_while_it_comes() {
             // 0: it is there; 1: it is gone; 2: another one is there.
             let state = Arc::new(AtomicUsize::new(0));
             let now = Arc::clone(&state);
-            let server = Server::start(move |request, wire| match (request.method.as_str(), now.load(Relaxed)) {
-                ("HEAD", 0) => old.serve(request, wire),
-                (_, 0) => {
-                    now.store(1, Relaxed);
-                    old.serve_up_to(request, wire, 2 * MIB)?;
-                    wire.cut()
-                }
-                (_, 1) => error(wire, request, "404 Not Found", "NoSuchKey", &[]),
-                _ => match request.field("if-match") {
-                    Some(pin) if Some(pin) != new.etag.as_deref() => {
-                        error(wire, request, "412 Precondition Failed", "PreconditionFailed", &[])
+            let server =
+                Server::start(move |request, wire| match (request.method.as_str(), now.load(Relaxed)) {
+                    ("HEAD", 0) => old.serve(request, wire),
+                    (_, 0) => {
+                        now.store(1, Relaxed);
+                        old.serve_up_to(request, wire, 2 * MIB)?;
+                        wire.cut()
                     }
-                    _ => new.serve(request, wire),
-                },
-            });
+                    (_, 1) => error(wire, request, "404 Not Found", "NoSuchKey", &[]),
+                    _ => match request.field("if-match") {
+                        Some(pin) if Some(pin) != new.etag.as_deref() => {
+                            error(wire, request, "412 Precondition Failed", "PreconditionFailed", &[])
+                        }
+                        _ => new.serve(request, wire),
+                    },
+                });
             let sandbox = Sandbox::new();
             let (url, command) = (server.url(""), [command, &[lanes]].concat());
             let run = weir_of(&sandbox, &url, &command).run();
@@ -261,7 +270,18 @@ fn a_copy_within_the_store_that_says_no_is_none() {
 
 /// Keys that a shell, an encoding, a path or a terminal makes something else of.
 fn odd_keys() -> Vec<String> {
-    let odd = ["a//b", "/lead", "//", "x%2Fy%25%", "new\nline", "plus+ sp", "\u{e9}\u{1f40b}", "q?a=b&c#d", "*[x]?", "~-._"];
+    let odd = [
+        "a//b",
+        "/lead",
+        "//",
+        "x%2Fy%25%",
+        "new\nline",
+        "plus+ sp",
+        "\u{e9}\u{1f40b}",
+        "q?a=b&c#d",
+        "*[x]?",
+        "~-._",
+    ];
     let mut keys: Vec<String> = odd.iter().map(|key| (*key).to_owned()).collect();
     keys.push("k".repeat(1024));
     // 1024 bytes, and fewer letters.
@@ -297,7 +317,8 @@ fn odd_keys_there_and_back() {
         assert_eq!(bucket.bytes("copy-of-it").as_deref(), Some(content.as_bytes()), "cp {key:?} within");
         let run = bucket.weir(&sandbox, &["ls", "-r", "--json", "s3://b"]).run();
         let listed = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
-        let has = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["key"] == key.as_str();
+        let has =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["key"] == key.as_str();
         assert!(listed.lines().any(has), "ls {key:?}: {listed}");
     }
     assert!(!sandbox.names().iter().any(|name| name.contains("lead")), "{:?}", sandbox.names());
@@ -306,7 +327,8 @@ fn odd_keys_there_and_back() {
 /// Letters of a pattern are themselves where they name an object.
 #[test]
 fn keys_like_patterns_and_folders() {
-    let objects: [(&str, &[u8]); 4] = [("*[x]?", b"star"), ("trail/", b"slash"), ("trail/in", b"in"), ("none/", b"")];
+    let objects: [(&str, &[u8]); 4] =
+        [("*[x]?", b"star"), ("trail/", b"slash"), ("trail/in", b"in"), ("none/", b"")];
     let bucket = ListedBucket::start(&objects, Manner::InOrder, 1000);
     let sandbox = Sandbox::new();
     bucket.weir(&sandbox, &["get", "s3://b/*[x]?", "-o", "out"]).run().succeeds();
@@ -346,7 +368,9 @@ fn keys_that_no_url_can_hold() {
         assert!(matches!(run.status.code(), Some(1 | 2)), "{args:?}: {run:?}");
         run.says(&["longer than 1024 bytes"]);
     }
-    for (args, folder) in [(&["get", "s3://b/", "-o", "got/"][..], "got"), (&["cp", "s3://b/", "copied"], "copied")] {
+    for (args, folder) in
+        [(&["get", "s3://b/", "-o", "got/"][..], "got"), (&["cp", "s3://b/", "copied"], "copied")]
+    {
         let run = bucket.weir(&sandbox, args).run();
         run.fails(1, &["s3://b/a/../b", "s3://b/./c"]);
         assert_eq!(sandbox.read(&format!("{folder}/good")), b"good");
@@ -390,7 +414,10 @@ fn credentials_that_run_out_on_the_way_are_renewed() {
     let server = Server::start(move |request, wire| {
         let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
         wire.receive(length)?;
-        let key = request.field("authorization").and_then(|text| text.split("Credential=").nth(1)).unwrap_or_default();
+        let key = request
+            .field("authorization")
+            .and_then(|text| text.split("Credential=").nth(1))
+            .unwrap_or_default();
         let number: usize = key.trim_start_matches("KEY").split('/').next().unwrap().parse().unwrap();
         // Of each key one request is taken.
         if count.fetch_max(number, Relaxed) >= number {

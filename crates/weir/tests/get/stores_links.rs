@@ -117,7 +117,9 @@ fn a_plain_download_is_one_as_before() {
     }
     for seen in server.requests() {
         let of_stores = seen.request.fields.iter().find(|(name, _)| {
-            name.starts_with("x-amz") || name.starts_with("x-ms") || name.eq_ignore_ascii_case("authorization")
+            name.starts_with("x-amz")
+                || name.starts_with("x-ms")
+                || name.eq_ignore_ascii_case("authorization")
         });
         assert!(of_stores.is_none(), "{of_stores:?}");
     }

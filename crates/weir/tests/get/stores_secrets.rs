@@ -29,7 +29,9 @@ fn sent(servers: &[&Server]) -> BTreeSet<String> {
         if let Some((_, token)) = authorization.split_once("Bearer ") {
             found.insert(token.to_owned());
         }
-        if let Some((_, signature)) = authorization.split_once("SharedKey ").and_then(|(_, rest)| rest.split_once(':')) {
+        if let Some((_, signature)) =
+            authorization.split_once("SharedKey ").and_then(|(_, rest)| rest.split_once(':'))
+        {
             found.insert(signature.to_owned());
         }
         if let Some((_, query)) = seen.request.target.split_once('?') {
@@ -85,7 +87,9 @@ fn what_signs_for_s3() {
     let sandbox = Sandbox::new();
     sandbox.write("sse-key", [0xa7; 32]);
     std::fs::create_dir(sandbox.path(".aws")).unwrap();
-    let credentials = format!("[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = {KEY}\naws_session_token = {TOKEN}\n");
+    let credentials = format!(
+        "[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = {KEY}\naws_session_token = {TOKEN}\n"
+    );
     sandbox.write(".aws/credentials", credentials);
     sandbox.write("large", pattern(9 * MIB, 1));
     sandbox.write("small", "content");
@@ -149,8 +153,10 @@ fn what_signs_for_azure_and_a_login_of_a_proxy() {
         match request.target.contains("/k") && request.method == "GET" {
             true => wire.answer("200 OK", &[("ETag", "\"one\"")], b"abc"),
             false => {
-                let said = format!("{} {}", request.target, request.field("authorization").unwrap_or_default());
-                let body = format!("<Error><Code>AuthenticationFailed</Code><Message>{said}</Message></Error>");
+                let said =
+                    format!("{} {}", request.target, request.field("authorization").unwrap_or_default());
+                let body =
+                    format!("<Error><Code>AuthenticationFailed</Code><Message>{said}</Message></Error>");
                 let body = if request.method == "HEAD" { String::new() } else { body };
                 wire.answer("403 Forbidden", &[("Content-Type", "application/xml")], body.as_bytes())
             }
@@ -166,12 +172,15 @@ fn what_signs_for_azure_and_a_login_of_a_proxy() {
         &["cp", "az://c/k", "back"],
         &["ls", "az://c/"],
     ] {
-        for (name, value) in
-            [("AZURE_STORAGE_KEY", key.as_str()), ("AZURE_STORAGE_SAS_TOKEN", &format!("sv=1&sig={TOKEN}%3D"))]
-        {
+        for (name, value) in [
+            ("AZURE_STORAGE_KEY", key.as_str()),
+            ("AZURE_STORAGE_SAS_TOKEN", &format!("sv=1&sig={TOKEN}%3D")),
+        ] {
             runs.extend(loud(&sandbox, command, |weir| {
-                let weir = weir.env("AZURE_STORAGE_ACCOUNT", "acc").env(name, value).env("http_proxy", &proxy);
-                weir.env("AZURE_STORAGE_ENDPOINT", "http://store.example").args(&["--endpoint", "http://store.example/acc"])
+                let weir =
+                    weir.env("AZURE_STORAGE_ACCOUNT", "acc").env(name, value).env("http_proxy", &proxy);
+                weir.env("AZURE_STORAGE_ENDPOINT", "http://store.example")
+                    .args(&["--endpoint", "http://store.example/acc"])
             }));
         }
     }
@@ -193,7 +202,8 @@ fn words_of_the_process() {
     let sandbox = Sandbox::new();
     let link = server.url(&format!("k?X-Amz-Date=1&versionId=3&X-Amz-Signature={KEY}"));
     let proxy = format!("http://me:{PASSWORD}@{}", server.address());
-    for args in [&["get", link.as_str()][..], &["ls", "s3://b/", "--proxy", &proxy, "--endpoint", "http://h"]] {
+    for args in [&["get", link.as_str()][..], &["ls", "s3://b/", "--proxy", &proxy, "--endpoint", "http://h"]]
+    {
         let weir = sandbox.weir(support::WEIR, args).env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
         let before = server.requests().len();
         let running = weir.env("AWS_SECRET_ACCESS_KEY", KEY).spawn();

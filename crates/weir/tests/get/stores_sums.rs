@@ -32,7 +32,8 @@ impl Kept {
 
     /// With the digest of the parts' digests, in S3's field.
     fn composed(mut self, algorithm: Algorithm) -> Kept {
-        let each: Vec<u8> = self.cut(&self.object.bytes).into_iter().flat_map(|part| algorithm.of(part)).collect();
+        let each: Vec<u8> =
+            self.cut(&self.object.bytes).into_iter().flat_map(|part| algorithm.of(part)).collect();
         let value = format!("{}-{}", base64(&algorithm.of(&each)), self.parts.len());
         let field = format!("x-amz-checksum-{}", algorithm.name());
         self.object = self.object.field(&field, &value).field("x-amz-checksum-type", "COMPOSITE");
@@ -63,7 +64,9 @@ impl Kept {
         let query: BTreeMap<&str, &str> = request
             .target
             .split_once('?')
-            .map(|(_, query)| query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect())
+            .map(|(_, query)| {
+                query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect()
+            })
             .unwrap_or_default();
         if query.contains_key("attributes") {
             return match self.lists {
@@ -76,7 +79,10 @@ impl Kept {
             ("HEAD", Some(number)) if self.tells => {
                 let length = self.parts[number - 1].to_string();
                 let count = self.parts.len().to_string();
-                wire.head("206 Partial Content", &[("Content-Length", length), ("x-amz-mp-parts-count", count)])
+                wire.head(
+                    "206 Partial Content",
+                    &[("Content-Length", length), ("x-amz-mp-parts-count", count)],
+                )
             }
             ("HEAD", _) => {
                 let length = self.object.bytes.len().to_string();
@@ -95,7 +101,9 @@ impl Kept {
             format!("<Part><PartNumber>{}</PartNumber><Size>{size}</Size></Part>", index + 1)
         });
         let parts: String = parts.collect();
-        format!("<GetObjectAttributesResponse><ObjectParts>{parts}</ObjectParts></GetObjectAttributesResponse>")
+        format!(
+            "<GetObjectAttributesResponse><ObjectParts>{parts}</ObjectParts></GetObjectAttributesResponse>"
+        )
     }
 }
 
@@ -189,7 +197,10 @@ fn one_digest_of_all_bytes() {
         // The tag is of parts, as after an upload in parts with the checksum of the whole.
         let mut kept = Kept::new(&[2 * MIB, MIB]);
         let field = format!("x-amz-checksum-{}", algorithm.name());
-        kept.object = kept.object.field(&field, &base64(&algorithm.of(&bytes))).field("x-amz-checksum-type", "FULL_OBJECT");
+        kept.object = kept
+            .object
+            .field(&field, &base64(&algorithm.of(&bytes)))
+            .field("x-amz-checksum-type", "FULL_OBJECT");
         is_verified(&kept, &field);
     }
     is_verified(&Kept::new(&[3 * MIB]), "the server's ETag");
@@ -216,7 +227,8 @@ fn tags_that_are_no_digests() {
     let bytes = Arc::clone(&kept.object.bytes);
     let server = Server::start(move |request, wire| kept.serve(request, wire));
     let sandbox = Sandbox::new();
-    let run = weir_of(&sandbox, &server.url(""), &["get", "s3://b/k", "-o", "out", "--ignore-digest", "-v"]).run();
+    let run =
+        weir_of(&sandbox, &server.url(""), &["get", "s3://b/k", "-o", "out", "--ignore-digest", "-v"]).run();
     run.succeeds().says(&["--ignore-digest kept it"]);
     assert!(sandbox.read("out") == *bytes);
     // Nobody who asks a plain server hears of any of it.

@@ -53,7 +53,9 @@ impl ListedBucket {
                 && refusals.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
             match slows {
                 true => refuse(wire, "503 Slow Down", "SlowDown"),
-                false if request.method == "PUT" => put(&mut held.lock().expect("objects"), request, body, wire),
+                false if request.method == "PUT" => {
+                    put(&mut held.lock().expect("objects"), request, body, wire)
+                }
                 false => answer(&held.lock().expect("objects"), manner, page, request, wire),
             }
         });
@@ -127,7 +129,9 @@ fn put(objects: &mut Objects, request: &Request, body: Vec<u8>, wire: &mut Wire)
         return wire.answer("200 OK", &[("ETag", &tag)], b"");
     };
     let source = decoded(source.strip_prefix("/b/").unwrap_or_default());
-    let Some(bytes) = objects.get(&source).cloned() else { return refuse(wire, "404 Not Found", "NoSuchKey") };
+    let Some(bytes) = objects.get(&source).cloned() else {
+        return refuse(wire, "404 Not Found", "NoSuchKey");
+    };
     let body = format!("<CopyObjectResult><ETag>{}</ETag></CopyObjectResult>", tag_of(&bytes));
     objects.insert(key, bytes);
     wire.answer("200 OK", &[], body.as_bytes())

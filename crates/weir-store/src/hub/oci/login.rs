@@ -130,7 +130,9 @@ fn given(name: &str, server: &str, stop: &AtomicBool) -> Result<Option<Login>, S
     let given: Given = serde_json::from_slice(&printed)
         .map_err(|error| format!("{program} printed no login (column {} of its JSON)", error.column()))?;
     match (given.username.as_str(), given.secret.is_empty()) {
-        (TRADED, _) => Err(format!("{program} gives a token that would have to be traded, which weir does not do")),
+        (TRADED, _) => {
+            Err(format!("{program} gives a token that would have to be traded, which weir does not do"))
+        }
         ("", _) | (_, true) => Ok(None),
         _ => Ok(Some(Login { login: given.username, password: given.secret })),
     }
@@ -167,7 +169,8 @@ mod tests {
         let docker = folder.path().display().to_string();
         let environment = |name: &str| (name == "DOCKER_CONFIG").then(|| docker.clone());
         let of = |registry: &str| {
-            login_of(registry, &environment, &AtomicBool::new(false)).map(|login| format!("{}:{}", login.login, login.password))
+            login_of(registry, &environment, &AtomicBool::new(false))
+                .map(|login| format!("{}:{}", login.login, login.password))
         };
         assert_eq!(of("registry-1.docker.io").as_deref(), Some("me:s3cr:et"));
         assert_eq!(of("r.example:5000").as_deref(), Some("me:s3cr:et"));

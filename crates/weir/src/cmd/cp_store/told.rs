@@ -98,8 +98,12 @@ impl Held {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let (source, target) = (percent(self.source), percent(1.0 - self.source));
         match self.by() {
-            "source" => format!("the source held the copy: {source} of the lanes' time went to fetching from it"),
-            "target" => format!("the target held the copy: {target} of the lanes' time went to sending to it"),
+            "source" => {
+                format!("the source held the copy: {source} of the lanes' time went to fetching from it")
+            }
+            "target" => {
+                format!("the target held the copy: {target} of the lanes' time went to sending to it")
+            }
             _ => format!("source and target held the copy alike: {source} fetching, {target} sending"),
         }
     }
