@@ -9,6 +9,7 @@ pub mod address;
 pub mod azure;
 pub mod buckets;
 pub mod caller;
+pub mod cost;
 pub mod credentials;
 pub mod environment;
 pub mod error;
@@ -16,6 +17,7 @@ pub mod gcs;
 pub mod glob;
 pub mod hub;
 pub mod key;
+pub mod links;
 pub mod listing;
 pub mod measure;
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct StoreFlags {
     pub profile: Option<String>,
     /// `--no-sign`.
     pub no_sign: bool,
+    /// `--sign`: whoever gives credentials is asked where a store refuses a link.
+    pub sign: bool,
     /// `--path-style` (true), `--virtual-host` (false).
     pub path_style: Option<bool>,
     /// `--request-payer`.

@@ -12,9 +12,15 @@ pub(super) const ROW: Row = Row {
     len: 4,
     strength: Strength::Checksum,
     start: || Box::new(Crc32cState(0)),
-    combine: None,
+    combine: Some(combined),
     known: &[("", "00000000"), ("123456789", "e3069283"), ("a", "c1d04330")],
 };
+
+fn combined(first: &[u8], second: &[u8], length: u64) -> Option<Vec<u8>> {
+    let of = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
+    let length = usize::try_from(length).ok()?;
+    Some(::crc32c::crc32c_combine(of(first)?, of(second)?, length).to_be_bytes().to_vec())
+}
 
 struct Crc32cState(u32);
 

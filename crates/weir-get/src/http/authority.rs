@@ -16,6 +16,12 @@ pub trait Authorizer: Send + Sync {
     /// Requests for `url` are its to authorize.
     fn is_for(&self, url: &Url) -> bool;
 
+    /// A request that it does not speak for was refused with `head`: where it is asked for if this one speaks
+    /// for it from now on.
+    fn takes_over(&self, _: &Url, _: &ResponseHead) -> Option<Url> {
+        None
+    }
+
     /// At this origin, whatever the path, is the store of those who set what they trust for stores alone
     /// (`AWS_CA_BUNDLE`).
     fn is_at(&self, _: &Url) -> bool {

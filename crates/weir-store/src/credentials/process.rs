@@ -1,7 +1,7 @@
 //! Programs that print credentials (`credential_process`, `az`): run without a shell, within a deadline, and
 //! no longer than the user wants.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -73,18 +73,33 @@ pub fn output(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Vec<u8>, StoreError> {
+    answer(words, "", source, limit, stop)
+}
+
+/// The same of a program that is told `input`, which a pipe holds, on its stdin.
+pub fn answer(
+    words: &[String],
+    input: &str,
+    source: &str,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<Vec<u8>, StoreError> {
     let cannot = |cause: String| StoreError::Credentials(no_credentials(source, cause, ""));
     let (program, arguments) = words.split_first().ok_or_else(|| cannot("it names no program".to_owned()))?;
     let mut command = Command::new(program);
     // A group of its own, so that what it starts ends with it. What weir reads from stdin is not for it.
     command
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
     let mut child =
         command.spawn().map_err(|error| cannot(format!("cannot run {program}: {}", plain(&error))))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that does not read it says itself what it lacks.
+        let _ = stdin.write_all(input.as_bytes());
+    }
     let out = collected(child.stdout.take());
     let err = collected(child.stderr.take());
     let ended = wait(&mut child, limit, stop);
@@ -103,7 +118,9 @@ pub fn output(
     };
     let text = |from: Receiver<Vec<u8>>| from.recv_timeout(AFTER_END).unwrap_or_default();
     if !status.success() {
-        let words = harmless(&String::from_utf8_lossy(&text(err)));
+        // Some complain on stdout.
+        let said = [text(err), text(out)].map(|bytes| harmless(&String::from_utf8_lossy(&bytes)));
+        let words = said.into_iter().find(|words| !words.is_empty()).unwrap_or_default();
         let words = if words.is_empty() { String::new() } else { format!(": {words}") };
         return Err(cannot(format!("{program} failed ({status}){words}")));
     }

@@ -227,7 +227,8 @@ impl Lists for GcsStore {
             ("cache-control", &resource.cache_control),
         ];
         let headers = headers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
-        let headers = headers.collect();
+        let hash = resource.crc32c.iter().map(|sum| ("x-goog-hash".to_owned(), format!("crc32c={sum}")));
+        let headers = headers.chain(hash).collect();
         let mtime = resource.mtime();
         let metadata: Vec<(String, String)> = resource
             .metadata

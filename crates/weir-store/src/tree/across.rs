@@ -1,9 +1,13 @@
-//! From one prefix to another of the same store, which copies the objects itself.
+//! From one prefix of a store to another: the store copies the objects itself, or they come through here, where
+//! two stores are asked, or one that does not copy.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
+use weir_get::GetError;
 use weir_tree::Name;
 
 use super::content;
@@ -11,12 +15,17 @@ use super::decide::{Decision, decide};
 use super::known::{Known, facts_of};
 use super::names::name_of;
 use super::seen::SeenNames;
+use super::up::{LOT, lot};
 use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::glob::Glob;
 use crate::key;
-use crate::listing::{Chosen, Listed, PagesSetup, ahead};
+use crate::listing::{Chosen, Listed, Looked, Page, PagesSetup, ahead};
+use crate::store::Store;
+use crate::upload::elsewhere::{Elsewhere, Sides};
+use crate::upload::job::{Job, Source as JobSource};
+use crate::upload::{Attributes, Sum};
 
 /// Objects that wait for a thread.
 const WAITING: usize = 256;
@@ -27,6 +36,12 @@ pub struct Across<'a> {
     pub copy: Copy<'a>,
     /// From where.
     pub from: StorePlace<'a>,
+    /// The bucket of that.
+    pub source: Arc<dyn Store>,
+    /// Both are of one store, which is asked to copy.
+    pub is_one_store: bool,
+    /// Where the time goes of what comes through here.
+    pub sides: Arc<Sides>,
     /// Its bucket.
     pub bucket: &'a str,
     /// The keys that are meant; `None`: all with the prefix.
@@ -39,15 +54,19 @@ pub struct Across<'a> {
     pub seen: Option<&'a Mutex<SeenNames>>,
 }
 
-/// Copies what is `chosen`. Returns how many objects the list had and the pattern took.
-pub fn run(across: &Across<'_>, chosen: Chosen<'_>, stop: &AtomicBool) -> Result<usize, StoreError> {
+/// Copies what is `chosen`: `sends` is given one lot after another of what comes through here. Returns how many
+/// objects the list had and the pattern took.
+pub fn run(
+    across: &Across<'_>,
+    chosen: Chosen<'_>,
+    stop: &AtomicBool,
+    sends: &mut dyn FnMut(Vec<Job>),
+) -> Result<usize, StoreError> {
     let known = Known::new(across.to);
     let found = AtomicUsize::new(0);
     let (to, from) = sync_channel::<Listed>(WAITING);
     let from = &Mutex::new(from);
     std::thread::scope(|scope| {
-        // The threads end when it does.
-        let to = to;
         let local = |error: std::io::Error| StoreError::Local(format!("cannot start a thread: {error}"));
         let pages = chosen.pages(scope, across.copy.caller).map_err(local)?;
         let prefix = across.only.clone().unwrap_or_else(|| across.to.prefix.to_owned());
@@ -59,13 +78,38 @@ pub fn run(across: &Across<'_>, chosen: Chosen<'_>, stop: &AtomicBool) -> Result
             // An error of the list costs its help alone.
             scope.spawn(move || while known.take(&there).unwrap_or(false) {});
         }
+        let (give, jobs) = sync_channel(LOT);
         for _ in 0..across.copy.at_once {
-            let worker = std::thread::Builder::new().name("copy".to_owned());
-            worker.spawn_scoped(scope, move || across.work(from, known, stop)).map_err(local)?;
+            let (worker, give) = (std::thread::Builder::new().name("copy".to_owned()), give.clone());
+            worker.spawn_scoped(scope, move || across.work(from, known, &give, stop)).map_err(local)?;
         }
+        drop(give);
+        let found = &found;
+        // The threads end when it does.
+        let feed = scope.spawn(move || across.feed(pages, &to, found, stop));
+        while let Some(lot) = lot(&jobs, stop) {
+            if !lot.is_empty() {
+                sends(lot);
+            }
+        }
+        drop(jobs);
+        feed.join().unwrap_or_else(|_| Err(StoreError::Local("a thread has broken".to_owned())))
+    })?;
+    Ok(found.into_inner())
+}
+
+impl Across<'_> {
+    /// Hands on what the list has and the pattern takes.
+    fn feed(
+        &self,
+        pages: Receiver<Result<Page, StoreError>>,
+        to: &SyncSender<Listed>,
+        found: &AtomicUsize,
+        stop: &AtomicBool,
+    ) -> Result<(), StoreError> {
         for page in pages {
             for object in page?.objects {
-                if across.glob.is_some_and(|glob| !glob.matches(&object.key)) {
+                if self.glob.is_some_and(|glob| !glob.matches(&object.key)) {
                     continue;
                 }
                 found.fetch_add(1, Relaxed);
@@ -74,13 +118,16 @@ pub fn run(across: &Across<'_>, chosen: Chosen<'_>, stop: &AtomicBool) -> Result
                 }
             }
         }
-        Ok::<(), StoreError>(())
-    })?;
-    Ok(found.into_inner())
-}
+        Ok(())
+    }
 
-impl Across<'_> {
-    fn work(&self, from: &Mutex<Receiver<Listed>>, known: &Known<'_>, stop: &AtomicBool) {
+    fn work(
+        &self,
+        from: &Mutex<Receiver<Listed>>,
+        known: &Known<'_>,
+        give: &SyncSender<Job>,
+        stop: &AtomicBool,
+    ) {
         let mut caller = Caller::new(self.copy.caller);
         loop {
             let object = from.lock().recv();
@@ -91,13 +138,16 @@ impl Across<'_> {
             let rest = object.key.strip_prefix(self.from.prefix).unwrap_or(&object.key);
             let to = self.only.clone().unwrap_or_else(|| format!("{}{rest}", self.to.prefix));
             match self.one(&mut caller, known, &object, rest, &to) {
-                Ok(()) => {}
+                Ok(None) => {}
+                // Nobody takes it when the run is to end.
+                Ok(Some(job)) => drop(give.send(job)),
                 Err(_) if stop.load(Relaxed) => {}
                 Err(error) => self.copy.hears.fails(&self.to.url(&to), error.to_string()),
             }
         }
     }
 
+    /// What becomes of an object; the job, where it comes through here.
     fn one(
         &self,
         caller: &mut Caller<'_>,
@@ -105,12 +155,12 @@ impl Across<'_> {
         object: &Listed,
         rest: &str,
         to: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Job>, StoreError> {
         // A key that no file could have goes by no rule, and is copied.
         let bare = rest.trim_end_matches('/');
         let name = name_of(bare).ok().filter(|name: &Name| !name.is_root());
         if self.only.is_none() && name.is_some_and(|name| !self.copy.takes(&name, bare.len() < rest.len())) {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(seen) = self.seen {
             let kept = seen.lock().insert(rest.as_bytes());
@@ -137,11 +187,66 @@ impl Across<'_> {
             _ => {
                 self.copy.hears.moves(&shown, object.size);
                 if !self.copy.is_dry {
-                    self.to.store.copies().copy(caller, self.bucket, object, to)?;
-                    self.copy.hears.moved(&shown, object.size);
+                    return self.moves(caller, object, to);
                 }
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    fn moves(&self, caller: &mut Caller<'_>, object: &Listed, to: &str) -> Result<Option<Job>, StoreError> {
+        if self.is_one_store {
+            match self.to.store.copies().copy(caller, self.bucket, object, to) {
+                Ok(()) => {
+                    self.copy.hears.moved(&self.to.url(to), object.size);
+                    return Ok(None);
+                }
+                Err(error) if !does_not_copy(&error) => return Err(error),
+                Err(error) => tracing::info!("{error}; it comes through here"),
+            }
+        }
+        let version = object.version.as_ref().map(|version| version.id.clone());
+        let looked = self.from.lists().look(caller, &object.key, version.as_deref())?;
+        let gone = || StoreError::Absent(format!("{} was deleted meanwhile", self.from.url(&object.key)));
+        let looked = looked.ok_or_else(gone)?;
+        let kept = content::digest_of(&looked).map(|(algorithm, value)| Sum { algorithm, value });
+        let source = Elsewhere {
+            store: Arc::clone(&self.source),
+            key: object.key.clone(),
+            version,
+            shown: self.from.url(&object.key),
+            size: looked.listed.size,
+            kept,
+            sides: Arc::clone(&self.sides),
+            pin: Mutex::default(),
+            sums: Mutex::new(BTreeMap::new()),
+        };
+        let size = Some(source.size);
+        let source = JobSource::Elsewhere(Arc::new(source));
+        Ok(Some(Job { source, key: to.to_owned(), size, attributes: attributes_of(looked) }))
+    }
+}
+
+/// Some small stores have no word for a copy.
+fn does_not_copy(error: &StoreError) -> bool {
+    let by_status = |error: &GetError| matches!(error, GetError::Status { status: 405 | 501, .. });
+    match error {
+        StoreError::Refused { code, .. } => matches!(code.as_str(), "NotImplemented" | "MethodNotAllowed"),
+        StoreError::Http(error) => by_status(error),
+        _ => false,
+    }
+}
+
+/// What a store says of an object that another can keep.
+fn attributes_of(looked: Looked) -> Attributes {
+    let Looked { headers, metadata, .. } = looked;
+    let of = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+    Attributes {
+        content_type: of("content-type"),
+        content_encoding: of("content-encoding"),
+        content_disposition: of("content-disposition"),
+        cache_control: of("cache-control"),
+        metadata,
+        ..Attributes::default()
     }
 }

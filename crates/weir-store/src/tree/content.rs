@@ -34,7 +34,17 @@ pub fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
         let value = STANDARD.decode(header(name)?).ok()?;
         (value.len() == algorithm.len()).then_some((*algorithm, value))
     });
-    kept.or_else(|| {
+    // Google's crc32c, which parts can be put together by, and Azure's digest of all of a blob.
+    let of_google = || {
+        let value = header("x-goog-hash")?.strip_prefix("crc32c=")?;
+        let value = STANDARD.decode(value).ok().filter(|value| value.len() == Algorithm::CRC32C.len())?;
+        Some((Algorithm::CRC32C, value))
+    };
+    let of_azure = || {
+        let value = STANDARD.decode(header("content-md5")?).ok()?;
+        (value.len() == Algorithm::MD5.len()).then_some((Algorithm::MD5, value))
+    };
+    kept.or_else(of_google).or_else(of_azure).or_else(|| {
         // The tag of what came in one piece is its MD5, unless the store encrypts it with a key of its own.
         let is_plain = header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
             && header("x-amz-server-side-encryption-customer-algorithm").is_none();

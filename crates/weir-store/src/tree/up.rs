@@ -29,7 +29,7 @@ const WAITING: usize = 64;
 /// Files that are handed on together, at most: 300 KB of what is known of them. The engine begins the next
 /// lot when it is through with one, so a lot is long against the moment in which its last lanes have nothing
 /// to do.
-const LOT: usize = 1000;
+pub(super) const LOT: usize = 1000;
 
 /// How long a lot waits for its first files to become more: the first of all would be of one file otherwise.
 const GATHERING: Duration = Duration::from_millis(50);
@@ -125,7 +125,7 @@ pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> R
 }
 
 /// The files that are next; `None`: there are no more.
-fn lot(jobs: &Receiver<Job>, stop: &AtomicBool) -> Option<Vec<Job>> {
+pub(super) fn lot(jobs: &Receiver<Job>, stop: &AtomicBool) -> Option<Vec<Job>> {
     let mut lot = Vec::new();
     let mut until = Instant::now() + POLL;
     while lot.len() < LOT && !stop.load(Relaxed) {

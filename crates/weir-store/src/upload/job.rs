@@ -1,12 +1,14 @@
 //! What there is to send, how, and what became of it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_codec::digest::Algorithm;
 use weir_model::evidence::Evidence;
 use weir_units::Rate;
 
+use super::elsewhere::Elsewhere;
 use super::{Attributes, Condition, Stored, Sum};
 use crate::error::StoreError;
 
@@ -24,12 +26,14 @@ pub struct Job {
 }
 
 /// What is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Source {
     /// A file.
     File(PathBuf),
     /// This process's standard input.
     Stdin,
+    /// An object of another store.
+    Elsewhere(Arc<Elsewhere>),
 }
 
 /// How a run goes.

@@ -16,6 +16,7 @@ use weir_get::http::connection::Dial;
 use weir_observe::stage_clock::{Stage, StageClock};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 
+use super::elsewhere::Elsewhere;
 use super::engine::Run;
 use super::proof::is_damage;
 use super::queue::Work;
@@ -35,6 +36,8 @@ pub(super) struct LaneState {
     pub(super) id: u32,
     /// Where its time goes.
     pub(super) clock: StageClock,
+    /// Where the time of its line to another store goes, from which it fetches.
+    source_clock: StageClock,
     /// Its kernel thread id; 0 before it runs.
     pub(super) tid: AtomicU32,
     /// Its socket, and how often that changed.
@@ -59,6 +62,7 @@ impl LaneState {
         LaneState {
             id,
             clock: StageClock::new(Instant::now()),
+            source_clock: StageClock::new(Instant::now()),
             tid: AtomicU32::new(0),
             socket: Mutex::new((None, 0)),
             objects: AtomicU32::new(0),
@@ -94,7 +98,8 @@ pub(super) fn run(run: &Run<'_>, state: &LaneState) {
     let dial = Dial::new(run.options.timeout, [&**run.stop, &**run.stop]);
     let caller = Caller::new(setup);
     let caller = if run.uploads.speaks_as_user() { caller.as_user() } else { caller };
-    let mut lane = Lane { run, state, caller, setup, dial, throttled: 0 };
+    let source = Caller::new(CallerSetup { clock: &state.source_clock, on_socket: &|_| {}, ..setup });
+    let mut lane = Lane { run, state, caller, source, setup, dial, throttled: 0 };
     loop {
         state.clock.enter(Stage::Idle);
         match run.queue.next() {
@@ -121,6 +126,8 @@ struct Lane<'a> {
     run: &'a Run<'a>,
     state: &'a LaneState,
     caller: Caller<'a>,
+    /// The line to another store.
+    source: Caller<'a>,
     setup: CallerSetup<'a>,
     dial: Dial<'a>,
     throttled: u64,
@@ -194,6 +201,7 @@ impl Lane<'_> {
                 self.state.clock.enter(*stage);
                 self.next_of_stream(transfer, stream)
             }
+            Whole::Elsewhere(source) => self.part_from(transfer, &Arc::clone(source), number),
         };
         self.leave(transfer, outcome);
     }
@@ -204,6 +212,28 @@ impl Lane<'_> {
             self.end(transfer);
             self.run.queue.retire(transfer);
         }
+    }
+
+    /// Fetches a part from another store, and sends it on.
+    fn part_from(
+        &mut self,
+        transfer: &Transfer,
+        source: &Elsewhere,
+        number: u32,
+    ) -> Result<Option<(Part, u64)>, StoreError> {
+        let held = self.fetch(source, number, transfer.plan.range(number, source.size))?;
+        let began = Instant::now();
+        let sent = self.send_part(transfer, number, Cut::Held(&held));
+        source.sides.sent(began);
+        sent
+    }
+
+    /// Meanwhile the target waits for this lane, which has nothing for it.
+    fn fetch(&mut self, source: &Elsewhere, number: u32, place: (u64, u64)) -> Result<Held, StoreError> {
+        self.state.clock.enter(Stage::Idle);
+        let held = source.fetch(&mut self.source, number, place);
+        self.state.clock.enter(Stage::Other);
+        held
     }
 
     fn next_of_stream(

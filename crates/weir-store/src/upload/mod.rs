@@ -19,6 +19,7 @@
 //! one ([`journal`]), and sends it part by part ([`plan`]); after the last part it becomes an object. What is
 //! seen meanwhile is the `watch`'s, which has the tuner choose the number of lanes.
 
+pub mod elsewhere;
 pub mod engine;
 pub mod job;
 pub mod journal;

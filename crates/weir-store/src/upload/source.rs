@@ -297,9 +297,51 @@ impl Held {
     }
 }
 
+impl Held {
+    /// `length` bytes that `fetch` brings, in pieces of at most `piece`: it is told where one begins, and how
+    /// long it is.
+    pub(super) fn fetched(
+        length: u64,
+        piece: u64,
+        mut fetch: impl FnMut(u64, u64) -> Result<Vec<u8>, StoreError>,
+    ) -> Result<Held, StoreError> {
+        let mut held = Held { length, ..Held::default() };
+        if length > HELD {
+            held.spilled = Some(unnamed_file().map_err(|error| cannot_hold(&error))?);
+        }
+        let mut at = 0;
+        while at < length {
+            let bytes = fetch(at, piece.min(length - at))?;
+            at += bytes.len() as u64;
+            match &mut held.spilled {
+                Some(file) => file.write_all(&bytes).map_err(|error| cannot_hold(&error))?,
+                None if held.bytes.is_empty() => held.bytes = bytes,
+                None => held.bytes.extend_from_slice(&bytes),
+            }
+        }
+        Ok(held)
+    }
+
+    /// Its digest.
+    pub(super) fn digest(&self, algorithm: Algorithm) -> Result<Vec<u8>, StoreError> {
+        let Some(file) = &self.spilled else { return Ok(algorithm.of(&self.bytes)) };
+        let mut digest = algorithm.start();
+        let (mut buffer, mut at) = (vec![0; PIECE], 0);
+        while at < self.length {
+            let got = file.read_at(&mut buffer, at).map_err(|error| cannot_hold(&error))?;
+            if got == 0 {
+                return Err(cannot_hold(&io::ErrorKind::UnexpectedEof.into()));
+            }
+            digest.update(&buffer[..got]);
+            at += got as u64;
+        }
+        Ok(digest.finish())
+    }
+}
+
 fn cannot_hold(error: &io::Error) -> StoreError {
     StoreError::Source(format!(
-        "cannot hold a part of standard input in {}: {}; free space, or name another folder (TMPDIR)",
+        "cannot hold a part in {}: {}; free space, or name another folder (TMPDIR)",
         std::env::temp_dir().display(),
         weir_units::plain(error)
     ))

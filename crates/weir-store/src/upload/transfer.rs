@@ -1,12 +1,14 @@
 //! One upload in parts, as its lanes share it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use weir_codec::digest::Algorithm;
 use weir_observe::stage_clock::Stage;
 
+use super::elsewhere::Elsewhere;
 use super::journal::{Journal, KeptPart};
 use super::plan::{PART, Plan};
 use super::source::{FileSource, HELD, Stream};
@@ -41,6 +43,7 @@ pub(super) enum Whole {
     File(FileSource),
     /// With the number of the part that it brings next, and what a lane does while it waits for that.
     Stream(Mutex<(Stream, u32)>, Stage),
+    Elsewhere(Arc<Elsewhere>),
 }
 
 #[derive(Default)]
@@ -119,11 +122,35 @@ impl Transfer {
         }
     }
 
+    /// Of an object of another store, whose first part is fetched already.
+    pub(super) fn of_elsewhere(
+        (job, id): (usize, String),
+        (plan, algorithm): (Plan, Option<Algorithm>),
+        source: Arc<Elsewhere>,
+    ) -> Transfer {
+        let todo = (2..=plan.parts(source.size)).rev().collect();
+        let state = TransferState { todo, ..TransferState::default() };
+        Transfer {
+            job,
+            id,
+            plan,
+            algorithm,
+            content: Whole::Elsewhere(source),
+            resumed: 0,
+            moved: AtomicI64::new(0),
+            most_lanes: AtomicU32::new(0),
+            journal: Mutex::default(),
+            state: Mutex::new(state),
+            notes: Mutex::default(),
+        }
+    }
+
     /// The whole size, where it is known.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.content {
             Whole::File(source) => Some(source.identity().size),
             Whole::Stream(..) => None,
+            Whole::Elsewhere(source) => Some(source.size),
         }
     }
 
@@ -140,17 +167,24 @@ impl Transfer {
         }
         let number = match &self.content {
             Whole::File(_) => state.todo.pop(),
+            Whole::Elsewhere(_) => {
+                let is_free = self.is_free(state.at_work, 1);
+                if is_free { state.todo.pop() } else { None }
+            }
             Whole::Stream(..) => {
                 // What the parts that follow have; those before are no larger.
                 let next = state.parts.len() as u32 + state.at_work + 1;
-                let each = self.plan.length(next).min(HELD);
-                let is_free = u64::from(state.at_work + 1) * each <= HELD_TOGETHER;
-                (state.flows && is_free).then_some(0)
+                (state.flows && self.is_free(state.at_work, next)).then_some(0)
             }
         }?;
         state.at_work += 1;
         self.most_lanes.fetch_max(state.at_work, Relaxed);
         Some(number)
+    }
+
+    /// Beside the parts that are held now there is room for one as long as part `number`.
+    fn is_free(&self, at_work: u32, number: u32) -> bool {
+        u64::from(at_work + 1) * self.plan.length(number).min(HELD) <= HELD_TOGETHER
     }
 
     /// A lane goes to work on a part that it has already.

@@ -86,7 +86,7 @@ impl<'a> Watch<'a> {
         let options = run.options;
         let source = run.jobs.iter().find_map(|job| match &job.source {
             Source::File(path) => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
-            Source::Stdin => None,
+            Source::Stdin | Source::Elsewhere(_) => None,
         });
         let sampler = Sampler::new(Some(source.unwrap_or(Path::new("."))));
         let facts = Facts {

@@ -10,7 +10,7 @@ use weir_lab::path::Share;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
-use super::{Ssh, Voice, What, parse_lanes, parse_span, size_within};
+use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +19,7 @@ Examples:
   weir plan --codec-table mine.csv --link 100MB/s --link 10MB/s   the bare law, from known figures
   weir plan --link 100Mbit --rtt 20ms --send-buffer 16KiB --size 22M      no codec: what does this buffer cost?
   weir plan --link 1Gbit --rtt 80ms --loss 0.01% --window 6M      windows, loss, and the connections that make up for them
+  weir plan photos/ s3://bucket/2026/ --link 1Gbit --rtt 30ms     parts, requests, what they cost, how long it takes
 The table has a header codec,ratio,compress[,decompress]: compressed / original as a fraction, and MB/s of one core.
 Cells are MB/s of payload. With a table alone each link is one plain connection and one core compresses; with a file, --rtt,
 --window, --lanes or a cipher's rate, plain TCP, ssh and weir's lanes stand side by side.
@@ -88,6 +89,12 @@ pub struct Plan {
     /// Of SRC and DST: what is copied, over what, as weir cp has it.
     #[command(flatten)]
     pub what: What,
+    /// With a store: a thousand requests that write or list cost USD dollars [default: the store's list price].
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub price_write: Option<f64>,
+    /// With a store: a thousand requests that read cost USD dollars [default: the store's list price].
+    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    pub price_read: Option<f64>,
     /// What a line for weir cp may have.
     #[command(flatten)]
     pub of_copies: OfCopies,
@@ -97,6 +104,12 @@ pub struct Plan {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+    /// How object stores are asked.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The way to them.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
 }
 
 /// Flags of weir cp that a forecast of SRC and DST does not hang on: taken, so that a line for cp works with
@@ -163,6 +176,14 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
 fn parse_size(text: &str) -> Result<Bytes, String> {
     let expected = format!("invalid size '{text}': expected 1 byte to 1000000 TB");
     size_within(text, 1..=1_000_000_000_000_000_000, &expected)
+}
+
+/// A price in dollars.
+fn parse_price(text: &str) -> Result<f64, String> {
+    match text.trim_start_matches('$').parse::<f64>() {
+        Ok(price) if (0.0..=1e6).contains(&price) => Ok(price),
+        _ => Err("expected dollars, such as 0.005".to_owned()),
+    }
 }
 
 /// A number of processors, or a part of one.

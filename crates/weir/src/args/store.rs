@@ -27,6 +27,10 @@ pub struct StoreArgs {
     /// Sign nothing: the bucket is public.
     #[arg(long, alias = "no-sign-request")]
     pub no_sign: bool,
+    /// Where a store refuses an https link of its own, ask everybody for credentials, the host's metadata and
+    /// az too [default: what variables and files name].
+    #[arg(long, conflicts_with = "no_sign")]
+    pub sign: bool,
     /// Put the bucket before the key, not into the host [default: at an --endpoint].
     #[arg(long, conflicts_with = "virtual_host")]
     pub path_style: bool,
@@ -78,6 +82,7 @@ impl StoreArgs {
             region: self.region.clone(),
             profile: self.profile.clone(),
             no_sign: self.no_sign,
+            sign: self.sign,
             path_style: match (self.path_style, self.virtual_host) {
                 (true, _) => Some(true),
                 (_, true) => Some(false),

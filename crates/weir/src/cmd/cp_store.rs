@@ -56,7 +56,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     let outcome = between.copy(cp, &choice, &told, &stop)?;
     let outcome = told.end(outcome, began.elapsed());
     let record = record(cp, &outcome);
-    say(cp, &record, outcome.more)?;
+    say(cp, &record, &outcome)?;
     page::keep(&cp.voice, &record)?;
     if let Some(seen) = &outcome.way.evidence {
         evidence::keep(cp.evidence.as_deref(), seen)?;
@@ -129,9 +129,12 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
         _ => RunOutcome::Failed,
     };
     let mut record = Record::new("cp", word, outcome.bytes, outcome.span.as_secs_f64());
+    // What the target's connections show says nothing of who kept them waiting.
+    let is_of_source = outcome.way.sides.is_some_and(|held| held.by() == "source");
     let seen = outcome.way.evidence.clone().or_else(|| outcome.way.is_server_side.then(|| unseen(outcome)));
     if let Some(mut evidence) = seen
         && !cp.dry_run
+        && !is_of_source
         && outcome.bytes > 0
     {
         calibration::set_disk_alone(&mut evidence.facts);
@@ -152,6 +155,9 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
         "deleted": outcome.deleted,
         "failed": outcome.failed,
         "server_side": outcome.way.is_server_side,
+        "held_by": outcome.way.sides.map(|held| serde_json::json!({
+            "side": held.by(), "source": held.source, "target": 1.0 - held.source,
+        })),
     });
     record.extra.insert("cp".to_owned(), own);
     record
@@ -165,9 +171,10 @@ fn unseen(outcome: &TreeOutcome) -> Evidence {
     Evidence { facts, intervals: vec![whole], ..Evidence::default() }
 }
 
-/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary,
+/// The record on stdout and failures on stderr, those that it names and how many more; or the summary,
 /// which has them too.
-fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
+fn say(cp: &Cp, record: &Record, outcome: &TreeOutcome) -> anyhow::Result<()> {
+    let more = outcome.more;
     let mut stderr = std::io::stderr().lock();
     if cp.voice.quiet || cp.voice.json {
         for file in record.files.iter().filter(|file| file.error.is_some()) {
@@ -183,6 +190,9 @@ fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
     } else if !cp.voice.quiet {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
+        if let Some(held) = outcome.way.sides.filter(|_| outcome.bytes > 0) {
+            writeln!(stderr, "{}", held.in_words())?;
+        }
     }
     if more > 0 && !cp.voice.quiet {
         writeln!(stderr, "failed: {more} more are not in the record")?;

@@ -273,7 +273,7 @@ impl Hubs {
         let platform = get.hubs.platform.clone();
         let host = wanted.registry.host_str().unwrap_or_default();
         let host = wanted.registry.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
-        let login = user.or_else(|| login_of(&host, &environment));
+        let login = user.or_else(|| login_of(&host, &environment, &self.way.stop));
         self.registries.push(Registry::new(wanted.clone(), platform, login, self.way.clone()));
         Ok(())
     }

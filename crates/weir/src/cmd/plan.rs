@@ -5,6 +5,7 @@
 mod copy;
 mod known;
 mod sample;
+mod store;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path as FilePath;
@@ -36,6 +37,9 @@ const TABLE: Bytes = Bytes(1_000_000);
 /// Predicts and tells. Returns the exit code.
 pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     voice::start_log(plan.voice.quiet, plan.voice.verbose);
+    if store::is_meant(plan) {
+        return store::run(plan);
+    }
     if plan.paths.len() > 1 {
         return copy::run(plan);
     }

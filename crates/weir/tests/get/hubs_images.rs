@@ -212,6 +212,67 @@ fn a_login_goes_to_who_gives_tokens_alone() {
     }
 }
 
+/// Programs that keep logins are told the registry on their stdin, for as long as they take it.
+#[test]
+fn a_program_gives_the_login() {
+    let image = Image::new(&[1000]);
+    let registry = Registry::start(image.clone());
+    let sandbox = Sandbox::new();
+    let address = registry.server.address().to_string();
+    std::fs::create_dir(sandbox.path(".docker")).unwrap();
+    let program = |name: &str, body: &str| {
+        let path =
+            sandbox.write(format!("docker-credential-{name}").as_str(), format!("#!/bin/sh\n{body}\n"));
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    };
+    let gives = format!(
+        "[ \"$1\" = get ] || exit 9\nread server\necho \"$server\" > asked\n\
+         echo '{{\"ServerURL\":\"x\",\"Username\":\"me\",\"Secret\":\"{PASSWORD}\"}}'"
+    );
+    program("works", &gives);
+    program("lacks", "cat > /dev/null; echo 'credentials not found in native keychain'; exit 1");
+    program("trades", "echo '{\"Username\":\"<token>\",\"Secret\":\"x\"}'");
+    program("talks", "echo hello");
+    program("fails", "echo 'keychain is locked' >&2; exit 1");
+    let path = format!("{}:{}", sandbox.path("").display(), std::env::var("PATH").unwrap_or_default());
+    let run = |config: Value, out: &str| {
+        sandbox.write(".docker/config.json", config.to_string());
+        registry.get(&sandbox, "name/private:v1", &["-o", out]).env("PATH", &path).run()
+    };
+    let helper = |name: &str| json!({"credHelpers": {(address.as_str()): name}});
+    for (out, config) in [
+        ("one", helper("works")),
+        ("two", json!({"credsStore": "works"})),
+        ("three", json!({"auths": {(address.as_str()): {}}, "credsStore": "works"})),
+        ("four", json!({"credsStore": "fails", "credHelpers": {(address.as_str()): "works"}})),
+    ] {
+        run(config, out).succeeds().hides(PASSWORD);
+        has_image(&sandbox, out, &image);
+        assert_eq!(sandbox.read("asked"), format!("{address}\n").as_bytes());
+    }
+    for (name, says) in [
+        ("lacks", "asked without a login"),
+        ("trades", "would have to be traded"),
+        ("talks", "printed no login"),
+        ("fails", "keychain is locked"),
+        ("is-not-there", "cannot run docker-credential-is-not-there"),
+        ("../works", "is no name of a program"),
+    ] {
+        run(helper(name), "none").fails(1, &[says, "asked without a login", "-u"]).hides(PASSWORD);
+    }
+    // One that hangs ends with the run.
+    program("hangs", "echo $$ > pid; exec sleep 1000");
+    sandbox.write(".docker/config.json", helper("hangs").to_string());
+    let running = registry.get(&sandbox, "name/private:v1", &[]).env("PATH", &path).spawn();
+    support::wait_for("the program", || {
+        std::fs::read(sandbox.path("pid")).is_ok_and(|pid| pid.ends_with(b"\n"))
+    });
+    running.signal(rustix::process::Signal::INT);
+    assert!(running.wait().status.code().is_some());
+    let pid: u32 = String::from_utf8(sandbox.read("pid")).unwrap().trim().parse().unwrap();
+    support::wait_for("its end", || !std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
 #[test]
 fn what_is_not_what_its_digest_says_is_refused() {
     let good = Image::new(&[5000, 1000]);

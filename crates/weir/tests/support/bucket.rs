@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use weir_codec::Algorithm;
 
 use super::listed::{Manner, decoded, list};
-use super::object::Object;
 use super::server::{Fields, Request, Server, Wire};
-use super::{Sandbox, Weir, base64};
+use super::{Object, Sandbox, Weir, base64};
 
 /// Objects of a page of a list: fewer than a tree of tests has.
 const PAGE: usize = 50;

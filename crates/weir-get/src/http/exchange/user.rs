@@ -101,7 +101,14 @@ impl Client<'_> {
             if mend == Mend::Again {
                 mended += 1;
             } else if !asks_again {
-                let moved = if let Mend::At(next) = mend { Some(*next) } else { None };
+                let moved = match mend {
+                    Mend::At(next) => Some(*next),
+                    _ => {
+                        // Where others led to, the user has named nobody.
+                        let is_known = authorizer.is_some() || sent.is_some() || !at_home;
+                        self.taken_over(url, &head, is_known)
+                    }
+                };
                 let shown = Shown::of(sent.is_some(), known.is_some());
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
                 let explained = speaker.and_then(|one| one.explains(url, &head, said.as_deref()));
@@ -114,6 +121,16 @@ impl Client<'_> {
             self.drain(&mut body);
             self.keep(url, body);
         }
+    }
+
+    /// Where a refused request is asked for by somebody who speaks for it from now on; for who `is_known` has
+    /// said already who they are nobody does.
+    fn taken_over(&self, url: &Url, head: &ResponseHead, is_known: bool) -> Option<Url> {
+        let has_own = self.http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if is_known || has_own || !may_be_refused(head) {
+            return None;
+        }
+        self.http.authorizers.iter().find_map(|one| one.takes_over(url, head))
     }
 
     /// What an error says of itself; nothing of the request that is secret.

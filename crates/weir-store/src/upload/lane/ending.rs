@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::Lane;
+use super::opening::whole_or_why;
 use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
 use crate::upload::job::{JobReport, PutOutcome};
@@ -60,6 +61,11 @@ impl Lane<'_> {
         if let Whole::File(source) = &transfer.content {
             source.check()?;
         }
+        if let Whole::Elsewhere(source) = &transfer.content
+            && let Some(note) = whole_or_why(source)?
+        {
+            transfer.note(note);
+        }
         let uploads = self.run.uploads;
         let whole = transfer.whole();
         let told = whole.as_ref().filter(|whole| uploads.checks_whole(whole.algorithm));
@@ -79,7 +85,8 @@ impl Lane<'_> {
 
     /// What becomes of a failed upload; `None`: its job begins again.
     fn give_up(&mut self, transfer: &Transfer, error: StoreError) -> Option<PutOutcome> {
-        let is_file = matches!(transfer.content, Whole::File(_));
+        // What is there to be read once more.
+        let is_file = !matches!(transfer.content, Whole::Stream(..));
         let is_gone = error.is_of_no_upload();
         if is_file
             && (is_gone || self.run.weakens(transfer.algorithm, &error))

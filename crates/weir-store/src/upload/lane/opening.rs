@@ -2,12 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use weir_codec::digest::Algorithm;
 use weir_codec::hex;
 
 use super::Lane;
 use crate::error::StoreError;
+use crate::upload::elsewhere::Elsewhere;
 use crate::upload::job::{JobReport, PutOutcome, Source};
 use crate::upload::journal::{Intent, Journal, JournalError, STDIN, Said};
 use crate::upload::plan::{Plan, SINGLE};
@@ -36,6 +38,7 @@ impl Lane<'_> {
         let opened = match &self.run.jobs[job].source {
             Source::File(path) => self.open_file(job, path, &mut notes),
             Source::Stdin => self.open_stdin(job, &mut notes),
+            Source::Elsewhere(source) => self.open_elsewhere(job, &Arc::clone(source), &mut notes),
         };
         let report = match opened {
             Ok(None) => return,
@@ -123,6 +126,37 @@ impl Lane<'_> {
         let intent = Intent::new(STDIN.to_owned(), Identity::default(), target, plan);
         let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
         let transfer = Transfer::of_stream((job, id), (plan, algorithm), (stream, 2), journal);
+        self.begun(Arc::new(transfer), notes, Some(&first));
+        Ok(None)
+    }
+
+    /// An object of another store. One that is interrupted begins again: what was copied before is known by
+    /// the target.
+    fn open_elsewhere(
+        &mut self,
+        job: usize,
+        source: &Arc<Elsewhere>,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<JobReport>, StoreError> {
+        // It may be begun for the second time.
+        *source.pin.lock() = None;
+        source.sums.lock().clear();
+        let size = source.size;
+        let bounds = self.run.uploads.bounds();
+        if size <= SINGLE || bounds.parts < 2 {
+            let held = self.fetch(source, 1, (0, size))?;
+            notes.extend(whole_or_why(source)?);
+            let began = Instant::now();
+            let stored = self.single(job, Cut::Held(&held));
+            source.sides.sent(began);
+            return stored.map(Some);
+        }
+        let plan = source.plan(&bounds)?;
+        let first = self.fetch(source, 1, plan.range(1, size))?;
+        let target = (self.run.name)(&self.run.jobs[job].key);
+        let intent = Intent::new(source.shown.clone(), Identity::default(), target, plan);
+        let (id, algorithm) = self.begin(job, intent, &mut None, notes)?;
+        let transfer = Transfer::of_elsewhere((job, id), (plan, algorithm), Arc::clone(source));
         self.begun(Arc::new(transfer), notes, Some(&first));
         Ok(None)
     }
@@ -361,6 +395,16 @@ impl Lane<'_> {
         };
         if holds { Ok(()) } else { Err(self.fails_condition(job, there.as_ref())) }
     }
+}
+
+/// What came from another store is what that keeps; otherwise why that is not known.
+pub(super) fn whole_or_why(source: &Elsewhere) -> Result<Option<String>, StoreError> {
+    let why = match (&source.kept, source.is_whole()?) {
+        (_, true) => return Ok(None),
+        (Some(kept), false) => format!("its {} cannot be told from parts", kept.algorithm.name()),
+        (None, false) => "its store keeps no digest of all of it".to_owned(),
+    };
+    Ok(Some(format!("not verified against {}: {why}", source.shown)))
 }
 
 /// A journal that cannot be written is none from then on.

@@ -21,13 +21,14 @@ use weir_store::listing::{Chosen, PagesSetup};
 use weir_store::store::Store;
 use weir_store::tree::seen::SeenNames;
 use weir_store::tree::{self, Copy, StorePlace, across, down, prune, up};
+use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::{self, Attributes, Condition};
 use weir_tree::compare::Keep;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Name, Target, destination};
 
 use super::Choice;
-use super::told::{Told, WayEnd};
+use super::told::{Held, Told, WayEnd};
 use crate::args::Cp;
 use crate::cmd::asked_store::{self, StoreWay};
 use crate::live::Live;
@@ -104,10 +105,10 @@ impl Between {
         let urls: Vec<&StoreUrl> = match self {
             Between::Down { from, .. } => vec![from],
             Between::Up { to, .. } => vec![to],
-            Between::Across { from, to } if from.kind != to.kind => {
+            Between::Across { from, to } if from.kind != to.kind && cp.store.endpoint.is_some() => {
                 return Err(Usage(format!(
-                    "cannot copy from {}:// to {}:// in one command: no store copies from another; copy to a folder here \
-                     first",
+                    "--endpoint names one service, and {}:// and {}:// are two: set AWS_ENDPOINT_URL, \
+                     STORAGE_EMULATOR_HOST, AZURE_STORAGE_ENDPOINT",
                     from.kind.scheme(),
                     to.kind.scheme()
                 ))
@@ -293,7 +294,7 @@ impl Way<'_> {
             attributes: Attributes::default(),
         };
         let mut end = WayEnd::default();
-        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, to, &mut end))?;
+        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, &*self.stores[0], to, &mut end))?;
         end.is_interrupted = self.stop.load(Relaxed);
         let hears = |note| tree::Hears::notes(self.told, note);
         if walked.empty_folders > 0 {
@@ -316,7 +317,7 @@ impl Way<'_> {
     }
 
     /// Sends one lot of files.
-    fn send(&self, lot: Vec<upload::job::Job>, to: &StoreUrl, end: &mut WayEnd) {
+    fn send(&self, lot: Vec<upload::job::Job>, store: &dyn Store, to: &StoreUrl, end: &mut WayEnd) {
         let environment = |name: &str| std::env::var(name).ok();
         let options = upload::job::Options {
             lanes: self.cp.lanes,
@@ -331,9 +332,9 @@ impl Way<'_> {
             journals: upload::journal::folder(&environment),
             fresh: false,
         };
-        let name = |key: &str| self.stores[0].address(key);
+        let name = |key: &str| store.address(key);
         let shown = |key: &str| to.with_key(key).to_string();
-        let target = upload::engine::Target { uploads: self.stores[0].uploads(), name: &name, shown: &shown };
+        let target = upload::engine::Target { uploads: store.uploads(), name: &name, shown: &shown };
         let began = self.began.elapsed().as_secs_f64();
         let mut live = self.live(lot.len());
         let report = upload::engine::run(target, &lot, &options, self.http, self.stop, &mut live);
@@ -365,7 +366,8 @@ impl Way<'_> {
             Some(key) => *key == from.key,
             None => is_within(&prefix, &chosen.prefix) || is_within(&chosen.prefix, &prefix),
         };
-        if from.bucket == to.bucket && overlaps {
+        let is_one_store = from.kind == to.kind && from.account == to.account;
+        if is_one_store && from.bucket == to.bucket && overlaps {
             return Err(Usage(format!(
                 "cannot copy {from} to {to}: one lies in the other; copy to another prefix"
             ))
@@ -374,18 +376,25 @@ impl Way<'_> {
         let to_shown = to.with_key("").to_string();
         let place = StorePlace { store: &*self.stores[1], prefix: &prefix, shown: &to_shown };
         let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));
+        let sides = Arc::new(Sides::default());
         let across = across::Across {
             copy: self.copy,
             from: StorePlace { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
+            source: Arc::clone(&self.stores[0]),
+            is_one_store,
+            sides: Arc::clone(&sides),
             bucket: &from.bucket,
             glob: chosen.glob.as_ref(),
             to: place,
             only,
             seen: seen.as_ref(),
         };
-        let found = across::run(&across, chosen.chosen, self.stop)?;
-        let mut end =
-            WayEnd { is_server_side: true, is_interrupted: self.stop.load(Relaxed), ..WayEnd::default() };
+        let mut end = WayEnd::default();
+        let mut sends = |lot| self.send(lot, &*self.stores[1], to, &mut end);
+        let found = across::run(&across, chosen.chosen, self.stop, &mut sends)?;
+        end.is_server_side = is_one_store && end.evidence.is_none();
+        end.is_interrupted = self.stop.load(Relaxed);
+        end.sides = Held::of(&sides);
         if found == 0 && !from.key.is_empty() && !end.is_interrupted {
             end.error = Some(nothing(from));
         } else if let Some(seen) = seen.as_ref().filter(|_| !end.is_interrupted) {

@@ -10,9 +10,11 @@ use weir_get::source::{Bad, Results};
 use weir_model::evidence::{Evidence, Interval, Trial};
 use weir_report::escape::escape;
 use weir_report::schema::FileRecord;
+use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::store::Store;
 use weir_store::tree::Hears;
+use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::job::{JobReport, PutOutcome as Sent};
 use weir_units::Bytes;
 
@@ -60,12 +62,54 @@ pub struct WayEnd {
     pub sent: Option<u64>,
     /// The store copied by itself.
     pub is_server_side: bool,
+    /// Which of two stores held a copy through here.
+    pub sides: Option<Held>,
     /// Entries deleted at the target.
     pub deleted: u64,
     /// Why it ended early.
     pub error: Option<String>,
     /// It was stopped from outside.
     pub is_interrupted: bool,
+}
+
+/// Where the lanes' time went in a copy from one store to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Held {
+    /// The share of it that was spent on fetching from the source; the rest went to the target.
+    pub source: f64,
+}
+
+impl Held {
+    /// From the time of both; `None`: nothing came through here.
+    pub fn of(sides: &Sides) -> Option<Held> {
+        let (source, target) = sides.spent();
+        let all = (source + target).as_secs_f64();
+        (all > 0.0).then(|| Held { source: source.as_secs_f64() / all })
+    }
+
+    /// Who: where one has less than three fifths, both do.
+    pub fn by(self) -> &'static str {
+        match self.source {
+            0.6.. => "source",
+            ..=0.4 => "target",
+            _ => "both",
+        }
+    }
+
+    /// In a sentence.
+    pub fn in_words(self) -> String {
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let (source, target) = (percent(self.source), percent(1.0 - self.source));
+        match self.by() {
+            "source" => {
+                format!("the source held the copy: {source} of the lanes' time went to fetching from it")
+            }
+            "target" => {
+                format!("the target held the copy: {target} of the lanes' time went to sending to it")
+            }
+            _ => format!("source and target held the copy alike: {source} fetching, {target} sending"),
+        }
+    }
 }
 
 /// What a copy came to.
@@ -173,7 +217,11 @@ impl<'a> Told<'a> {
                 state.partial += 1;
                 state.list(name.to_owned(), format!("{error}; run the same command again to resume"));
             }
-            Sent::Failed(error) => self.fails(name, error.to_string()),
+            Sent::Failed(error) => {
+                let is_damaged = matches!(&error, StoreError::Http(error) if error.is_verification());
+                self.state.lock().unverified += u64::from(is_damaged);
+                self.fails(name, error.to_string());
+            }
         }
     }
 

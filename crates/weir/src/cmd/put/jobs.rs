@@ -99,6 +99,7 @@ pub fn shown(source: &Source) -> String {
     match source {
         Source::File(path) => path.display().to_string(),
         Source::Stdin => "-".to_owned(),
+        Source::Elsewhere(object) => object.shown.clone(),
     }
 }
 
