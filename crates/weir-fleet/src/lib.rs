@@ -15,5 +15,6 @@ pub mod error;
 pub mod ledger;
 pub mod object;
 pub mod plan;
+pub mod worker;
 
 pub use error::FleetError;

@@ -25,6 +25,7 @@ use crate::job::{FileReport, Job, MAX_SMALL_LANES, Observer, Options, Output, Ru
 use crate::lane::{self, LaneState};
 use crate::names::{Claimant, Names};
 use crate::pool::{self, Pool};
+use crate::sink::Existing;
 use crate::sink::folder::{Folder, Folders, Target};
 use crate::sink::part_file::Home;
 use crate::source::{JobSource, Results};
@@ -94,6 +95,9 @@ impl Run<'_> {
 
     /// Where `target` grows.
     pub(crate) fn home_of(&self, target: &Target) -> Result<Home, GetError> {
+        if self.options.existing == Existing::Kept {
+            return Ok(Home::shared(target));
+        }
         Home::of(target, self.temp.as_ref()).map_err(|source| GetError::Local {
             action: "open a folder for the part of",
             path: target.path().to_owned(),
@@ -105,7 +109,11 @@ impl Run<'_> {
     /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the
     /// part or the journal of another.
     pub(crate) fn take_name(&self, target: &Path, number: usize, job: &Job) -> Result<(), GetError> {
-        self.names.take(target, claimant(target, number, job))
+        match self.options.existing {
+            Existing::Replaced => self.names.take(target, claimant(target, number, job)),
+            // Names are taken when files are complete.
+            Existing::Kept => Ok(()),
+        }
     }
 
     /// `target` for this job, or with a number behind its name where another job of the run has that name.
@@ -211,7 +219,9 @@ pub fn run(
     let mut feed = Feed::new(source);
     feed.at_hand(&run);
     let first = run.pool.first();
-    run.fresh_folder = fresh_folder(first.as_deref(), folder.as_deref(), count);
+    if options.existing == Existing::Replaced {
+        run.fresh_folder = fresh_folder(first.as_deref(), folder.as_deref(), count);
+    }
     let over = AtomicBool::new(false);
     let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));
     std::thread::scope(|scope| {

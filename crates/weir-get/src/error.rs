@@ -193,6 +193,14 @@ pub enum GetError {
         /// Which validator or size.
         detail: String,
     },
+    /// The object is not the one that the manifest names.
+    #[error("the object on {host} is not the one of the manifest: {detail}; make a new plan for it")]
+    NotPinned {
+        /// The server's name.
+        host: String,
+        /// Which validator or size.
+        detail: String,
+    },
     /// Nothing in the answer proves that it is of the object the transfer began with.
     #[error("cannot tell whether the object on {host} changed: {detail}")]
     Unproven {
@@ -270,6 +278,12 @@ pub enum GetError {
     /// Output already exists.
     #[error("{} exists; kept because of --no-clobber", .path.display())]
     Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another file has the name, and nothing may replace it.
+    #[error("{} exists and is not what the source has; it is kept: move it away, or choose another target", .path.display())]
+    Differs {
         /// The path.
         path: PathBuf,
     },

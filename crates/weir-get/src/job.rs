@@ -1,11 +1,13 @@
 //! What is to be fetched, how, and what became of it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use url::Url;
 use weir_codec::digest::Expected;
+use weir_http::validator::equal_weak;
 use weir_model::evidence::{Evidence, Interval};
 use weir_model::limit::Limit;
 use weir_units::Rate;
@@ -14,6 +16,7 @@ use crate::error::GetError;
 use crate::http::connection::MAX_WAIT;
 use crate::http::speed::SpeedLimit;
 use crate::object;
+use crate::sink::Existing;
 use crate::sink::stamp::Stamping;
 use crate::sink::stream;
 use crate::verify::Expectation;
@@ -61,6 +64,48 @@ pub struct Job {
     pub name: Option<String>,
     /// Digests it must have.
     pub expectations: Vec<Expectation>,
+    /// What a manifest says of it: another object is not fetched.
+    pub pinned: Option<Pinned>,
+    /// These bytes of it alone, into a part that other hosts fill as well and that gets no name here. It takes
+    /// [`Existing::Kept`] and a `pinned` size and strong tag.
+    pub piece: Option<Range<u64>>,
+}
+
+/// What was known of an object when its manifest was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pinned {
+    /// Bytes.
+    pub size: Option<u64>,
+    /// Its entity tag, with its quotes.
+    pub etag: Option<String>,
+    /// When it was last changed.
+    pub modified: Option<SystemTime>,
+}
+
+/// Indexes of web servers show minutes, rounded down.
+const SHOWN: Duration = Duration::from_secs(60);
+
+impl Pinned {
+    /// How an object differs of which this is known; `None`: in nothing that both sides know. Times are held
+    /// against one another where there are no two tags.
+    pub fn differs(
+        &self,
+        size: Option<u64>,
+        etag: Option<&str>,
+        modified: Option<SystemTime>,
+    ) -> Option<String> {
+        if let (Some(own), Some(there)) = (self.size, size)
+            && own != there
+        {
+            return Some(format!("it has {there} bytes, the manifest says {own}"));
+        }
+        match (self.etag.as_deref(), etag, self.modified, modified) {
+            (Some(own), Some(there), ..) if own == there || equal_weak(own, there) => None,
+            (Some(_), Some(_), ..) => Some("its ETag is another".to_owned()),
+            (.., Some(own), Some(there)) if there >= own + SHOWN => Some("it was changed later".to_owned()),
+            _ => None,
+        }
+    }
 }
 
 impl Job {
@@ -148,6 +193,9 @@ pub struct Options {
     pub go_on: bool,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
+    /// What becomes of a file that is there. [`Existing::Kept`] goes without `temp_dir`, and two jobs of a run
+    /// may then have one name: the first to be complete gets it.
+    pub existing: Existing,
     /// Where files grow; `None`: beside their names.
     pub temp_dir: Option<PathBuf>,
 }
@@ -176,6 +224,7 @@ impl Default for Options {
             remote_time: false,
             go_on: false,
             sync: false,
+            existing: Existing::Replaced,
             temp_dir: None,
         }
     }
@@ -315,4 +364,28 @@ pub struct UnderWay {
 /// Nobody looks.
 impl Observer for () {
     fn progress(&mut self, _: &Progress) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_s_word_is_held_against_what_is_there() {
+        let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let pinned =
+            |etag: Option<&str>| Pinned { size: Some(5), etag: etag.map(str::to_owned), modified: at(1000) };
+        for (etag, size, there, modified, differs) in [
+            (Some("\"a\""), Some(5), Some("\"a\""), at(9000), false),
+            (Some("\"a\""), Some(5), Some("W/\"a\""), None, false),
+            (Some("\"a\""), Some(5), Some("\"b\""), at(1000), true),
+            (Some("\"a\""), Some(6), Some("\"a\""), None, true),
+            (Some("\"a\""), None, None, at(1000), false),
+            (None, Some(5), Some("\"a\""), at(1059), false),
+            (None, Some(5), Some("\"a\""), at(1060), true),
+            (None, Some(5), None, at(900), false),
+        ] {
+            assert_eq!(pinned(etag).differs(size, there, modified).is_some(), differs, "{etag:?} {there:?}");
+        }
+    }
 }

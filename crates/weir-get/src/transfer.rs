@@ -139,7 +139,15 @@ impl Transfer {
             Some(name) => name.to_string_lossy().into_owned(),
             None => object::name_from_url(&self.url),
         };
-        UnderWay { name, done: self.ledger().done().len(), size: self.size }
+        let done = self.ledger().done().len();
+        match &self.task.piece {
+            Some(piece) => UnderWay {
+                name,
+                done: done.saturating_sub(self.resumed_from),
+                size: Some(piece.end - piece.start),
+            },
+            None => UnderWay { name, done, size: self.size },
+        }
     }
 
     /// Keeps a note once.
@@ -274,6 +282,9 @@ impl Transfer {
             part.sync_error()?;
             if sync {
                 part.sync()?;
+            }
+            if self.task.piece.is_some() {
+                return Ok(found);
             }
             let _held = self.journalling();
             part.publish(sync)?;

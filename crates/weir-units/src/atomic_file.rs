@@ -6,7 +6,9 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, linkat, openat, renameat, renameat_with, statat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
@@ -28,12 +30,23 @@ pub fn replace(folder: impl AsFd, passing: impl Arg + Copy, name: impl Arg) -> R
 /// Gives `from` the name `to`, unless something has it: `EEXIST` then.
 pub fn rename_to_free(folder: impl AsFd, from: impl Arg + Copy, to: impl Arg + Copy) -> Result<(), Errno> {
     match renameat_with(&folder, from, &folder, to, RenameFlags::NOREPLACE) {
-        // The file system does not know the flag (rename(2)): checking first is the best that can be done.
-        Err(Errno::INVAL) => match statat(&folder, to, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => renameat(&folder, from, &folder, to),
-            _ => Err(Errno::EXIST),
-        },
+        // The file system does not know the flag (rename(2), NFS): a second name is free or refused as well.
+        Err(Errno::INVAL) => link_to_free(&folder, from, to),
         other => other,
+    }
+}
+
+fn link_to_free(folder: impl AsFd, from: impl Arg + Copy, to: impl Arg + Copy) -> Result<(), Errno> {
+    match linkat(&folder, from, &folder, to, AtFlags::empty()) {
+        Ok(()) => unlinkat(&folder, from, AtFlags::empty()),
+        // Nor has it second names: checking first is the best that can be done.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            match statat(&folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => renameat(&folder, from, &folder, to),
+                _ => Err(Errno::EXIST),
+            }
+        }
+        Err(errno) => Err(errno),
     }
 }
 
@@ -55,6 +68,10 @@ mod tests {
         replace(&folder, "y", "x").unwrap();
         assert_eq!((text("x").as_deref(), text("y")), (Some("\0\0"), None));
         rename_to_free(&folder, "x", "z").unwrap();
+        link_to_free(&folder, "z", "x").unwrap();
+        fs::write(dir.path().join("z"), "").unwrap();
+        assert_eq!(link_to_free(&folder, "x", "z"), Err(Errno::EXIST));
+        fs::rename(dir.path().join("x"), dir.path().join("z")).unwrap();
         fs::create_dir(dir.path().join("folder")).unwrap();
         assert_eq!(replace(&folder, "z", "folder"), Err(Errno::ISDIR));
         assert_eq!((text("z"), text("x")), (None, None));

@@ -12,6 +12,8 @@ mod bench_store;
 mod copy;
 mod fields;
 mod first_steps;
+mod fleet;
+mod fleet_work;
 mod foreign;
 mod get;
 mod habits;
@@ -53,6 +55,8 @@ pub use bench_pps::{BenchPps, Method, Via};
 pub use bench_store::BenchStore;
 pub use copy::{Cp, How};
 pub use fields::GivenFields;
+pub use fleet::{Fleet, FleetCommand};
+pub use fleet_work::FleetWork;
 pub use foreign::{answer, instead, meant, mend};
 pub use get::{Get, Jobs};
 pub use hub::HubArgs;
@@ -146,6 +150,8 @@ pub enum Command {
     Put(Box<Put>),
     /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
     Cp(Box<Cp>),
+    /// Move objects with many workers and hosts, each exactly once, from a plan in a ledger.
+    Fleet(Fleet),
     /// List what an object store holds: buckets, folders, objects, versions.
     Ls(Box<Ls>),
     /// Run the remote end of cp, which cp starts itself.
@@ -198,6 +204,7 @@ impl Command {
             Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
             Command::Bench(bench) => Some(bench.command.voice()),
             Command::SelfCheck(check) => Some(&check.voice),
+            Command::Fleet(Fleet { command: FleetCommand::Work(work) }) => Some(&work.voice),
             Command::Ls(_)
             | Command::Peer { .. }
             | Command::Serve(_)

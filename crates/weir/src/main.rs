@@ -46,6 +46,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Cp(cp) if cmd::cp_store::is_meant(&cp) => cmd::cp_store::run(&cp),
         Command::Put(put) => cmd::put::run(&put),
         Command::Cp(cp) => cmd::cp::run(&cp),
+        Command::Fleet(fleet) => cmd::fleet::run(&fleet),
         Command::Ls(ls) => cmd::ls::run(&ls),
         Command::Peer { is } => cmd::peer::run(is.as_deref()),
         Command::Serve(serve) => cmd::serve::run(&serve),

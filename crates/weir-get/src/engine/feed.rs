@@ -188,7 +188,15 @@ mod tests {
 
     fn job(url: &str) -> Job {
         let output = Output::Memory(10);
-        Job { url: Url::parse(url).unwrap(), home: None, output, name: None, expectations: Vec::new() }
+        Job {
+            url: Url::parse(url).unwrap(),
+            home: None,
+            output,
+            name: None,
+            expectations: Vec::new(),
+            pinned: None,
+            piece: None,
+        }
     }
 
     #[test]

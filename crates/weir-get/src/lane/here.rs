@@ -34,7 +34,7 @@ use crate::ranges::RangeSet;
 use crate::sink::folder::Target;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::{Stamp, Standing};
-use crate::sink::{self, PartFile, in_place};
+use crate::sink::{self, Existing, PartFile, in_place};
 use weir_observe::stage_clock::Stage;
 
 /// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and
@@ -68,7 +68,10 @@ impl Lane<'_> {
     /// What is here of `target`.
     pub(super) fn stamp(&self, target: &Path) -> Option<Stamp> {
         let known_empty = self.run.is_fresh_folder(target);
-        self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place))
+        let stamp =
+            self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place));
+        // Where nothing may be replaced a file of the same size that is not older may still be another one.
+        stamp.filter(|stamp| self.run.options.existing == Existing::Replaced || stamp.is_whole())
     }
 
     /// A server says that the object has not changed. The report of the file that stays; `None` where it
@@ -144,6 +147,12 @@ impl Lane<'_> {
             }
             found => found?,
         };
+        if let Some(detail) =
+            job.pinned.as_ref().and_then(|own| own.differs(Some(here.size()), here.tag(), None))
+        {
+            return Err(GetError::NotPinned { host: object::host_of(&job.url), detail });
+        }
+        self.clear_after_another(target)?;
         Ok(Some(Box::new(FileReport {
             path: Some(target.to_owned()),
             bytes: here.size(),
@@ -152,6 +161,17 @@ impl Lane<'_> {
             outcome: JobOutcome::Unchanged,
             ..job.blank_report()
         })))
+    }
+
+    /// A host of a shared tree that ended right after it had given the file its name left the journal.
+    fn clear_after_another(&self, target: &Path) -> Result<(), GetError> {
+        if self.run.options.existing == Existing::Kept && self.has_journal(target) {
+            let place = self.run.target(target)?;
+            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
+            part.restart()?;
+            part.discard();
+        }
+        Ok(())
     }
 
     /// Goes on with what another program left at `target`. `None`: that cannot be, which was said.

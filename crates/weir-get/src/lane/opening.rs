@@ -3,6 +3,7 @@
 //!
 //! Small objects are stored at once (`storing`); others become transfers, which `carrying` goes on with.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,15 +16,16 @@ use super::{Lane, decode, refuse_unfit};
 use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
 use crate::error::{DECLARED, Fate, GetError};
 use crate::http::exchange::{Answer, Exchange};
-use crate::job::{FileReport, Job, JobOutcome, Output};
+use crate::job::{FileReport, Job, JobOutcome, Output, Pinned};
 use crate::journal::Journal;
-use crate::object::{self, Object};
+use crate::object::{self, Object, Part};
 use crate::pool::{BulkPlace, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
-use crate::sink::{self, PartFile, Sink, Stream, stream};
+use crate::sink::{self, Existing, PartFile, Sink, Stream, stream};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Whose};
+use crate::version::Version;
 use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
@@ -94,6 +96,9 @@ impl Lane<'_> {
     /// Asks for the object and does with the answer what its size and kind call for.
     fn try_open(&mut self, waiting: &mut Waiting, job: &Job) -> Result<Opened, GetError> {
         let mut target = job.target();
+        if let (Some(piece), Some(target)) = (&job.piece, &target) {
+            return self.open_piece(waiting, job, target, piece);
+        }
         loop {
             let step = waiting.download.step(target.is_some());
             let opened = match (step, &target) {
@@ -121,6 +126,60 @@ impl Lane<'_> {
                 return Ok(opened);
             }
         }
+    }
+
+    /// Asks for a piece of the object, which goes into the part that other hosts fill as well: of the version
+    /// that the manifest names and no other.
+    fn open_piece(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        target: &Path,
+        piece: &Range<u64>,
+    ) -> Result<Opened, GetError> {
+        let pinned = job.pinned.as_ref().and_then(|pinned| Some((pinned.size?, pinned.etag.as_deref()?)));
+        let version = pinned.map(|(_, etag)| Version::from_journal(Some(etag), None, "", None));
+        let (Some((size, _)), Some(version)) = (pinned, version.filter(|one| one.if_range().is_some()))
+        else {
+            let why = "several hosts cannot fetch parts of it: its size or a strong ETag is not known";
+            return Err(GetError::Refused(why.to_owned()));
+        };
+        let end = Some(piece.end).filter(|end| *end < size);
+        let range = Some((piece.start, end));
+        let mut answer = self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many)?;
+        let host = object::host_of(&answer.url);
+        let object = match answer.judge(Some(piece.start))? {
+            Part::Asked(object) => object,
+            Part::Whole(object) => {
+                check_pinned(job, &answer, &object)?;
+                return Err(GetError::Refused(format!("{host} gives no parts of it")));
+            }
+            Part::Empty | Part::Beyond(_) => {
+                let detail = "it is shorter than the manifest says".to_owned();
+                return Err(GetError::NotPinned { host, detail });
+            }
+        };
+        check_pinned(job, &answer, &object)?;
+        let part = PartFile::open_piece(&self.run.target(target)?, size)?;
+        let mut done = RangeSet::default();
+        done.insert(0..piece.start);
+        done.insert(piece.end..size);
+        let opening = Opening {
+            job: waiting.job,
+            task: Arc::clone(&waiting.task),
+            url: job.url.clone(),
+            location: answer.url.clone(),
+            size: Some(size),
+            version: object.version,
+            ranged: object.ranged,
+            done,
+            durable: RangeSet::default(),
+            sink: Sink::Part(part),
+            expectations: Vec::new(),
+            notes: std::mem::take(&mut answer.notes),
+        };
+        let transfer = Transfer::new(opening, &mut waiting.download)?;
+        Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
     }
 
     /// Asks for the object and takes it in. `None`: there is something else to do first.
@@ -233,6 +292,20 @@ impl Lane<'_> {
         )))
     }
 
+    /// What may not be replaced and cannot be `object` is said before its bytes are fetched. A file of its
+    /// size is compared with them when they are here.
+    fn check_free(&self, target: &Path, object: &Object) -> Result<(), GetError> {
+        if self.run.options.existing == Existing::Replaced {
+            return Ok(());
+        }
+        let there = match std::fs::symlink_metadata(target) {
+            Ok(there) => there,
+            Err(_) => return Ok(()),
+        };
+        let may_be = there.is_file() && object.size.is_none_or(|size| size == there.len());
+        if may_be { Ok(()) } else { Err(GetError::Differs { path: target.to_owned() }) }
+    }
+
     /// The part file of an earlier run and its journal, locked, if it can be gone on with.
     fn saved(&self, index: usize, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, GetError> {
         if self.run.is_fresh_folder(target) {
@@ -245,7 +318,18 @@ impl Lane<'_> {
         }
         self.run.take_name(target, index, job)?;
         let part = PartFile::open(&place, home)?;
+        if !part.keeps_journal() {
+            // Of this run alone: nothing was left in it.
+            part.discard();
+            return Ok(None);
+        }
         match part.saved(&object::identity(&job.url))? {
+            Ok(Some(journal)) if is_another(job, &journal) => {
+                let name = target.display().to_string();
+                let why = "the partial file here is not of the object of the manifest".to_owned();
+                tracing::info!("{}", Restart::Object { name, why });
+                Ok(None)
+            }
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
             Err(reason) => {
                 // What is there goes only when an answer that replaces it has been accepted.
@@ -336,12 +420,14 @@ impl Lane<'_> {
             (answer, object) = self.over_http1(waiting, job.home(), answer)?;
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
+        check_pinned(job, &answer, &object)?;
         let mut notes = std::mem::take(&mut answer.notes);
         let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
         notes.extend(of_coding);
         let mut expectations = job.expectations.clone();
         self.add_declared(&mut expectations, object.clone());
         if let Some(target) = target {
+            self.check_free(target, &object)?;
             self.run.take_name(target, waiting.job, job)?;
         }
         let taken = waiting.download.on_accepted(&object, to);
@@ -486,6 +572,25 @@ fn resuming(waiting: &Waiting, part: PartFile, journal: &Journal) -> Opening {
         expectations: job.expectations.clone(),
         notes: Vec::new(),
     }
+}
+
+/// An answer that is not of the object which the job's manifest names.
+fn check_pinned(job: &Job, answer: &Answer, object: &Object) -> Result<(), GetError> {
+    let validators = object.version.validators();
+    let differs = |pinned: &Pinned| pinned.differs(object.size, validators.etag(), validators.modified());
+    match job.pinned.as_ref().and_then(differs) {
+        Some(detail) => Err(GetError::NotPinned { host: object::host_of(&answer.url), detail }),
+        None => Ok(()),
+    }
+}
+
+/// What was begun is not the object which the job's manifest names.
+fn is_another(job: &Job, journal: &Journal) -> bool {
+    let version = journal.version();
+    let validators = version.validators();
+    let differs =
+        |pinned: &Pinned| pinned.differs(Some(journal.size), validators.etag(), validators.modified());
+    job.pinned.as_ref().and_then(differs).is_some()
 }
 
 fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {

@@ -12,7 +12,7 @@ use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job};
 use crate::object;
 use crate::pool::Waiting;
-use crate::sink::{self, PartFile};
+use crate::sink::{self, Existing, PartFile, small_file};
 use crate::verify;
 use weir_observe::stage_clock::Stage;
 
@@ -64,7 +64,10 @@ impl Lane<'_> {
         let ignored = verify::check(&target.display().to_string(), &expectations, &found, Fate::Discarded)?;
         self.state.clock.enter(Stage::Write);
         let home = || self.run.home_of(&place);
-        let stored = sink::store_whole(&place, home, &body, self.run.options.sync);
+        let stored = match self.run.options.existing {
+            Existing::Replaced => sink::store_whole(&place, home, &body, self.run.options.sync),
+            Existing::Kept => small_file::store_if_free(&place, &body, self.run.options.sync),
+        };
         let took = self.state.clock.current().1;
         self.state.clock.enter(Stage::Other);
         // Not worth a look at the thread's CPU clock: a short write was work, a long one was blocked.

@@ -19,6 +19,8 @@ fn job_of(host: &str) -> Job {
         output: crate::job::Output::Stdout,
         name: None,
         expectations: Vec::new(),
+        pinned: None,
+        piece: None,
     }
 }
 

@@ -97,6 +97,11 @@ pub fn create(folder: &Folder, name: &OsStr) -> io::Result<File> {
     Ok(atomic_file::create_new(folder, name, PRIVATE)?.into())
 }
 
+/// Makes a file without a name in `folder`; an error where the file system has none.
+pub fn create_unnamed(folder: &Folder) -> io::Result<File> {
+    Ok(openat(folder, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, PRIVATE)?.into())
+}
+
 /// Makes a file under a name for a moment, or for this run alone. Returns the name too.
 pub fn create_passing(folder: &Folder, target: &OsStr) -> io::Result<(OsString, File)> {
     let mut tries = 0;

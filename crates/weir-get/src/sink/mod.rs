@@ -26,6 +26,17 @@ pub use stream::Stream;
 
 use crate::error::GetError;
 
+/// What becomes of a file that has the name which a complete one is to get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// It is replaced.
+    #[default]
+    Replaced,
+    /// It stays, since other hosts may be writing the same tree: with the same content the job is done, with
+    /// another one it fails ([`GetError::Differs`]).
+    Kept,
+}
+
 /// The sink of one bulk object.
 #[derive(Debug)]
 pub enum Sink {

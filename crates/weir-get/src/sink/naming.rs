@@ -3,14 +3,18 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FileType, Stat, renameat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, openat, renameat};
 use rustix::io::Errno;
 use weir_units::atomic_file;
 
 use super::folder::{Folder, Target, kind};
-use super::{attributes, beside, in_place};
+use super::{attributes, beside, in_place, small_file};
+
+/// Bytes compared at a time: they stay in a core's cache.
+const COMPARED: usize = 128 << 10;
 
 /// Why a file did not get its name.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub enum Failure {
     Rename(io::Error),
     /// The error says what the file holds now.
     InPlace(io::Error),
+    /// Another file has the name, and stays.
+    Differs,
 }
 
 impl From<io::Error> for Failure {
@@ -103,6 +109,91 @@ pub(crate) fn give_name(
         }
         _ => Err(Failure::Rename(of_a_stranger(error, regular, target.folder()))),
     }
+}
+
+/// Calls the complete file `target` unless something has that name: a file with the same content stays, and
+/// the part goes, as it does where the content is another ([`Failure::Differs`]).
+/// `part`: its name in `home`; empty for a file that has none.
+pub(crate) fn give_free_name(
+    file: &File,
+    home: &Folder,
+    part: &OsStr,
+    target: &Target,
+) -> Result<(), Failure> {
+    if !part.is_empty() && !home.has(part, file)? {
+        let text = format!("another file was put in the place of {}", home.shown(part).display());
+        return Err(io::Error::other(text).into());
+    }
+    attributes::give(file, target, None)?;
+    let named = match part.is_empty() {
+        true => small_file::link(file, target, target.name()),
+        false => atomic_file::rename_to_free(home, part, target.name()),
+    };
+    match named {
+        Ok(()) => return is_named(file, target).map_err(Failure::Rename),
+        Err(Errno::EXIST) => {}
+        Err(errno) => {
+            attributes::take_back(file);
+            return Err(io::Error::from(errno).into());
+        }
+    }
+    let size = file.metadata()?.len();
+    let is_same = has_content(target, &mut FromStart::new(file), size);
+    if !part.is_empty() {
+        beside::remove(home, part, file);
+    }
+    if is_same? { Ok(()) } else { Err(Failure::Differs) }
+}
+
+/// A file, read from its start wherever others read and write it.
+pub struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl<'a> FromStart<'a> {
+    /// Nothing of it is read yet.
+    pub fn new(file: &'a File) -> FromStart<'a> {
+        FromStart { file, at: 0 }
+    }
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read_at(into, self.at)?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+/// Whether `target` is a file of these `size` bytes.
+pub fn has_content(target: &Target, bytes: &mut dyn Read, size: u64) -> io::Result<bool> {
+    // Looked at before it is opened: to open a device may set it to work.
+    let is_file = target.look()?.is_some_and(|there| kind(&there) == FileType::RegularFile);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let there = match openat(target.folder(), target.name(), flags, Mode::empty()) {
+        Ok(there) if is_file => File::from(there),
+        Err(errno) if is_file && errno != Errno::LOOP => return Err(errno.into()),
+        _ => return Ok(false),
+    };
+    if !there.metadata()?.is_file() || there.metadata()?.len() != size {
+        return Ok(false);
+    }
+    let (mut own, mut other) = (vec![0; COMPARED], vec![0; COMPARED]);
+    let mut left = size;
+    while left > 0 {
+        let length = usize::try_from(left).unwrap_or(COMPARED).min(COMPARED);
+        bytes.read_exact(&mut own[..length])?;
+        match (&there).read_exact(&mut other[..length]) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        if own[..length] != other[..length] {
+            return Ok(false);
+        }
+        left -= length as u64;
+    }
+    Ok(true)
 }
 
 /// The part grew on another file system: a copy of it beside the target gets the name.

@@ -13,10 +13,12 @@ use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
 };
 use rustix::io::{pwrite, pwritev};
+use weir_codec::digest::Algorithm;
 use weir_http::filename::KEPT;
 use weir_tree::pages::{self, Pages};
 use weir_units::Bytes;
 
+use super::Existing;
 use super::beside::{self, For, Found};
 use super::folder::{Folder, Target, kind};
 use super::in_place;
@@ -26,6 +28,12 @@ use crate::journal::{self, Journal};
 use crate::object;
 use crate::ranges::RangeSet;
 use crate::version::Version;
+
+/// How the parts of a shared tree are called: this, so many bytes of the name's SHA-256 in hexadecimal, and
+/// an ending. Two of a million names in a folder share 64 bits once in forty million times, and wait for
+/// each other then.
+const SHARED: &str = ".weir-";
+const SHARED_DIGEST: usize = 8;
 
 /// Linux's UIO_MAXIOV.
 const MAX_PIECES: usize = 1024;
@@ -55,6 +63,7 @@ pub struct Home {
     folder: Arc<Folder>,
     part: OsString,
     journal: OsString,
+    existing: Existing,
 }
 
 impl Home {
@@ -71,17 +80,31 @@ impl Home {
         }
         let folder = Arc::clone(target.folder());
         let [part, journal, _] = KEPT.map(|ending| with_ending(target.name(), ending));
-        Ok(Home { folder, part, journal })
+        Ok(Home { folder, part, journal, existing: Existing::Replaced })
     }
 
     fn elsewhere(target: &Target, folder: &Arc<Folder>) -> Home {
         let [part, journal, _] = KEPT.map(|ending| with_ending(&target.name_elsewhere(), ending));
-        Home { folder: Arc::clone(folder), part, journal }
+        Home { folder: Arc::clone(folder), part, journal, existing: Existing::Replaced }
+    }
+
+    /// Beside `target` in a tree that other hosts may be writing too: under names of one length, which none
+    /// of its files has ([`is_shared_name`]).
+    pub fn shared(target: &Target) -> Home {
+        let digest = Algorithm::SHA256.of(target.name().as_bytes());
+        let stem: String = digest.iter().take(SHARED_DIGEST).map(|byte| format!("{byte:02x}")).collect();
+        let [part, journal, _] = KEPT.map(|ending| OsString::from(format!("{SHARED}{stem}{ending}")));
+        Home { folder: Arc::clone(target.folder()), part, journal, existing: Existing::Kept }
     }
 
     /// The folder and name of its journal.
     pub(crate) fn journal(&self) -> (&Arc<Folder>, &OsStr) {
         (&self.folder, &self.journal)
+    }
+
+    /// A part has its name.
+    pub fn has_part(&self) -> bool {
+        self.folder.look(&self.part).is_ok_and(|there| there.is_some())
     }
 
     /// A journal's name is taken: perhaps an earlier run was cut off.
@@ -118,6 +141,12 @@ pub(crate) fn all_names(target: &Path) -> [PathBuf; 3] {
     KEPT.map(|suffix| PathBuf::from(with_ending(target.as_os_str(), suffix)))
 }
 
+/// A part or a journal of a shared tree may be called so: no file of it may.
+pub fn is_shared_name(name: &OsStr) -> bool {
+    let is_kept = |name: &[u8]| KEPT.iter().any(|ending| name.ends_with(ending.as_bytes()));
+    name.as_bytes().starts_with(SHARED.as_bytes()) && is_kept(name.as_bytes())
+}
+
 /// The file beside which something called `name` would be kept.
 pub(crate) fn whole_of(name: &Path) -> Option<&Path> {
     let bytes = name.as_os_str().as_bytes();
@@ -142,6 +171,11 @@ impl PartFile {
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
+                // Whoever has it may sleep for ever, or be as quick: the first one gives the file its name.
+                Err(_) if home.existing == Existing::Kept => {
+                    let why = format!("{} is in use by another weir", folder.shown(part).display());
+                    return PartFile::for_this_run(target, home, &why);
+                }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     return Err(GetError::Locked { path: target.path().to_owned() });
                 }
@@ -158,10 +192,57 @@ impl PartFile {
         PartFile::for_this_run(target, home, &why)
     }
 
+    /// The part of `target`, of `size` bytes, in a tree that other hosts write too: each fills a piece of it. It
+    /// stays, whatever becomes of a piece.
+    pub fn open_piece(target: &Target, size: u64) -> Result<PartFile, GetError> {
+        let home = Home::shared(target);
+        let (folder, part) = (&home.folder, &home.part);
+        let failed =
+            |source| GetError::Local { action: "open", path: folder.shown(part), source, kept: None };
+        for _ in 0..TRIES {
+            let file = match beside::open(folder, part, For::Writing).map_err(failed)? {
+                Found::Ours(file) => file,
+                Found::Nothing => match beside::create(folder, part) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    other => other.map_err(failed)?,
+                },
+                Found::Blocked(why) => return Err(GetError::Refused(format!("cannot share a part: {why}"))),
+            };
+            // Whoever fetches all of it has it alone.
+            if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK) {
+                return Err(GetError::Locked { path: target.path().to_owned() });
+            }
+            if !folder.has(part, &file).map_err(failed)? {
+                continue;
+            }
+            if file.metadata().map_err(failed)?.len() != size {
+                file.set_len(size).map_err(failed)?;
+            }
+            let part = PartFile::new(file, target, home);
+            part.journalled.store(false, Relaxed);
+            part.precious.store(true, Relaxed);
+            return Ok(part);
+        }
+        Err(GetError::Locked { path: target.path().to_owned() })
+    }
+
     /// Somebody blocks the part's name, so the file grows under a name that only this run knows.
     fn for_this_run(target: &Target, mut home: Home, why: &str) -> Result<PartFile, GetError> {
-        tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
-        let made = beside::create_passing(&home.folder, target.name());
+        match home.existing {
+            Existing::Replaced => {
+                tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
+            }
+            Existing::Kept => tracing::info!("{why}; this download has a part of its own"),
+        }
+        // Without a name it ends with its process.
+        let unnamed = match home.existing {
+            Existing::Kept => beside::create_unnamed(&home.folder).ok(),
+            Existing::Replaced => None,
+        };
+        let made = match unnamed {
+            Some(file) => Ok((OsString::new(), file)),
+            None => beside::create_passing(&home.folder, target.name()),
+        };
         let (part, file) = made.map_err(|source| GetError::Local {
             action: "create a part of",
             path: target.path().to_owned(),
@@ -379,8 +460,16 @@ impl PartFile {
     /// synced too.
     pub fn publish(&self, sync: bool) -> Result<(), GetError> {
         let Home { folder, part, .. } = &self.home;
-        match naming::give_name(&self.file, folder, part, &self.target, sync) {
+        let named = match self.home.existing {
+            Existing::Replaced => naming::give_name(&self.file, folder, part, &self.target, sync),
+            Existing::Kept => naming::give_free_name(&self.file, folder, part, &self.target),
+        };
+        match named {
             Ok(()) => {}
+            Err(Failure::Differs) => {
+                self.remove_journal();
+                return Err(GetError::Differs { path: self.target().to_owned() });
+            }
             Err(Failure::Rename(source)) => return Err(self.failed("rename to", source, None)),
             Err(Failure::InPlace(source)) => {
                 self.precious.store(true, Relaxed);
@@ -393,7 +482,7 @@ impl PartFile {
 
     /// Nothing of it is worth keeping.
     pub fn discard(&self) {
-        if !self.is_precious() {
+        if !self.is_precious() && !self.home.part.is_empty() {
             beside::remove(&self.home.folder, &self.home.part, &self.file);
             self.remove_journal();
         }
@@ -411,7 +500,9 @@ impl PartFile {
 
     /// It has its name, under which its user finds it.
     pub fn is_there(&self) -> bool {
-        self.keeps_journal() && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
+        self.keeps_journal()
+            && !self.home.part.is_empty()
+            && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
     }
 
     /// For reading back what was written.
@@ -509,6 +600,42 @@ mod tests {
         fs::create_dir(names(&target).1).unwrap();
         assert!(matches!(open(&target).saved("http://h/x"), Ok(Ok(None))));
         assert!(dir.path().join("x.weir.aside-1").is_dir());
+    }
+
+    #[test]
+    fn of_two_hosts_the_first_gives_the_name_and_the_second_finds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::open(&dir.path().join("x")).unwrap();
+        let open = |bytes: &[u8]| {
+            let part = PartFile::open(&target, Home::shared(&target)).unwrap();
+            part.write_at(0, &mut [IoSlice::new(bytes)]).unwrap();
+            part
+        };
+        let (first, second, third) = (open(b"same"), open(b"same"), open(b"else"));
+        assert!(first.keeps_journal() && !second.keeps_journal(), "the second one has a part of its own");
+        second.publish(false).unwrap();
+        first.publish(true).unwrap();
+        assert!(matches!(third.publish(false), Err(GetError::Differs { .. })));
+        assert_eq!(fs::read(target.path()).unwrap(), b"same");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn pieces_of_several_hosts_go_into_one_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::open(&dir.path().join("x")).unwrap();
+        let (one, other) =
+            (PartFile::open_piece(&target, 6).unwrap(), PartFile::open_piece(&target, 6).unwrap());
+        one.write_at(3, &mut [IoSlice::new(b"def")]).unwrap();
+        other.write_at(0, &mut [IoSlice::new(b"abc")]).unwrap();
+        one.discard();
+        assert!(Home::shared(&target).has_part() && !target.path().exists());
+        other.publish(false).unwrap();
+        assert_eq!(fs::read(target.path()).unwrap(), b"abcdef");
+        assert!(!Home::shared(&target).has_part());
+        let whole = PartFile::open(&target, Home::shared(&target)).unwrap();
+        let refused = PartFile::open_piece(&target, 6);
+        assert!(whole.keeps_journal() && matches!(refused, Err(GetError::Locked { .. })));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::folder::{Target, kind};
 use super::{attributes, beside, in_place, naming};
 use crate::error::GetError;
+use weir_units::atomic_file;
 
 /// Tries for a name that nothing has.
 const TRIES: usize = 16;
@@ -29,6 +30,49 @@ pub enum Stored {
 /// Puts `bytes` at `target`, whole or not at all; an existing file is replaced and keeps its rights.
 pub fn store(target: &Target, bytes: &[u8], sync: bool) -> Result<Stored, GetError> {
     write(target, bytes, sync).map_err(|source| failed(target.path(), source))
+}
+
+/// Puts `bytes` at `target` unless something has that name: a file with the same content stays.
+pub fn store_if_free(target: &Target, bytes: &[u8], sync: bool) -> Result<(), GetError> {
+    match write_if_free(target, bytes, sync) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(GetError::Differs { path: target.path().to_owned() }),
+        Err(source) => Err(failed(target.path(), source)),
+    }
+}
+
+/// Whether `target` has these bytes now.
+fn write_if_free(target: &Target, bytes: &[u8], sync: bool) -> io::Result<bool> {
+    let mode = Mode::from_raw_mode(0o666);
+    let named = match openat(target.folder(), ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode) {
+        Ok(file) => {
+            let file = File::from(file);
+            (&file).write_all(bytes)?;
+            if sync {
+                file.sync_all()?;
+            }
+            link(&file, target, target.name())
+        }
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let (passing, mut file) = beside::create_passing(target.folder(), target.name())?;
+            let written = file
+                .write_all(bytes)
+                .and_then(|()| attributes::give(&file, target, None))
+                .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+            let named = written
+                .map(|()| atomic_file::rename_to_free(target.folder(), passing.as_os_str(), target.name()));
+            if !matches!(named, Ok(Ok(()))) {
+                beside::remove(target.folder(), &passing, &file);
+            }
+            named?
+        }
+        Err(errno) => Err(errno),
+    };
+    match named {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => naming::has_content(target, &mut &*bytes, bytes.len() as u64),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn failed(path: &Path, source: io::Error) -> GetError {
@@ -72,7 +116,7 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
 }
 
 /// linkat(2): AT_EMPTY_PATH wants a capability (before Linux 6.10), /proc/self/fd does not.
-fn link(file: &File, target: &Target, name: &std::ffi::OsStr) -> Result<(), Errno> {
+pub(super) fn link(file: &File, target: &Target, name: &std::ffi::OsStr) -> Result<(), Errno> {
     match linkat(file, "", target.folder(), name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT) => {
             let own = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -144,6 +188,23 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), bytes);
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
         }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_stays_with_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let target = Target::open(&path).unwrap();
+        store_if_free(&target, b"one", false).unwrap();
+        store_if_free(&target, b"one", true).unwrap();
+        for other in [&b"two"[..], b"on", b"one and more", b""] {
+            assert!(matches!(store_if_free(&target, other, false), Err(GetError::Differs { .. })));
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert!(matches!(store_if_free(&target, b"one", false), Err(GetError::Differs { .. })));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 }

@@ -25,7 +25,7 @@ const KEPT: [(&str, Algorithm); 5] = [
 
 /// A digest of all of the object; `None` where the store keeps none: of an object of parts it may keep
 /// digests of digests alone.
-pub(super) fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
+pub fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
     let header =
         |name: &str| looked.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
     let is_composite =
@@ -45,7 +45,7 @@ pub(super) fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
 }
 
 /// The digest of `length` bytes of a file from `start` on.
-pub(super) fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io::Result<Vec<u8>> {
+pub fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut digest = algorithm.start();
     let mut buffer = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE).max(1))];
     let mut at = 0;

@@ -293,26 +293,31 @@ impl Down<'_> {
         let version = object.version.as_ref().map(|version| version.id.as_str());
         let url = self.from.store.object(&object.key, version).map_err(|error| error.to_string())?;
         let output = Output::File(self.path(name));
-        Ok(Job { url, home: None, output, name: None, expectations: Vec::new() })
+        Ok(Job { url, home: None, output, name: None, expectations: Vec::new(), pinned: None, piece: None })
     }
 
     fn path(&self, name: &Name) -> PathBuf {
         self.root.join(name.as_path())
     }
 
-    /// Makes a folder and those on the way, by no link.
     fn make(&self, name: &Name) -> Result<(), TreeError> {
-        if self.target.has_directory(name) {
-            return Ok(());
-        }
-        let _one = self.folders.lock();
-        self.target.directory(name)?;
-        let all = std::iter::successors(Some(name.clone()), Name::parent);
-        for made in all.filter(|name| self.target.was_made(name)) {
-            self.target.finish_directory(&folder_entry(&made))?;
-        }
-        Ok(())
+        make_folder(self.target, &self.folders, name)
     }
+}
+
+/// Makes the folder `name` of `target` and those on the way, by no link. `one`: until a folder is finished
+/// nobody but its owner may enter it, so they are made by one thread at a time.
+pub fn make_folder(target: &Target, one: &Mutex<()>, name: &Name) -> Result<(), TreeError> {
+    if target.has_directory(name) {
+        return Ok(());
+    }
+    let _one = one.lock();
+    target.directory(name)?;
+    let all = std::iter::successors(Some(name.clone()), Name::parent);
+    for made in all.filter(|name| target.was_made(name)) {
+        target.finish_directory(&folder_entry(&made))?;
+    }
+    Ok(())
 }
 
 /// A folder as any program would make it.

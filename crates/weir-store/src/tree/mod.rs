@@ -11,7 +11,7 @@
 //!   no file of its name is there, a file if its name was in no page of the list ([`seen`]).
 
 pub mod across;
-mod content;
+pub mod content;
 pub mod decide;
 pub mod down;
 mod known;

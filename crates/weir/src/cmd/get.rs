@@ -15,6 +15,7 @@ use weir_get::http::speed::SpeedLimit;
 use weir_get::http::trust::Trust;
 use weir_get::job::{Options, RunReport};
 use weir_get::list::order::Order;
+use weir_get::sink::Existing;
 use weir_get::sink::folder::Folder;
 use weir_http::netrc::Login;
 use weir_model::verdict;
@@ -255,6 +256,7 @@ fn options(get: &Get) -> Options {
         remote_time: get.remote_time,
         go_on: get.habits.resume || get.habits.continue_at.is_some(),
         sync: get.sync,
+        existing: Existing::Replaced,
         temp_dir: get.temp_dir.clone(),
     }
 }

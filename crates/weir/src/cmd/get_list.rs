@@ -537,7 +537,7 @@ fn job_of(one: &Wanted, output: anyhow::Result<Output>, fragment: Option<&str>) 
         Ok(output) => (output, Ok(())),
         Err(error) => (Output::Stdout, Err(error)),
     };
-    (Job { url, home: None, output, name: None, expectations: Vec::new() }, begun)
+    (Job { url, home: None, output, name: None, expectations: Vec::new(), pinned: None, piece: None }, begun)
 }
 
 /// The path that no two jobs may share.

@@ -115,7 +115,7 @@ fn fetch(
     let own_user = !url.username().is_empty() || url.password().is_some();
     let home = of.filter(|_| !own_user).cloned();
     let output = Output::Memory(MAX_CHECKSUMS.0 as usize);
-    let job = Job { url, home, output, name: None, expectations: Vec::new() };
+    let job = Job { url, home, output, name: None, expectations: Vec::new(), pinned: None, piece: None };
     let options = Options { rate_cap: None, ..options.clone() };
     let kept = Kept::default();
     let task = Task { source: &mut Given::new(vec![job]), results: &kept, reserved: None };

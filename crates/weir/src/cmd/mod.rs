@@ -6,6 +6,7 @@ pub mod chosen;
 pub mod cp;
 pub mod cp_store;
 pub mod demo;
+pub mod fleet;
 pub mod forecast;
 pub mod get;
 pub mod get_each;

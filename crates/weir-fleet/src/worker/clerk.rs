@@ -1,0 +1,372 @@
+//! The thread between the desk and the ledger: claims batches, holds them while bytes move, and hands in what
+//! became of them. It alone talks with the ledger, so a mover never waits for a database.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use weir_units::backoff::doubled;
+
+use super::desk::{Desk, DeskTotals};
+use super::shares::LimitShares;
+use crate::error::FleetError;
+use crate::ledger::{
+    BatchLease, Claimed, Finished, FleetLedger, FleetSettings, Renewed, WaitReason, WorkerId,
+};
+
+/// Between two looks at signals, where nothing else wakes the clerk.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Leases are renewed this often in their length at least, so that one lost answer or two cost none.
+const RENEWALS: u32 = 3;
+
+/// And as often as this, since what is told with it decides which objects can still be given to others; less
+/// often where the ledger is busy: renewals take a twentieth of the time at most.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// The first time so soon: after half a second others may be given what is not known to be begun.
+const FIRST_TOLD: Duration = Duration::from_millis(300);
+
+const RENEWING: u32 = 20;
+
+/// No byte and no object for so long: twice what the engines allow a silent server. Whatever holds the worker
+/// then, its batches are better with others.
+const STUCK: Duration = Duration::from_secs(120);
+
+/// What may end in order after SIGTERM: Slurm and Kubernetes send SIGKILL after thirty seconds.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// Pauses while the ledger is away, each twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A ledger that is away longer does not come back by itself. What is done is at its targets, and the next
+/// worker finds it there.
+const MOST_AWAY: Duration = Duration::from_secs(3600);
+
+/// The pace is that of the last seconds: half of it is new after so long.
+const PACE: Duration = Duration::from_secs(1);
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerEnd {
+    /// All batches of the plan are done.
+    Complete,
+    /// There is nothing for it now (`--once`).
+    Nothing,
+    /// The fleet drains.
+    Drained,
+    /// A signal; what it held was given back.
+    Stopped,
+    /// This host can move nothing, and why; what it held was given back.
+    Trouble(String),
+}
+
+/// What a user wants of a worker that works.
+#[derive(Debug, Default)]
+pub struct WorkerSignals {
+    /// End what is held, and leave.
+    pub drain: std::sync::Arc<AtomicBool>,
+    /// Give back what is held, and leave.
+    pub stop: std::sync::Arc<AtomicBool>,
+}
+
+/// Whether a worker goes on.
+enum Step {
+    On,
+    End(WorkerEnd),
+}
+
+/// How a clerk does its work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClerkManner {
+    /// Of a lease.
+    pub(super) length: Duration,
+    /// Leave when there is nothing now.
+    pub(super) once: bool,
+}
+
+/// The clerk.
+pub(super) struct Clerk<'a> {
+    ledger: &'a mut dyn FleetLedger,
+    worker: WorkerId,
+    desk: &'a Desk,
+    shares: &'a LimitShares,
+    settings: &'a Mutex<FleetSettings>,
+    signals: &'a WorkerSignals,
+    manner: ClerkManner,
+    renewing: Duration,
+    next_claim: Instant,
+    leaves: Option<WorkerEnd>,
+    draining: Option<Instant>,
+    away: Option<(Instant, u32)>,
+    pace: (Instant, DeskTotals, f64, f64),
+    /// Time spent in calls of the ledger.
+    asked: Duration,
+}
+
+/// What the clerk shares with its worker.
+pub(super) struct ClerkSetup<'a> {
+    pub(super) ledger: &'a mut dyn FleetLedger,
+    pub(super) worker: WorkerId,
+    pub(super) desk: &'a Desk,
+    pub(super) shares: &'a LimitShares,
+    pub(super) settings: &'a Mutex<FleetSettings>,
+    pub(super) signals: &'a WorkerSignals,
+    pub(super) manner: ClerkManner,
+}
+
+impl<'a> Clerk<'a> {
+    pub(super) fn new(setup: ClerkSetup<'a>) -> Clerk<'a> {
+        let now = Instant::now();
+        let ClerkSetup { ledger, worker, desk, shares, settings, signals, manner } = setup;
+        Clerk {
+            ledger,
+            worker,
+            desk,
+            shares,
+            settings,
+            signals,
+            manner,
+            renewing: Duration::ZERO,
+            next_claim: now,
+            leaves: None,
+            draining: None,
+            away: None,
+            pace: (now, DeskTotals::default(), 0.0, 0.0),
+            asked: Duration::ZERO,
+        }
+    }
+
+    /// Until the worker ends. Returns how, and the time that was spent asking the ledger.
+    pub(super) fn run(mut self) -> (Result<WorkerEnd, FleetError>, Duration) {
+        let ended = loop {
+            self.learn_pace();
+            match self.step() {
+                Ok(Step::On) => {
+                    if self.away.take().is_some() {
+                        tracing::warn!("the ledger is there again");
+                    }
+                    self.desk.await_news(TICK);
+                }
+                Ok(Step::End(end)) => break Ok(end),
+                Err(FleetError::Interrupted { .. }) if self.is_stopped() => break Ok(WorkerEnd::Stopped),
+                Err(error @ FleetError::Away { .. }) => match self.back_off(error) {
+                    Ok(()) => {}
+                    Err(error) => break Err(error),
+                },
+                Err(error) => break Err(error),
+            }
+        };
+        let told = self.end(&ended);
+        (ended.and_then(|end| told.map(|()| end)), self.asked)
+    }
+
+    /// Gives back what is held, and leaves.
+    fn end(&mut self, ended: &Result<WorkerEnd, FleetError>) -> Result<(), FleetError> {
+        self.desk.close();
+        self.desk.end_run();
+        let held = self.desk.leases();
+        for lease in &held {
+            self.desk.forget(*lease);
+        }
+        if ended.is_err() {
+            // It would fail once more, and leases end by themselves.
+            return Ok(());
+        }
+        for lease in held {
+            self.ask(|ledger| ledger.release(lease))?;
+        }
+        let spans = self.shares.take(Instant::now(), true);
+        let worker = self.worker;
+        if !spans.is_empty() {
+            self.ask(|ledger| ledger.tell(worker, &spans))?;
+        }
+        self.ask(|ledger| ledger.leave(worker))
+    }
+
+    fn step(&mut self) -> Result<Step, FleetError> {
+        if self.is_stopped() {
+            return Ok(Step::End(WorkerEnd::Stopped));
+        }
+        if let Some(why) = self.desk.trouble() {
+            return Ok(Step::End(WorkerEnd::Trouble(why)));
+        }
+        self.hand_in()?;
+        self.renew()?;
+        self.tell()?;
+        if self.signals.drain.load(Relaxed) {
+            let since = *self.draining.get_or_insert_with(Instant::now);
+            if self.desk.is_idle() || since.elapsed() >= DRAIN {
+                return Ok(Step::End(WorkerEnd::Stopped));
+            }
+            return Ok(Step::On);
+        }
+        if let Some(end) = &self.leaves {
+            return Ok(if self.desk.is_idle() { Step::End(end.clone()) } else { Step::On });
+        }
+        if self.desk.wants_more() && Instant::now() >= self.next_claim {
+            self.claim()?;
+        }
+        Ok(Step::On)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.signals.stop.load(Relaxed)
+    }
+
+    /// Tells the ledger what became of complete batches.
+    fn hand_in(&mut self) -> Result<(), FleetError> {
+        while let Some((lease, results)) = self.desk.complete() {
+            match self.ask(|ledger| ledger.finish(lease, &results))? {
+                Finished::Done => {
+                    self.desk.forget(lease);
+                }
+                Finished::Lost => self.lose(lease),
+                Finished::Cut(objects) => self.desk.cut(lease, objects),
+            }
+            // What others held up may be free now.
+            self.next_claim = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Another worker has the batch.
+    fn lose(&mut self, lease: BatchLease) {
+        tracing::info!("batch {} is another worker's now", lease.batch);
+        if self.desk.forget(lease) {
+            self.desk.end_run();
+        }
+    }
+
+    /// Holds what is held, if anything moves.
+    fn renew(&mut self) -> Result<(), FleetError> {
+        if self.desk.still_for() >= STUCK {
+            return Ok(());
+        }
+        let length = self.manner.length;
+        let between = TOLD.max(self.renewing * RENEWING).min(length / RENEWALS);
+        let due = self.desk.due(FIRST_TOLD.min(between), between);
+        let (began, count) = (Instant::now(), due.len() as u32);
+        for held in due {
+            let renewed = self.ask(|ledger| ledger.renew(held.lease, length, held.reached, held.bytes))?;
+            match renewed {
+                Renewed::Held { objects, settings } => {
+                    self.desk.cut(held.lease, objects);
+                    self.take_settings(settings);
+                }
+                Renewed::Lost => self.lose(held.lease),
+            }
+        }
+        if count > 0 {
+            self.renewing = began.elapsed() / count;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) -> Result<(), FleetError> {
+        let spans = self.shares.take(Instant::now(), false);
+        if spans.is_empty() {
+            return Ok(());
+        }
+        let worker = self.worker;
+        let told = self.ask(|ledger| ledger.tell(worker, &spans));
+        if told.is_err() {
+            self.shares.give_back(spans);
+        }
+        told
+    }
+
+    fn claim(&mut self) -> Result<(), FleetError> {
+        let (worker, length, asked) = (self.worker, self.manner.length, Instant::now());
+        match self.ask(|ledger| ledger.claim(worker, length))? {
+            Claimed::Batch(claim) => {
+                self.take_settings(claim.settings.clone());
+                self.desk.add(*claim, asked);
+            }
+            Claimed::Leave => self.leaves = Some(WorkerEnd::Drained),
+            Claimed::Complete if self.desk.is_idle() => self.leaves = Some(WorkerEnd::Complete),
+            Claimed::Complete => self.next_claim = Instant::now() + TICK,
+            Claimed::Wait(_, pause) if !self.desk.is_idle() => {
+                self.next_claim = Instant::now() + pause.clamp(TICK, LONGEST_PAUSE);
+            }
+            Claimed::Wait(reason, pause) => self.wait(reason, pause)?,
+        }
+        Ok(())
+    }
+
+    /// There is no batch for a worker that holds none.
+    fn wait(&mut self, reason: WaitReason, pause: Duration) -> Result<(), FleetError> {
+        if reason == WaitReason::Held {
+            let asked = Instant::now();
+            let (worker, length, pace) = (self.worker, self.manner.length, self.pace.2 as u64);
+            if let Some(claim) = self.ask(|ledger| ledger.help(worker, length, pace))? {
+                self.desk.add(claim, asked);
+                return Ok(());
+            }
+        }
+        if self.manner.once {
+            self.leaves = Some(WorkerEnd::Nothing);
+        }
+        self.next_claim = Instant::now() + pause.clamp(TICK, LONGEST_PAUSE);
+        Ok(())
+    }
+
+    /// A rate that changes is heard by the engines when they begin anew.
+    fn take_settings(&mut self, new: FleetSettings) {
+        let mut settings = self.settings.lock();
+        if settings.rate != new.rate {
+            tracing::info!("the rate of this host is {:?} bytes a second now", new.rate);
+            self.desk.end_run();
+        }
+        *settings = new;
+    }
+
+    /// The ledger did not answer: what is held goes on meanwhile.
+    fn back_off(&mut self, error: FleetError) -> Result<(), FleetError> {
+        let (since, times) = *self.away.get_or_insert_with(|| {
+            tracing::warn!("{error}; what is held goes on");
+            (Instant::now(), 0)
+        });
+        self.desk.lift_limits();
+        if since.elapsed() >= MOST_AWAY {
+            return Err(error);
+        }
+        self.away = Some((since, times.saturating_add(1)));
+        let until = Instant::now() + doubled(FIRST_PAUSE, times, LONGEST_PAUSE);
+        while Instant::now() < until && !self.is_stopped() && !self.signals.drain.load(Relaxed) {
+            self.desk.await_news(TICK);
+        }
+        // Whoever is told to leave does not wait for a ledger that is away: leases end by themselves.
+        let is_told = self.is_stopped() || self.signals.drain.load(Relaxed) && self.desk.is_idle();
+        if is_told { Err(error) } else { Ok(()) }
+    }
+
+    fn learn_pace(&mut self) {
+        let (at, before, bytes, objects) = self.pace;
+        let span = at.elapsed();
+        if span < TICK || self.desk.is_idle() {
+            return;
+        }
+        let now = self.desk.totals();
+        let of = |totals: &DeskTotals| {
+            let bytes = totals.moved.1 + totals.same.1 + totals.under_way;
+            (bytes as f64, (totals.moved.0 + totals.same.0 + totals.failed) as f64)
+        };
+        let ((bytes_now, objects_now), (bytes_before, objects_before)) = (of(&now), of(&before));
+        let seconds = span.as_secs_f64();
+        let kept = 0.5_f64.powf(seconds / PACE.as_secs_f64());
+        let blend = |old: f64, new: f64| old * kept + (new.max(0.0) / seconds) * (1.0 - kept);
+        let bytes = blend(bytes, bytes_now - bytes_before);
+        let objects = blend(objects, objects_now - objects_before);
+        self.pace = (Instant::now(), now, bytes, objects);
+        self.desk.set_pace(bytes, objects);
+    }
+
+    fn ask<T>(&mut self, question: impl FnOnce(&mut dyn FleetLedger) -> T) -> T {
+        let began = Instant::now();
+        let answer = question(self.ledger);
+        self.asked += began.elapsed();
+        answer
+    }
+}

@@ -1,0 +1,514 @@
+//! From a folder into a folder, both reached from this host (a shared file system): each file is copied by the
+//! kernel, which can leave that to the file system or its server (`copy_file_range(2)`).
+//!
+//! A file counts as copied when it was read to its end, is as it was when it was opened, and the part has its
+//! size, and its digest where the manifest names one. A copy that is cut off begins anew.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, Mode, SeekFrom, Timespec, Timestamps, UTIME_OMIT, chmodat, seek, utimensat};
+use rustix::io::Errno;
+use weir_codec::digest::Expected;
+use weir_get::GetError;
+use weir_get::job::Observer;
+use weir_get::sink::folder::{Folders, Target};
+use weir_get::sink::part_file::Home;
+use weir_get::sink::{PartFile, naming, small_file};
+use weir_store::tree::content;
+use weir_tree::compare::Keep;
+use weir_tree::{Name, TreeError, destination};
+use weir_units::limiter::Limiter;
+
+use super::crew;
+use super::desk::{FleetTask, TaskEnd, TaskShare};
+use super::target::TargetTree;
+use super::why::{class_of, class_of_io};
+use super::{Mover, MoverRun};
+use crate::class::FailureClass;
+use crate::object::FleetObject;
+
+/// Files at once: copies wait for disks and servers, and eight keep most of them busy.
+const HANDS: usize = 8;
+
+/// Read and written whole up to here.
+const SMALL: u64 = 64 << 10;
+
+/// Copied with a call: some milliseconds of a fast disk, after which a signal is heard and the rate is kept.
+const PIECE: usize = 8 << 20;
+
+/// Read and written at a time where the kernel cannot copy between the two.
+const BUFFER: usize = 1 << 20;
+
+/// A mover between two folders.
+pub struct LocalCopy {
+    from: weir_tree::Target,
+    to: TargetTree,
+    hands: usize,
+    folders: Folders,
+    moved: AtomicU64,
+}
+
+/// What a file is and was when it was opened.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    inode: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Seen {
+    fn of(file: &File) -> io::Result<Seen> {
+        let data = file.metadata()?;
+        Ok(Seen {
+            inode: (data.dev(), data.ino()),
+            size: data.size(),
+            modified: (data.mtime(), data.mtime_nsec()),
+        })
+    }
+
+    fn nanoseconds(&self) -> Option<i64> {
+        self.modified.0.checked_mul(1_000_000_000)?.checked_add(self.modified.1)
+    }
+}
+
+impl LocalCopy {
+    /// From the folder `from` into the folder `to`, which are there; so many files at once.
+    pub fn new(from: &Path, to: &Path, hands: Option<u32>) -> Result<LocalCopy, TreeError> {
+        let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
+        let options = destination::Options { keep, create: false, ..destination::Options::default() };
+        Ok(LocalCopy {
+            from: weir_tree::Target::open(from, options)?,
+            to: TargetTree::open(to)?,
+            hands: hands.map_or(HANDS, |hands| hands as usize),
+            folders: Folders::default(),
+            moved: AtomicU64::new(0),
+        })
+    }
+
+    /// Copies; `Ok(None)`: the run was ended.
+    fn one(
+        &self,
+        run: &MoverRun<'_>,
+        limiter: Option<&Limiter>,
+        task: &FleetTask,
+    ) -> Result<Option<TaskEnd>, TaskEnd> {
+        let object = &*task.object;
+        if task.share != TaskShare::Whole {
+            let reason = format!("cannot copy a part of {} alone; plan it whole", object.source_text());
+            return Err(TaskEnd::Failed(FailureClass::Invalid, reason));
+        }
+        let path = self.to.place(object)?;
+        let (file, seen) = self.open(object)?;
+        let cannot = |error: &io::Error| failed(&path, error);
+        let target = self.folders.target(&path).map_err(|error| cannot(&error))?;
+        if target.look().map_err(|error| cannot(&error))?.is_some() {
+            return self.is_there(&target, &file, &seen).map(Some);
+        }
+        let limits = Limits { run, limiter, moved: &self.moved };
+        let copied = if seen.size <= SMALL {
+            self.small(&target, object, &file, &seen, limits)?
+        } else {
+            self.large(&target, object, &file, &seen, limits)?
+        };
+        Ok(copied.then_some(TaskEnd::Moved(seen.size)))
+    }
+
+    fn open(&self, object: &FleetObject) -> Result<(File, Seen), TaskEnd> {
+        let shown = object.source_text();
+        let bad = |class, why: String| TaskEnd::Failed(class, format!("cannot read '{shown}': {why}"));
+        let name = Name::new(object.source.as_slice())
+            .map_err(|invalid| bad(FailureClass::Invalid, invalid.to_string()))?;
+        let file = self.from.open_existing(&name).map_err(|error| {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+            let class = match cause {
+                Some(cause) if cause.kind() == io::ErrorKind::NotFound => FailureClass::Missing,
+                Some(cause) => class_of_io(cause),
+                None => FailureClass::Invalid,
+            };
+            bad(class, error.to_string())
+        })?;
+        let seen = Seen::of(&file).map_err(|error| bad(class_of_io(&error), weir_units::plain(&error)))?;
+        let is_other = object.size.is_some_and(|size| size != seen.size)
+            || object.mtime.is_some_and(|mtime| seen.nanoseconds() != Some(mtime));
+        if is_other {
+            let why = "it is not the file of the manifest any more; make a new plan for it".to_owned();
+            return Err(bad(FailureClass::Changed, why));
+        }
+        Ok((file, seen))
+    }
+
+    /// Something has the name: is it a copy of this file?
+    fn is_there(&self, target: &Target, file: &File, seen: &Seen) -> Result<TaskEnd, TaskEnd> {
+        let differs = GetError::Differs { path: target.path().to_owned() };
+        match naming::has_content(target, &mut naming::FromStart::new(file), seen.size) {
+            Ok(true) => {
+                self.stamp(target, file, seen);
+                Ok(TaskEnd::Same(seen.size))
+            }
+            Ok(false) => Err(TaskEnd::Failed(FailureClass::Name, differs.to_string())),
+            Err(error) => Err(failed(target.path(), &error)),
+        }
+    }
+
+    fn small(
+        &self,
+        target: &Target,
+        object: &FleetObject,
+        file: &File,
+        seen: &Seen,
+        limits: Limits<'_>,
+    ) -> Result<bool, TaskEnd> {
+        let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or_default()];
+        file.read_exact_at(&mut bytes, 0).map_err(|error| failed(target.path(), &error))?;
+        if !limits.pass(bytes.len() as u64) {
+            return Ok(false);
+        }
+        if let Some(expected) = expected(object)?
+            && expected.algorithm().of(&bytes) != expected.bytes()
+        {
+            return Err(wrong_digest(object, &expected));
+        }
+        is_as_it_was(object, file, seen)?;
+        small_file::store_if_free(target, &bytes, false).map_err(|error| of_get(&error))?;
+        self.stamp(target, file, seen);
+        Ok(true)
+    }
+
+    fn large(
+        &self,
+        target: &Target,
+        object: &FleetObject,
+        file: &File,
+        seen: &Seen,
+        limits: Limits<'_>,
+    ) -> Result<bool, TaskEnd> {
+        let part = PartFile::open(target, Home::shared(target)).map_err(|error| of_get(&error))?;
+        let filled = self.fill(&part, object, file, seen, limits);
+        match filled {
+            Ok(true) => {}
+            other => {
+                part.discard();
+                return other;
+            }
+        }
+        part.publish(false).map_err(|error| {
+            part.discard();
+            of_get(&error)
+        })?;
+        self.stamp(target, file, seen);
+        Ok(true)
+    }
+
+    fn fill(
+        &self,
+        part: &PartFile,
+        object: &FleetObject,
+        file: &File,
+        seen: &Seen,
+        limits: Limits<'_>,
+    ) -> Result<bool, TaskEnd> {
+        let cannot = |error: &io::Error| failed(part.target(), error);
+        part.restart().map_err(|error| of_get(&error))?;
+        let is_sparse = file.metadata().map_err(|error| cannot(&error))?.blocks() * 512 < seen.size;
+        if is_sparse {
+            part.file().set_len(seen.size).map_err(|error| cannot(&error))?;
+        } else {
+            part.reserve(seen.size).map_err(|error| of_get(&error))?;
+        }
+        let mut at = 0;
+        while let Some(data) = data_from(file, at, seen.size).map_err(|error| cannot(&error))? {
+            if !copy(file, part, data.clone(), limits)? {
+                return Ok(false);
+            }
+            at = data.end;
+        }
+        is_as_it_was(object, file, seen)?;
+        if let Some(expected) = expected(object)? {
+            let found = content::digest(part.file(), expected.algorithm(), 0, seen.size);
+            if found.map_err(|error| cannot(&error))? != expected.bytes() {
+                return Err(wrong_digest(object, &expected));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The time and the rights of the source; what a file system does not take is left out.
+    fn stamp(&self, target: &Target, file: &File, seen: &Seen) {
+        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let modified = Timespec { tv_sec: seen.modified.0, tv_nsec: seen.modified.1 };
+        let times = Timestamps { last_access: omitted, last_modification: modified };
+        if let Err(errno) = utimensat(target.folder(), target.name(), &times, AtFlags::SYMLINK_NOFOLLOW) {
+            tracing::debug!("{} does not take its time: {errno}", target.path().display());
+        }
+        let rights = file.metadata().map(|data| data.mode() & 0o777);
+        if let Ok(rights) = rights {
+            let own = Mode::from_raw_mode(rights & !UMASK_OF_OTHERS);
+            let _ = chmodat(target.folder(), target.name(), own, AtFlags::empty());
+        }
+    }
+}
+
+/// Nobody else may write what was copied, as with any program that keeps no rights.
+const UMASK_OF_OTHERS: u32 = 0o022;
+
+/// What a copy is held to.
+#[derive(Clone, Copy)]
+struct Limits<'a> {
+    run: &'a MoverRun<'a>,
+    limiter: Option<&'a Limiter>,
+    moved: &'a AtomicU64,
+}
+
+impl Limits<'_> {
+    /// Bytes were moved: waits where the rate wants it. False: the run was ended.
+    fn pass(&self, bytes: u64) -> bool {
+        self.moved.fetch_add(bytes, Relaxed);
+        let until = self.limiter.map(|limiter| Instant::now() + limiter.book(bytes, Instant::now()));
+        loop {
+            if self.run.stop.load(Relaxed) {
+                return false;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default();
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(std::time::Duration::from_millis(50)));
+        }
+    }
+
+    fn piece(&self) -> usize {
+        self.limiter.map_or(PIECE, |limiter| limiter.piece().min(PIECE))
+    }
+}
+
+/// The next stretch of `file` that is no hole.
+fn data_from(file: &File, at: u64, size: u64) -> io::Result<Option<std::ops::Range<u64>>> {
+    if at >= size {
+        return Ok(None);
+    }
+    let start = match seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system that knows of no holes.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(at..size)),
+        Err(errno) => return Err(errno.into()),
+    };
+    let end = seek(file, SeekFrom::Hole(start)).unwrap_or(size).min(size);
+    Ok((start < end).then_some(start..end))
+}
+
+/// Copies these bytes to their place. False: the run was ended.
+fn copy(
+    file: &File,
+    part: &PartFile,
+    range: std::ops::Range<u64>,
+    limits: Limits<'_>,
+) -> Result<bool, TaskEnd> {
+    let mut at = range.start;
+    while at < range.end {
+        let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(limits.piece());
+        let (mut from, mut to) = (at, at);
+        let copied =
+            match rustix::fs::copy_file_range(file, Some(&mut from), part.file(), Some(&mut to), length) {
+                Ok(copied) => copied,
+                Err(Errno::INTR) => 0,
+                Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => {
+                    by_hand(file, part, at, length)?
+                }
+                Err(errno) => return Err(failed(part.target(), &errno.into())),
+            };
+        // The file has become shorter.
+        if copied == 0 && Seen::of(file).is_ok_and(|seen| seen.size <= at) {
+            let reason =
+                format!("{} was cut while it was read; make a new plan for it", part.target().display());
+            return Err(TaskEnd::Failed(FailureClass::Changed, reason));
+        }
+        at += copied as u64;
+        if !limits.pass(copied as u64) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn by_hand(file: &File, part: &PartFile, at: u64, length: usize) -> Result<usize, TaskEnd> {
+    let mut buffer = vec![0; length.min(BUFFER)];
+    let got = file.read_at(&mut buffer, at).map_err(|error| failed(part.target(), &error))?;
+    part.write_at(at, &mut [IoSlice::new(&buffer[..got])]).map_err(|error| of_get(&error))?;
+    Ok(got)
+}
+
+fn is_as_it_was(object: &FleetObject, file: &File, seen: &Seen) -> Result<(), TaskEnd> {
+    if Seen::of(file).is_ok_and(|now| now == *seen) {
+        return Ok(());
+    }
+    let reason = format!("{} changed while it was copied; make a new plan for it", object.source_text());
+    Err(TaskEnd::Failed(FailureClass::Changed, reason))
+}
+
+fn expected(object: &FleetObject) -> Result<Option<Expected>, TaskEnd> {
+    let parsed = object.digest.as_deref().map(str::parse::<Expected>).transpose();
+    parsed.map_err(|error| TaskEnd::Failed(FailureClass::Invalid, error.to_string()))
+}
+
+fn wrong_digest(object: &FleetObject, expected: &Expected) -> TaskEnd {
+    let name = expected.algorithm().name();
+    let reason = format!("{} of {} is not {}", name, object.source_text(), expected.hex());
+    TaskEnd::Failed(FailureClass::Digest, reason)
+}
+
+fn failed(path: &Path, error: &io::Error) -> TaskEnd {
+    let reason = format!("cannot write {}: {}", path.display(), weir_units::plain(error));
+    TaskEnd::Failed(class_of_io(error), reason)
+}
+
+fn of_get(error: &GetError) -> TaskEnd {
+    TaskEnd::Failed(class_of(error), error.to_string())
+}
+
+impl Mover for LocalCopy {
+    fn at_once(&self) -> usize {
+        2 * self.hands
+    }
+
+    fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
+        let limiter = run.rate.map(Limiter::new);
+        let limiter = limiter.as_ref();
+        let make = || -> Box<crew::OneTask<'_>> {
+            Box::new(move |task: &FleetTask| match self.one(run, limiter, task) {
+                Ok(end) => end,
+                Err(end) => Some(end),
+            })
+        };
+        crew::work(run, self.hands, &self.moved, &make, observer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ledger::{BatchClaim, BatchLease, BatchResults, BatchWork, FleetSettings};
+    use crate::worker::desk::Desk;
+    use crate::worker::shares::LimitShares;
+
+    fn object(name: &str) -> FleetObject {
+        let name = name.as_bytes().to_vec();
+        FleetObject { source: name.clone(), target: name, ..FleetObject::default() }
+    }
+
+    /// What becomes of these, copied between the folders `from` and `to` of `root`.
+    fn copied(root: &Path, objects: Vec<FleetObject>) -> BatchResults {
+        let desk = Desk::new(16);
+        desk.add(
+            BatchClaim {
+                lease: BatchLease { batch: 1, fence: 1 },
+                work: BatchWork::Objects(objects),
+                given_before: 0,
+                length: Duration::from_secs(30),
+                settings: FleetSettings::default(),
+            },
+            Instant::now(),
+        );
+        desk.lift_limits();
+        let shares = LimitShares::new(Instant::now());
+        let stop = desk.begin_run();
+        let mover = LocalCopy::new(&root.join("from"), &root.join("to"), Some(2)).unwrap();
+        std::thread::scope(|scope| {
+            let run = MoverRun { desk: &desk, shares: &shares, rate: None, stop: &stop };
+            let (mover, stop) = (&mover, Arc::clone(&stop));
+            scope.spawn(move || mover.run(&run, &mut ()));
+            while desk.complete().is_none() {
+                desk.await_news(Duration::from_millis(20));
+            }
+            stop.store(true, Relaxed);
+        });
+        desk.complete().unwrap().1
+    }
+
+    fn folders() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("from/a")).unwrap();
+        fs::create_dir_all(root.path().join("to")).unwrap();
+        root
+    }
+
+    #[test]
+    fn files_are_copied_once_with_their_times_and_rights() {
+        let root = folders();
+        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        let large: Vec<u8> = (0..300_000_u32).map(|number| (number >> 2) as u8).collect();
+        fs::write(from.join("a/small"), "abc").unwrap();
+        fs::write(from.join("large"), &large).unwrap();
+        fs::write(from.join("empty"), "").unwrap();
+        fs::set_permissions(from.join("large"), PermissionsExt::from_mode(0o750)).unwrap();
+        let sparse = File::create(from.join("sparse")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        sparse.write_at(b"end", (1 << 40) - 3).unwrap();
+        let all = || ["a/small", "large", "empty", "sparse"].map(object).to_vec();
+        let results = copied(root.path(), all());
+        assert_eq!((results.moved.objects, results.failures), (4, Vec::new()));
+        assert_eq!(
+            (fs::read(to.join("a/small")).unwrap(), fs::read(to.join("large")).unwrap()),
+            (b"abc".to_vec(), large)
+        );
+        for name in ["a/small", "large"] {
+            let (one, other) = (fs::metadata(from.join(name)).unwrap(), fs::metadata(to.join(name)).unwrap());
+            assert_eq!((one.mtime(), one.mtime_nsec()), (other.mtime(), other.mtime_nsec()), "{name}");
+        }
+        assert_eq!(fs::metadata(to.join("large")).unwrap().mode() & 0o777, 0o750);
+        let copy = fs::metadata(to.join("sparse")).unwrap();
+        assert!(copy.len() == 1 << 40 && copy.blocks() < 1000, "{} blocks", copy.blocks());
+        let some = ["a/small", "large", "empty"].map(object).to_vec();
+        let results = copied(root.path(), some);
+        assert_eq!((results.same.objects, results.moved.objects), (3, 0));
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 4, "nothing is left beside them");
+    }
+
+    #[test]
+    fn what_cannot_be_copied_is_told_by_its_class_and_nothing_is_replaced() {
+        let root = folders();
+        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        for name in ["other", "longer", "changed", "digest", "a/x"] {
+            fs::write(from.join(name), "abc").unwrap();
+        }
+        fs::write(to.join("other"), "xyz").unwrap();
+        fs::write(to.join("longer"), "abcd").unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", from.join("link")).unwrap();
+        let pinned = FleetObject { size: Some(4), ..object("changed") };
+        let digest = FleetObject { digest: Some(format!("sha256:{}", "0".repeat(64))), ..object("digest") };
+        let under = FleetObject { target: b"../out".to_vec(), ..object("a/x") };
+        let part = FleetObject { target: b".weir-0011.part".to_vec(), ..object("a/x") };
+        let objects = vec![
+            object("other"),
+            object("longer"),
+            pinned,
+            digest,
+            object("none"),
+            object("link"),
+            under,
+            part,
+        ];
+        let results = copied(root.path(), objects);
+        let classes: Vec<FailureClass> = results.failures.iter().map(|failure| failure.class).collect();
+        use FailureClass::{Changed, Digest, Missing, Name};
+        assert_eq!(classes[..5], [Name, Name, Changed, Digest, Missing], "{:?}", results.failures);
+        assert_eq!((classes.len(), classes[6], classes[7]), (8, Name, Name));
+        assert_eq!(
+            (fs::read(to.join("other")).unwrap(), fs::read(to.join("longer")).unwrap()),
+            (b"xyz".to_vec(), b"abcd".to_vec())
+        );
+        assert!(!root.path().join("out").exists());
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 2, "nothing is left beside them");
+    }
+}

@@ -1,0 +1,145 @@
+//! A worker: claims batches of a ledger and moves them by weir's engines until the plan is done.
+//!
+//! Two threads talk over a [`desk`]: the [`clerk`] with the ledger, and the mover with the engine, which is one
+//! run over all batches, so that connections and the number of lanes outlive each. A run is ended and begun
+//! anew only where a batch was lost while it moved, or the rate of the host was changed.
+//!
+//! | from | to | mover | engine |
+//! | --- | --- | --- | --- |
+//! | a web server, a store | a folder | [`fetch`] | `weir-get` |
+//! | a folder | a store | [`send`] | the uploads of `weir-store` |
+//! | a store | the same store | [`across`] | the store's own copies |
+//! | a folder | a folder | [`local`] | `copy_file_range(2)` |
+//!
+//! That an object is at its target once is made there: a part is verified and gets its name by a rename that
+//! replaces nothing (a store: by a PUT under the condition that nothing is there). The ledger hears of it after
+//! that. Whoever does the same object a second time finds it there.
+
+pub mod across;
+mod clerk;
+mod crew;
+pub mod desk;
+pub mod fetch;
+pub mod local;
+mod pieces;
+pub mod send;
+pub mod shares;
+mod target;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use weir_get::job::Observer;
+use weir_units::Rate;
+
+use self::clerk::{Clerk, ClerkManner, ClerkSetup};
+pub use self::clerk::{WorkerEnd, WorkerSignals};
+use self::desk::{Desk, DeskTotals};
+use self::shares::{LimitShares, Watcher};
+use crate::error::FleetError;
+use crate::ledger::{FleetLedger, FleetSettings, WorkerIdentity};
+
+/// Moves what the desk gives.
+pub trait Mover: Sync {
+    /// Objects that it has begun at once, at most.
+    fn at_once(&self) -> usize;
+
+    /// Until there is nothing more, or `run.stop` is set: then all that was begun is given back.
+    fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer);
+}
+
+/// One run of a mover.
+pub struct MoverRun<'a> {
+    /// What is to be moved.
+    pub desk: &'a Desk,
+    /// What held it: for movers whose engine has no eyes of its own.
+    pub shares: &'a LimitShares,
+    /// Bytes a second at most.
+    pub rate: Option<Rate>,
+    /// Ends it.
+    pub stop: &'a Arc<AtomicBool>,
+}
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct WorkerManner {
+    /// Who it is.
+    pub who: WorkerIdentity,
+    /// How long a batch is held without a word of this worker.
+    pub lease: Duration,
+    /// Leave when there is nothing to do now, and do not wait for what others hold.
+    pub once: bool,
+    /// Bytes a second at most, whatever the fleet allows.
+    pub rate: Option<Rate>,
+}
+
+/// What a worker did.
+#[derive(Debug, Clone)]
+pub struct WorkerReport {
+    /// Why it ended.
+    pub end: WorkerEnd,
+    /// What it moved.
+    pub totals: DeskTotals,
+    /// Some of its failures, in words.
+    pub failures: Vec<String>,
+    /// From joining to leaving.
+    pub span: Duration,
+    /// Of that, spent in questions to the ledger, beside which bytes moved.
+    pub asked: Duration,
+}
+
+/// Works. `observer` sees what the engine sees.
+///
+/// # Errors
+/// What the ledger says where it cannot be used, is newer than this weir, or was away for an hour. What is
+/// held then is given to others when its lease ends.
+pub fn run(
+    ledger: &mut dyn FleetLedger,
+    mover: &dyn Mover,
+    manner: &WorkerManner,
+    signals: &WorkerSignals,
+    observer: &mut dyn Observer,
+) -> Result<WorkerReport, FleetError> {
+    let began = Instant::now();
+    let worker = ledger.join(&manner.who)?;
+    let (desk, shares) = (Desk::new(mover.at_once()), LimitShares::new(began));
+    let settings = Mutex::new(FleetSettings::default());
+    let clerk = Clerk::new(ClerkSetup {
+        ledger,
+        worker,
+        desk: &desk,
+        shares: &shares,
+        settings: &settings,
+        signals,
+        manner: ClerkManner { length: manner.lease, once: manner.once },
+    });
+    let (end, asked) = std::thread::scope(|scope| {
+        let clerk = std::thread::Builder::new().name("clerk".to_owned()).spawn_scoped(scope, || clerk.run());
+        let Ok(clerk) = clerk else {
+            let why = "cannot start a thread; free memory, or raise ulimit -u".to_owned();
+            return (Err(FleetError::Manifest(why)), Duration::ZERO);
+        };
+        while !desk.is_over() {
+            let stop = desk.begin_run();
+            let rate = slower(manner.rate, settings.lock().rate);
+            let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
+            mover.run(&run, &mut Watcher { desk: &desk, shares: &shares, looks_on: &mut *observer });
+        }
+        clerk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let (totals, failures) = (desk.totals(), desk.failures());
+    Ok(WorkerReport { end: end?, totals, failures, span: began.elapsed(), asked })
+}
+
+fn slower(own: Option<Rate>, of_fleet: Option<u64>) -> Option<Rate> {
+    let of_fleet = of_fleet.map(|bytes| Rate(bytes as f64));
+    match (own, of_fleet) {
+        (Some(Rate(own)), Some(Rate(of_fleet))) => Some(Rate(own.min(of_fleet))),
+        (own, of_fleet) => own.or(of_fleet),
+    }
+}

@@ -1,0 +1,309 @@
+//! A worker against a ledger that says what a ledger can say, whenever it hurts most.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use super::desk::{FleetTask, TaskEnd};
+use super::*;
+use crate::class::FailureClass;
+use crate::ledger::{
+    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, PlanEnds, Renewed, VerdictSpan,
+    WaitReason, WorkerId,
+};
+use crate::object::FleetObject;
+
+/// What a test's ledger says in place of what it should, by the number of the question from 0.
+type Says = BTreeMap<usize, Odd>;
+
+#[derive(Clone, Copy)]
+enum Odd {
+    Away,
+    Lost,
+    Cut(u64),
+}
+
+/// A ledger with batches of ten objects.
+#[derive(Default)]
+struct TestLedger {
+    waiting: Vec<i64>,
+    held: Vec<BatchLease>,
+    fence: i64,
+    done: Vec<(i64, BatchResults)>,
+    released: Vec<i64>,
+    told: usize,
+    left: bool,
+    claims: (usize, Says),
+    renewals: (usize, Says),
+    finishes: (usize, Says),
+    rate: Option<u64>,
+}
+
+impl TestLedger {
+    fn with(batches: i64) -> TestLedger {
+        TestLedger { waiting: (1..=batches).rev().collect(), ..TestLedger::default() }
+    }
+
+    fn odd(of: &mut (usize, Says)) -> Result<Option<Odd>, FleetError> {
+        of.0 += 1;
+        match of.1.get(&(of.0 - 1)) {
+            Some(Odd::Away) => {
+                let (place, why) = ("x".to_owned(), "refused".to_owned());
+                Err(FleetError::Away { place, waited: Duration::ZERO, why })
+            }
+            other => Ok(other.copied()),
+        }
+    }
+
+    /// Somebody else has it, and will be done with it in no time.
+    fn lose(&mut self, lease: BatchLease) {
+        self.held.retain(|held| *held != lease);
+        self.waiting.push(lease.batch);
+    }
+
+    fn settings(&self) -> FleetSettings {
+        FleetSettings { rate: self.rate, ..FleetSettings::default() }
+    }
+
+    fn moved(&self) -> u64 {
+        self.done.iter().map(|(_, results)| results.moved.objects).sum()
+    }
+}
+
+impl FleetLedger for TestLedger {
+    fn ends(&mut self) -> Result<PlanEnds, FleetError> {
+        Ok(PlanEnds { source: "a".to_owned(), target: "b".to_owned() })
+    }
+
+    fn join(&mut self, _: &WorkerIdentity) -> Result<WorkerId, FleetError> {
+        Ok(WorkerId(1))
+    }
+
+    fn leave(&mut self, _: WorkerId) -> Result<(), FleetError> {
+        self.left = true;
+        Ok(())
+    }
+
+    fn claim(&mut self, _: WorkerId, length: Duration) -> Result<Claimed, FleetError> {
+        TestLedger::odd(&mut self.claims)?;
+        let Some(batch) = self.waiting.pop() else {
+            let is_done = self.held.is_empty();
+            let wait = Claimed::Wait(WaitReason::Held, Duration::from_millis(50));
+            return Ok(if is_done { Claimed::Complete } else { wait });
+        };
+        self.fence += 1;
+        let lease = BatchLease { batch, fence: self.fence };
+        self.held.push(lease);
+        let object = |number: i64| FleetObject {
+            source: format!("{batch}/{number}").into_bytes(),
+            size: Some(1000),
+            ..FleetObject::default()
+        };
+        let work = BatchWork::Objects((0..10).map(object).collect());
+        let settings = self.settings();
+        Ok(Claimed::Batch(Box::new(BatchClaim { lease, work, given_before: 0, length, settings })))
+    }
+
+    fn renew(&mut self, lease: BatchLease, _: Duration, _: u64, _: u64) -> Result<Renewed, FleetError> {
+        match TestLedger::odd(&mut self.renewals)? {
+            Some(Odd::Lost) => {
+                self.lose(lease);
+                Ok(Renewed::Lost)
+            }
+            Some(Odd::Cut(objects)) => Ok(Renewed::Held { objects, settings: self.settings() }),
+            _ => Ok(Renewed::Held { objects: 10, settings: self.settings() }),
+        }
+    }
+
+    fn finish(&mut self, lease: BatchLease, results: &BatchResults) -> Result<Finished, FleetError> {
+        match TestLedger::odd(&mut self.finishes)? {
+            Some(Odd::Lost) => {
+                self.lose(lease);
+                return Ok(Finished::Lost);
+            }
+            Some(Odd::Cut(objects)) => return Ok(Finished::Cut(objects)),
+            _ => {}
+        }
+        assert!(self.held.contains(&lease), "{lease:?} is not held");
+        self.held.retain(|held| *held != lease);
+        self.done.push((lease.batch, results.clone()));
+        Ok(Finished::Done)
+    }
+
+    fn release(&mut self, lease: BatchLease) -> Result<(), FleetError> {
+        self.held.retain(|held| *held != lease);
+        self.released.push(lease.batch);
+        Ok(())
+    }
+
+    fn help(&mut self, _: WorkerId, _: Duration, _: u64) -> Result<Option<BatchClaim>, FleetError> {
+        Ok(None)
+    }
+
+    fn share_token(&mut self, _: i64, token: &str) -> Result<String, FleetError> {
+        Ok(token.to_owned())
+    }
+
+    fn tell(&mut self, _: WorkerId, spans: &[VerdictSpan]) -> Result<(), FleetError> {
+        self.told += spans.len();
+        Ok(())
+    }
+}
+
+/// Moves by a function.
+struct ByHand<F>(F);
+
+impl<F: Fn(&FleetTask, &AtomicBool) -> Option<TaskEnd> + Sync> Mover for ByHand<F> {
+    fn at_once(&self) -> usize {
+        8
+    }
+
+    fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
+        let make = || -> Box<crew::OneTask<'_>> { Box::new(move |task| (self.0)(task, run.stop)) };
+        crew::work(run, 4, &AtomicU64::new(0), &make, observer);
+    }
+}
+
+fn moves(task: &FleetTask, _: &AtomicBool) -> Option<TaskEnd> {
+    Some(TaskEnd::Moved(task.object.size.unwrap_or_default()))
+}
+
+fn manner(lease: Duration) -> WorkerManner {
+    let who = WorkerIdentity { host: "h".to_owned(), pid: 1, version: "1".to_owned() };
+    WorkerManner { who, lease, once: false, rate: None }
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn work(ledger: &mut TestLedger, mover: &dyn Mover, lease: Duration) -> WorkerReport {
+    run(ledger, mover, &manner(lease), &WorkerSignals::default(), &mut ()).unwrap()
+}
+
+#[test]
+fn all_batches_are_done_and_the_ledger_hears_of_each_once() {
+    let mut ledger = TestLedger::with(20);
+    let report = work(&mut ledger, &ByHand(moves), LONG);
+    assert_eq!((report.end, report.totals.moved), (WorkerEnd::Complete, (200, 200_000)));
+    assert_eq!((ledger.done.len(), ledger.moved(), ledger.left), (20, 200, true));
+}
+
+#[test]
+fn a_ledger_that_is_away_is_waited_for() {
+    let mut ledger = TestLedger::with(3);
+    ledger.claims.1 = [(0, Odd::Away), (2, Odd::Away)].into();
+    ledger.finishes.1 = [(0, Odd::Away), (1, Odd::Away)].into();
+    let report = work(&mut ledger, &ByHand(moves), LONG);
+    assert_eq!((report.end, ledger.moved()), (WorkerEnd::Complete, 30));
+}
+
+#[test]
+fn a_lost_batch_is_not_finished_and_its_results_count_for_nothing() {
+    let mut ledger = TestLedger::with(3);
+    ledger.finishes.1 = [(0, Odd::Lost)].into();
+    let report = work(&mut ledger, &ByHand(moves), LONG);
+    assert_eq!((report.end, ledger.moved(), ledger.done.len()), (WorkerEnd::Complete, 30, 3));
+}
+
+#[test]
+fn a_batch_that_is_lost_while_it_moves_is_dropped() {
+    let mut ledger = TestLedger::with(2);
+    ledger.renewals.1 = [(0, Odd::Lost)].into();
+    // The first attempt at it waits until the run is ended.
+    let is_first = AtomicBool::new(true);
+    let mover = ByHand(|task: &FleetTask, stop: &AtomicBool| {
+        if task.object.source == b"1/0" && is_first.swap(false, Relaxed) {
+            while !stop.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            return None;
+        }
+        moves(task, stop)
+    });
+    let report = work(&mut ledger, &mover, Duration::from_millis(30));
+    assert_eq!((report.end, ledger.moved(), ledger.done.len()), (WorkerEnd::Complete, 20, 2));
+    assert!(!is_first.load(Relaxed));
+}
+
+#[test]
+fn objects_that_others_took_are_left_to_them() {
+    let mut ledger = TestLedger::with(1);
+    ledger.finishes.1 = [(0, Odd::Cut(4))].into();
+    work(&mut ledger, &ByHand(moves), LONG);
+    assert_eq!((ledger.done[0].1.covered, ledger.moved()), (4, 4));
+}
+
+#[test]
+fn a_new_rate_is_heard_while_a_batch_moves() {
+    let mut ledger = TestLedger::with(1);
+    ledger.rate = Some(500);
+    let runs = AtomicU64::new(0);
+    struct Counting<'a>(&'a AtomicU64);
+    impl Mover for Counting<'_> {
+        fn at_once(&self) -> usize {
+            8
+        }
+
+        fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
+            self.0.fetch_add(1, Relaxed);
+            // Nothing moves until the rate is known.
+            let rate = run.rate;
+            let slow = ByHand(move |task: &FleetTask, stop: &AtomicBool| {
+                while rate.is_none() && !stop.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+                rate.and_then(|_| moves(task, stop))
+            });
+            slow.run(run, observer);
+        }
+    }
+    work(&mut ledger, &Counting(&runs), LONG);
+    assert_eq!((runs.load(Relaxed), ledger.moved()), (2, 10));
+}
+
+#[test]
+fn a_signal_gives_back_what_is_held_and_another_lets_it_end() {
+    let mut ledger = TestLedger::with(2);
+    let signals = WorkerSignals::default();
+    let stop = Arc::clone(&signals.stop);
+    let mover = ByHand(|_: &FleetTask, ended: &AtomicBool| {
+        stop.store(true, Relaxed);
+        while !ended.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        None
+    });
+    let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
+    assert_eq!((report.end, ledger.released.len(), ledger.left), (WorkerEnd::Stopped, 1, true));
+    assert!(ledger.held.is_empty());
+
+    let mut ledger = TestLedger::with(2);
+    let signals = WorkerSignals::default();
+    let drain = Arc::clone(&signals.drain);
+    let mover = ByHand(|task: &FleetTask, stop: &AtomicBool| {
+        drain.store(true, Relaxed);
+        moves(task, stop)
+    });
+    let report = run(&mut ledger, &mover, &manner(LONG), &signals, &mut ()).unwrap();
+    assert_eq!((report.end, ledger.moved(), ledger.waiting.len()), (WorkerEnd::Stopped, 10, 1));
+    assert!(ledger.held.is_empty() && ledger.released.is_empty());
+}
+
+#[test]
+fn a_host_that_may_not_leaves_its_batch_to_others() {
+    let mut ledger = TestLedger::with(2);
+    let mover = ByHand(|_: &FleetTask, _: &AtomicBool| {
+        Some(TaskEnd::Failed(FailureClass::Denied, "403: no credentials".to_owned()))
+    });
+    let report = work(&mut ledger, &mover, LONG);
+    assert!(matches!(&report.end, WorkerEnd::Trouble(why) if why.contains("403")), "{:?}", report.end);
+    assert_eq!((ledger.done.len(), ledger.released.len()), (0, 1));
+}
+
+#[test]
+fn once_leaves_when_others_hold_the_rest() {
+    let mut ledger = TestLedger::with(1);
+    ledger.held.push(BatchLease { batch: 9, fence: 0 });
+    let manner = WorkerManner { once: true, ..manner(LONG) };
+    let report = run(&mut ledger, &ByHand(moves), &manner, &WorkerSignals::default(), &mut ()).unwrap();
+    assert_eq!((report.end, ledger.moved()), (WorkerEnd::Nothing, 10));
+}

@@ -1,0 +1,28 @@
+//! `weir fleet`, one file a command.
+
+mod work;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use weir_fleet::ledger::{LedgerPlace, Patience, SqlLedger};
+
+use crate::args::{Fleet, FleetCommand};
+use crate::voice::Usage;
+
+/// How long a ledger that does not answer is asked again before a command says so.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Does what `fleet` says. Returns the exit code.
+pub fn run(fleet: &Fleet) -> anyhow::Result<u8> {
+    match &fleet.command {
+        FleetCommand::Work(work) => work::run(work),
+    }
+}
+
+/// The ledger that `text` names; `stop` ends the wait for it.
+fn open(text: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<SqlLedger> {
+    let place = LedgerPlace::parse(text).map_err(Usage)?;
+    Ok(place.open(Patience { longest: PATIENCE, stop: Arc::clone(stop) })?)
+}

@@ -1,0 +1,270 @@
+//! `weir fleet work`: from a ledger to files and objects at their targets, a record and an exit code.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
+use url::Url;
+use weir_fleet::ledger::{FleetLedger, PlanEnds, WorkerIdentity};
+use weir_fleet::worker::across::{Across, StoreEnd};
+use weir_fleet::worker::fetch::{Fetch, FetchSource};
+use weir_fleet::worker::local::LocalCopy;
+use weir_fleet::worker::send::{Send, SendManner};
+use weir_fleet::worker::{self, Mover, WorkerEnd, WorkerManner, WorkerReport, WorkerSignals};
+use weir_get::http::authority::Authorizer;
+use weir_get::http::exchange::{Http, Version, Who};
+use weir_get::http::proxy::{Proxies, Said};
+use weir_get::http::trust::Trust;
+use weir_report::escape::escape;
+use weir_report::json as records;
+use weir_report::schema::{FileRecord, Record, RunOutcome};
+use weir_store::address::StoreUrl;
+use weir_store::buckets::Buckets;
+use weir_store::network::Network;
+use weir_store::upload::journal;
+use weir_units::{Bytes, human_duration};
+
+use crate::args::{FleetWork, VERSION};
+use crate::cmd::stores;
+use crate::interrupt::{self, INTERRUPTED};
+use crate::live::Live;
+use crate::page;
+use crate::voice::{self, Usage};
+
+/// The exit code of a worker whose host can move nothing.
+const TROUBLE: u8 = 3;
+
+/// Works. Returns the exit code.
+pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
+    voice::start_log(work.voice.quiet, work.voice.verbose);
+    let signals = signals()?;
+    let mut ledger = super::open(&work.ledger, &signals.stop)?;
+    let ends = FleetEnds::of(&ledger.ends()?)?;
+    let way = Way::open(work)?;
+    let mover = ends.mover(work, &way)?;
+    let manner = manner(work);
+    let mut live = Live::new(!work.voice.quiet && std::io::stderr().is_terminal(), 2);
+    let report = worker::run(&mut ledger, &*mover, &manner, &signals, &mut live);
+    live.clear();
+    let report = report?;
+    let code = code(&report);
+    let record = record(&manner, &report, code);
+    say(work, &record, &report)?;
+    page::keep(&work.voice, &record)?;
+    Ok(code)
+}
+
+/// SIGTERM lets what is held end; SIGINT, and a second SIGTERM, give it back.
+fn signals() -> anyhow::Result<WorkerSignals> {
+    let signals = WorkerSignals { drain: interrupt::wish()?, stop: interrupt::wish()? };
+    interrupt::on_signals(&[SIGINT], &signals.stop, || low_level::exit(INTERRUPTED.into()))?;
+    let stop = Arc::clone(&signals.stop);
+    interrupt::on_signals(&[SIGTERM], &signals.drain, move || stop.store(true, Relaxed))?;
+    Ok(signals)
+}
+
+fn manner(work: &FleetWork) -> WorkerManner {
+    let uname = rustix::system::uname();
+    let host = work.name.clone().unwrap_or_else(|| uname.nodename().to_string_lossy().into_owned());
+    WorkerManner {
+        who: WorkerIdentity { host, pid: std::process::id(), version: VERSION.to_owned() },
+        lease: work.lease,
+        once: work.once,
+        rate: work.limit_rate,
+    }
+}
+
+/// One end of a plan.
+enum FleetEnd {
+    Store(StoreUrl),
+    /// A folder of a web server; `None`: each object has a URL of its own.
+    Web(Option<Url>),
+    Folder(PathBuf),
+}
+
+/// What is moved to where.
+struct FleetEnds {
+    from: FleetEnd,
+    to: FleetEnd,
+}
+
+impl FleetEnds {
+    fn of(ends: &PlanEnds) -> Result<FleetEnds, Usage> {
+        let from = end_of(&ends.source)?;
+        let to = end_of(&ends.target)?;
+        Ok(FleetEnds { from, to })
+    }
+
+    fn mover<'a>(&self, work: &FleetWork, way: &'a Way) -> anyhow::Result<Box<dyn Mover + 'a>> {
+        let end = |url: &StoreUrl| -> anyhow::Result<StoreEnd> {
+            let shown = url.with_key("").to_string();
+            let (bucket, prefix) = (url.bucket.clone(), prefix_of(url));
+            Ok(StoreEnd { store: way.buckets.store(url)?, bucket, prefix, shown })
+        };
+        Ok(match (&self.from, &self.to) {
+            (FleetEnd::Folder(from), FleetEnd::Folder(to)) => {
+                Box::new(LocalCopy::new(from, made(to)?, work.lanes)?)
+            }
+            (FleetEnd::Web(base), FleetEnd::Folder(to)) => {
+                let from = FetchSource::Web(base.clone());
+                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
+            }
+            (FleetEnd::Store(url), FleetEnd::Folder(to)) => {
+                let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
+                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
+            }
+            (FleetEnd::Folder(from), FleetEnd::Store(url)) => {
+                let environment = |name: &str| std::env::var(name).ok();
+                let manner = SendManner { lanes: work.lanes, journals: journal::folder(&environment) };
+                let end = end(url)?;
+                Box::new(Send::new(from, end.store, &end.prefix, &end.shown, &way.http, manner))
+            }
+            (FleetEnd::Store(from), FleetEnd::Store(to)) if from.kind == to.kind => {
+                Box::new(Across::new(end(from)?, end(to)?, &way.http, work.lanes))
+            }
+            (FleetEnd::Store(_) | FleetEnd::Web(_), _) => {
+                return Err(Usage(
+                    "cannot work on this plan: no store copies from another one or from the web; plan it into a folder, \
+                     and from there into the store"
+                        .to_owned(),
+                )
+                .into());
+            }
+            (FleetEnd::Folder(_), FleetEnd::Web(_)) => {
+                let why =
+                    "cannot work on this plan: a fleet writes into folders and stores, not to web servers";
+                return Err(Usage(why.to_owned()).into());
+            }
+        })
+    }
+}
+
+fn end_of(text: &str) -> Result<FleetEnd, Usage> {
+    if let Some(url) = StoreUrl::parse(text) {
+        return url.map(FleetEnd::Store).map_err(|error| Usage(error.to_string()));
+    }
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(FleetEnd::Web(Some(url))),
+        _ => Ok(FleetEnd::Folder(PathBuf::from(text))),
+    }
+}
+
+/// What keys begin with: nothing, or with a slash at its end.
+fn prefix_of(url: &StoreUrl) -> String {
+    let is_open = url.key.is_empty() || url.key.ends_with('/');
+    if is_open { url.key.clone() } else { format!("{}/", url.key) }
+}
+
+/// The folder, made where it is not there.
+fn made(folder: &Path) -> anyhow::Result<&Path> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The way to the network.
+struct Way {
+    http: Http,
+    buckets: Arc<Buckets>,
+}
+
+impl Way {
+    fn open(work: &FleetWork) -> anyhow::Result<Way> {
+        let of_environment = || ["SSL_CERT_FILE", "AWS_CA_BUNDLE"].into_iter().find_map(std::env::var_os);
+        let authorities = work.cacert.clone().or_else(|| of_environment().map(Into::into));
+        let trust = Trust { authorities, ..Trust::default() };
+        let proxies = Proxies::new(Said::default(), |name| std::env::var(name).ok())?;
+        let network = Network { trust: trust.clone(), proxies: Some(proxies.clone()), ..Network::default() };
+        let buckets = stores::buckets(&work.store, network)?;
+        let http = Http::new(trust, proxies, Version::Auto, Vec::new(), Who::default())
+            .authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
+        Ok(Way { http, buckets })
+    }
+}
+
+fn code(report: &WorkerReport) -> u8 {
+    match &report.end {
+        WorkerEnd::Stopped => INTERRUPTED,
+        WorkerEnd::Trouble(_) => TROUBLE,
+        WorkerEnd::Complete | WorkerEnd::Nothing | WorkerEnd::Drained => u8::from(report.totals.failed > 0),
+    }
+}
+
+fn word(end: &WorkerEnd) -> &'static str {
+    match end {
+        WorkerEnd::Complete => "complete",
+        WorkerEnd::Nothing => "nothing",
+        WorkerEnd::Drained => "drained",
+        WorkerEnd::Stopped => "stopped",
+        WorkerEnd::Trouble(_) => "trouble",
+    }
+}
+
+/// The record of the run, as `--json` prints it.
+fn record(manner: &WorkerManner, report: &WorkerReport, code: u8) -> Record {
+    let totals = report.totals;
+    let outcome = match code {
+        0 => RunOutcome::Complete,
+        _ if totals.moved.0 + totals.same.0 > 0 => RunOutcome::Partial,
+        _ => RunOutcome::Failed,
+    };
+    let mut record = Record::new("fleet work", outcome, totals.moved.1, report.span.as_secs_f64());
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    if let WorkerEnd::Trouble(why) = &report.end {
+        record.error = Some(format!("this host can move nothing, and gave its batches back: {why}"));
+    }
+    let failed = |reason: &String| FileRecord { error: Some(reason.clone()), ..FileRecord::default() };
+    record.files = report.failures.iter().map(failed).collect();
+    let tally = |(objects, bytes): (u64, u64)| json!({ "objects": objects, "bytes": bytes });
+    let own = json!({
+        "host": manner.who.host,
+        "end": word(&report.end),
+        "moved": tally(totals.moved),
+        "same": tally(totals.same),
+        "failed": totals.failed,
+        "ledger_seconds": report.asked.as_secs_f64(),
+    });
+    record.extra.insert("fleet".to_owned(), own);
+    record
+}
+
+/// The record on stdout, failures and what was done on stderr.
+fn say(work: &FleetWork, record: &Record, report: &WorkerReport) -> anyhow::Result<()> {
+    for reason in &report.failures {
+        voice::warn(&escape(reason));
+    }
+    let more = report.totals.failed.saturating_sub(report.failures.len() as u64);
+    if more > 0 {
+        voice::warn(&format!("{more} more objects failed; weir fleet status names them"));
+    }
+    if let Some(error) = &record.error {
+        voice::warn(&escape(error));
+    }
+    if work.voice.json {
+        records::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !work.voice.quiet {
+        let totals = report.totals;
+        let ended = match &report.end {
+            WorkerEnd::Complete => "the plan is done",
+            WorkerEnd::Nothing => "nothing is free now",
+            WorkerEnd::Drained => "the fleet drains",
+            WorkerEnd::Stopped => "stopped, the rest was given back",
+            WorkerEnd::Trouble(_) => "gave its batches back",
+        };
+        writeln!(
+            std::io::stderr(),
+            "moved {} objects, {} in {}; {} were there, {} failed; {ended}",
+            totals.moved.0,
+            Bytes(totals.moved.1),
+            human_duration(report.span),
+            totals.same.0,
+            totals.failed
+        )?;
+    }
+    Ok(())
+}

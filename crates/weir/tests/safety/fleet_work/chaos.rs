@@ -1,0 +1,99 @@
+//! Workers that are killed or put to sleep at any moment: every file comes once, and is never replaced.
+//!
+//! 20 kills by default; `WEIR_SOAK=100` for more, `WEIR_SEED=N` for a run again.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::bed::{Bed, sizes};
+use crate::support::{Dice, MIB, Running, wait_for};
+
+/// A lease short enough that what the dead held is soon others'.
+const LEASE: [&str; 2] = ["--lease", "1s"];
+
+/// Files that have their names, and which they are.
+fn named(bed: &Bed, count: usize) -> HashMap<usize, u64> {
+    let inode = |number: usize| Some((number, std::fs::metadata(bed.path(number)).ok()?.ino()));
+    (0..count).filter_map(inode).collect()
+}
+
+#[test]
+fn killed_workers_lose_nothing_and_replace_nothing() {
+    let (mut dice, kills) = Dice::for_runs();
+    let mut all = sizes(600, 1, 60_000);
+    all.extend([3 * MIB, 5 * MIB, 8 * MIB]);
+    // Slow enough that it takes the kills to its end: bytes a second of each connection.
+    let bed = Bed::new(&all, 8).paced(300_000);
+    let start = || bed.work(&LEASE).args(&["-c", "2"]).spawn();
+    let mut workers: Vec<Running> = (0..4).map(|_| start()).collect();
+    let (mut seen, mut killed) = (HashMap::new(), 0);
+    for _ in 0..kills {
+        let (done, more) = (bed.status(), dice.roll(1..12));
+        let until = Instant::now() + Duration::from_millis(dice.roll(20..900));
+        // Whichever comes first: some objects more, or a moment between two.
+        wait_for("a moment", || {
+            let now = bed.status();
+            now.moved.objects >= done.moved.objects + more || now.complete || Instant::now() >= until
+        });
+        if bed.status().complete {
+            break;
+        }
+        let victim = dice.roll(0..workers.len() as u64) as usize;
+        workers[victim].signal(Signal::KILL);
+        workers[victim] = start();
+        killed += 1;
+        for (number, inode) in named(&bed, all.len()) {
+            assert_eq!(*seen.entry(number).or_insert(inode), inode, "file {number} was replaced");
+        }
+    }
+    bed.rushes();
+    workers.drain(..).for_each(|worker| drop(worker.wait()));
+    bed.work(&LEASE).run().succeeds();
+    println!("{killed} of {kills} were killed, {} files were seen before the end", seen.len());
+    assert!(killed * 4 >= kills, "too few were killed before the end: {killed}");
+    bed.is_complete(all.len() as u64);
+    let at_end = named(&bed, all.len());
+    assert!(seen.iter().all(|(number, inode)| at_end[number] == *inode), "a file was replaced");
+}
+
+#[test]
+fn a_worker_that_slept_past_its_lease_changes_nothing() {
+    let bed = Bed::new(&[6 * MIB, 6 * MIB, 100, 200], 1).paced(2 * MIB as u64);
+    let sleeper = bed.work(&LEASE).args(&["-c", "1"]).spawn();
+    bed.server.wait_sent(MIB as u64);
+    sleeper.signal(Signal::STOP);
+    let other = bed.work(&LEASE).run();
+    other.succeeds().says(&["moved 4 objects"]);
+    assert!(bed.status().complete);
+    let before = named(&bed, 4);
+    sleeper.signal(Signal::CONT);
+    sleeper.wait().succeeds();
+    bed.is_complete(4);
+    assert_eq!(named(&bed, 4), before, "its late rename replaced nothing");
+}
+
+#[test]
+fn ranges_of_a_large_file_by_several_workers_one_of_which_is_killed() {
+    let bed = Bed::in_ranges(24 * MIB, 2 * MIB as u64).paced(4 * MIB as u64);
+    let work = |args: &[&str]| bed.work_on("ranges.db", &LEASE).args(args);
+    let victim = work(&["-c", "1"]).spawn();
+    let workers: Vec<_> = (0..2).map(|_| work(&["-c", "1"]).spawn()).collect();
+    bed.server.wait_sent(4 * MIB as u64);
+    victim.signal(Signal::KILL);
+    for worker in workers {
+        worker.wait().succeeds();
+    }
+    let status = bed.status_of("ranges.db");
+    assert!(status.complete && status.moved.objects == 1 && status.failed == 0, "{status:?}");
+    let by: Vec<u64> = status.workers.iter().map(|worker| worker.moved.bytes).collect();
+    assert!(by.iter().filter(|bytes| **bytes > 0).count() >= 2, "{by:?}");
+    bed.has_all();
+    // Whoever gets it once more finds it.
+    let sent = bed.server.sent();
+    let again = bed.planned_again("again.db", 1);
+    bed.work_on(&again, &[]).run().succeeds().says(&["1 were there"]);
+    assert_eq!(bed.server.sent(), sent);
+}

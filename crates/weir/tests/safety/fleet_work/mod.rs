@@ -1,0 +1,130 @@
+//! Workers of a fleet: many processes over one ledger, each object at its target exactly once, whatever ends
+//! them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod bed;
+mod chaos;
+mod trouble;
+mod ways;
+
+use crate::support;
+
+use bed::{Bed, MOST_MEMORY, sizes};
+use rustix::process::Signal;
+use support::MIB;
+
+#[test]
+fn eight_workers_fetch_thousands_of_files_once() {
+    let bed = Bed::new(&sizes(4000, 1, 3000), 100);
+    let workers: Vec<_> = (0..8).map(|_| bed.work(&["--json"]).spawn()).collect();
+    let runs: Vec<_> = workers.into_iter().map(support::Running::wait).collect();
+    let mut moved = 0;
+    for run in &runs {
+        let record = run.succeeds().json();
+        moved += record["fleet"]["moved"]["objects"].as_u64().unwrap();
+        assert_eq!(record["fleet"]["end"], "complete");
+        let memory = record["peak_memory"].as_u64().unwrap();
+        assert!(memory < MOST_MEMORY, "{memory} bytes of memory");
+    }
+    assert_eq!(moved, 4000);
+    bed.is_complete(4000);
+    // Who has nothing left takes what others have not begun: a few may be asked for by both.
+    assert!(bed.fetched() < 4040 && bed.server.sent() < bed.bytes() * 101 / 100, "{}", bed.fetched());
+    // A second plan of the same objects finds them there: no byte is sent again.
+    let sent = bed.server.sent();
+    let again = bed.planned_again("again.db", 100);
+    bed.work_on(&again, &[]).run().succeeds().says(&["4000 were there"]);
+    assert_eq!(bed.server.sent(), sent);
+    assert_eq!(bed.status_of(&again).same.objects, 4000);
+}
+
+#[test]
+fn large_files_are_spread_evenly_over_the_workers() {
+    let bed = Bed::new(&vec![MIB; 16], 1).paced(2 * MIB as u64);
+    let workers: Vec<_> = (0..8).map(|_| bed.work(&["-c", "1"]).spawn()).collect();
+    for worker in workers {
+        worker.wait().succeeds();
+    }
+    bed.is_complete(16);
+    let counts: Vec<u64> = bed.status().workers.iter().map(|worker| worker.moved.objects).collect();
+    assert!(counts.len() == 8 && counts.iter().all(|count| (1..=3).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn a_lease_shorter_than_an_object_is_renewed_while_its_bytes_move() {
+    let bed = Bed::new(&[4 * MIB], 1).paced(MIB as u64);
+    let first = bed.work(&["--lease", "1s", "-c", "1"]).spawn();
+    bed.server.wait_sent(MIB as u64);
+    let second = bed.work(&["--lease", "1s", "--once"]).run();
+    second.succeeds().says(&["moved 0 objects"]);
+    first.wait().succeeds();
+    bed.is_complete(1);
+    assert_eq!(bed.fetched(), 1);
+}
+
+#[test]
+fn nobody_waits_for_a_straggler() {
+    // The first connection that asks for it gets a thousand bytes a second: it would take half an hour.
+    let mut all = vec![1000; 200];
+    all.push(2 * MIB);
+    let bed = Bed::new(&all, 20).slow_once(200);
+    let workers: Vec<_> = (0..4).map(|_| bed.work(&["--lease", "3s", "-c", "1"]).spawn()).collect();
+    for worker in workers {
+        worker.wait().succeeds();
+    }
+    bed.is_complete(201);
+}
+
+#[test]
+fn a_worker_that_finds_a_plan_unfinished_waits_for_the_rest_of_it() {
+    let bed = Bed::unsealed(&sizes(50, 1, 2), 10);
+    let worker = bed.work(&[]).spawn();
+    support::wait_for("what was planned so far", || bed.status().moved.objects == 50);
+    assert!(!bed.status().complete, "an interrupted plan is never complete");
+    bed.work(&["--once"]).run().succeeds().says(&["nothing is free now"]);
+    bed.seal();
+    worker.wait().succeeds().says(&["the plan is done"]);
+    bed.is_complete(50);
+}
+
+#[test]
+fn sigterm_ends_what_is_held_and_sigint_gives_it_back() {
+    let bed = Bed::new(&vec![100_000; 40], 4).paced(100_000);
+    let worker = bed.work(&["-c", "1"]).spawn();
+    support::wait_for("its first files", || bed.status().moved.objects > 0);
+    worker.signal(Signal::TERM);
+    worker.wait().fails(130, &["stopped"]);
+    let after = bed.status();
+    assert_eq!((after.leased, after.moved.objects % 4), (0, 0), "whole batches: {after:?}");
+    let worker = bed.work(&["-c", "1"]).spawn();
+    let count = bed.fetched();
+    support::wait_for("a file more", || bed.fetched() > count + 1);
+    worker.signal(Signal::INT);
+    worker.wait().fails(130, &["the rest was given back"]);
+    assert_eq!(bed.status().leased, 0);
+    bed.rushes();
+    bed.work(&[]).run().succeeds();
+    bed.is_complete(40);
+}
+
+#[test]
+fn what_is_set_is_heard_while_it_works() {
+    let bed = Bed::new(&vec![20_000; 60], 2).paced(100_000);
+    let worker = bed.work(&["-c", "1"]).spawn();
+    support::wait_for("its first batch", || bed.status().moved.objects > 0);
+    bed.set(|settings| settings.paused = true);
+    support::wait_for("a pause", || bed.status().leased == 0);
+    let paused = bed.status().moved.objects;
+    assert!(paused < 60);
+    bed.set(|settings| (settings.paused, settings.draining) = (false, true));
+    worker.wait().succeeds().says(&["the fleet drains"]);
+    assert_eq!(bed.status().moved.objects, paused);
+    bed.set(|settings| (settings.draining, settings.rate) = (false, Some(400_000)));
+    bed.rushes();
+    let start = std::time::Instant::now();
+    bed.work(&[]).run().succeeds();
+    bed.is_complete(60);
+    let bytes = (60 - paused) * 20_000;
+    // The limiter lets a burst pass: half of the time is enough to see that it was there.
+    assert!(start.elapsed().as_secs_f64() > bytes as f64 / 400_000.0 / 2.0, "{:?}", start.elapsed());
+}

@@ -1,0 +1,89 @@
+//! The other ways: from a folder into a store, from a store into itself, from a folder into a folder.
+
+use std::path::Path;
+
+use super::bed::{plan_at, status_at};
+use crate::support::bucket::{Bucket, put};
+use crate::support::{Sandbox, WEIR, pattern};
+use weir_fleet::ledger::PlanEnds;
+use weir_fleet::object::FleetObject;
+
+/// Files in the folder `from`, and the objects of them.
+fn tree(sandbox: &Sandbox, sizes: &[usize]) -> Vec<FleetObject> {
+    std::fs::create_dir_all(sandbox.path("from/sub")).unwrap();
+    let object = |(number, size): (usize, &usize)| {
+        let name = if number % 2 == 0 { format!("sub/{number}.txt") } else { format!("{number}.bin") };
+        std::fs::write(sandbox.path("from").join(&name), pattern(*size, 1 + number as u64)).unwrap();
+        let name = name.into_bytes();
+        FleetObject { source: name.clone(), target: name, size: Some(*size as u64), ..FleetObject::default() }
+    };
+    sizes.iter().enumerate().map(object).collect()
+}
+
+fn ends(source: &Path, target: &str) -> PlanEnds {
+    PlanEnds { source: source.display().to_string(), target: target.to_owned() }
+}
+
+#[test]
+fn a_folder_is_sent_to_a_store_once_and_nothing_there_is_replaced() {
+    let (sandbox, bucket) = (Sandbox::new(), Bucket::start());
+    let objects = tree(&sandbox, &[1000, 2000, 30_000, 20_000_000, 5]);
+    plan_at(
+        &sandbox.path("a.db"),
+        &ends(&sandbox.path("from"), "s3://b/p/"),
+        &[&objects[..2], &objects[2..]],
+    );
+    plan_at(&sandbox.path("b.db"), &ends(&sandbox.path("from"), "s3://b/p/"), &[&objects]);
+    let endpoint = bucket.server.url("");
+    let work = |ledger: &str| {
+        let mut weir = put(&sandbox, &endpoint, &[]);
+        let mut own = sandbox.weir(WEIR, ["fleet", "work", "--ledger", ledger]);
+        for (name, value) in weir.command.get_envs() {
+            if let Some(value) = value {
+                own.command.env(name, value);
+            }
+        }
+        weir.command = own.command;
+        weir
+    };
+    work("a.db").run().succeeds().says(&["moved 5 objects"]);
+    for object in &objects {
+        let name = String::from_utf8(object.source.clone()).unwrap();
+        let own = std::fs::read(sandbox.path("from").join(&name)).unwrap();
+        assert!(bucket.bytes(&format!("p/{name}")) == own, "{name}");
+    }
+    // Another worker, to whom nobody said that they are there.
+    work("b.db").run().succeeds().says(&["5 were there"]);
+    // A file that became another one, and an object that did.
+    let changed = String::from_utf8(objects[0].source.clone()).unwrap();
+    bucket.holds().objects.get_mut(&format!("p/{changed}")).unwrap().bytes = b"other".to_vec();
+    std::fs::write(sandbox.path("from/1.bin"), "shorter").unwrap();
+    plan_at(&sandbox.path("c.db"), &ends(&sandbox.path("from"), "s3://b/p/"), &[&objects]);
+    let run = work("c.db").run();
+    run.fails(1, &["is not the file of the manifest any more", "it is kept"]);
+    assert_eq!(bucket.bytes(&format!("p/{changed}")), b"other");
+    let status = status_at(&sandbox.path("c.db"));
+    assert_eq!((status.same.objects, status.failed), (3, 2), "{status:?}");
+}
+
+#[test]
+fn a_folder_is_copied_into_a_folder_by_four_workers() {
+    let sandbox = Sandbox::new();
+    let objects = tree(&sandbox, &[10; 400]);
+    let target = sandbox.path("to").display().to_string();
+    let batches: Vec<&[FleetObject]> = objects.chunks(20).collect();
+    plan_at(&sandbox.path("a.db"), &ends(&sandbox.path("from"), &target), &batches);
+    let work = || sandbox.weir(WEIR, ["fleet", "work", "--ledger", "a.db"]);
+    let workers: Vec<_> = (0..4).map(|_| work().spawn()).collect();
+    for worker in workers {
+        worker.wait().succeeds();
+    }
+    let status = status_at(&sandbox.path("a.db"));
+    assert!(status.complete && status.moved.objects + status.same.objects == 400, "{status:?}");
+    for object in &objects {
+        let name = std::str::from_utf8(&object.source).unwrap();
+        let (one, other) = (sandbox.path("from").join(name), sandbox.path("to").join(name));
+        assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap(), "{name}");
+    }
+    assert_eq!(crate::support::count(&sandbox.path("to")), 400);
+}
