@@ -6,6 +6,7 @@
 //! interrupted is gone on with by listing again ([`again`]): what the ledger has is not added twice.
 
 pub mod again;
+pub mod check;
 pub mod cut;
 pub mod list;
 pub mod prefix;
