@@ -138,7 +138,8 @@ impl<'a> Send<'a> {
 
     fn path(&self, object: &FleetObject) -> Result<PathBuf, String> {
         let name = Name::new(object.source.as_slice()).map_err(|invalid| invalid.to_string())?;
-        Ok(self.from.join(name.as_path()))
+        // A file that is planned alone has no name below itself.
+        Ok(if name.is_root() { self.from.clone() } else { self.from.join(name.as_path()) })
     }
 
     fn key(&self, object: &FleetObject) -> Result<String, &'static str> {
