@@ -128,8 +128,8 @@ impl<'a> Send<'a> {
             return Err(bad(FailureClass::Changed, why));
         }
         let key = self.key(object).map_err(|why| bad(FailureClass::Name, why))?;
-        let mut attributes = Attributes::default();
-        attributes.content_type = kinds::of(&key).map(str::to_owned);
+        let content_type = kinds::of(&key).map(str::to_owned);
+        let mut attributes = Attributes { content_type, ..Attributes::default() };
         if let Ok(time) = data.modified() {
             attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
         }
