@@ -1,10 +1,12 @@
 //! The ledger's operations as statements, the same for both databases.
 
 mod claiming;
+mod exporting;
 mod finishing;
 mod helping;
 mod moving;
 mod planning;
+mod retrying;
 mod steering;
 
 use std::time::Duration;
@@ -18,6 +20,7 @@ use super::{
 };
 use crate::error::FleetError;
 
+pub use exporting::ObjectRow;
 pub use planning::{PlanLease, PlanStep, PlannedBatch, PlannedLarge};
 pub use steering::{FailureRow, FleetStatus, WorkerRow};
 

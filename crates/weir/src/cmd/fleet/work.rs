@@ -36,8 +36,8 @@ use crate::live::Live;
 use crate::page;
 use crate::voice::{self, Usage};
 
-/// The exit code of a worker whose host can move nothing.
-const TROUBLE: u8 = 3;
+/// The exit code of a worker whose host can move nothing: what it held is as it was, for others.
+const TROUBLE: u8 = 4;
 
 /// Works. Returns the exit code.
 pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
