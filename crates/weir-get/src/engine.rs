@@ -225,10 +225,15 @@ pub fn run(
     if run.temp.is_none() && options.existing == Existing::Replaced {
         run.fresh_folder = new_folder.or_else(|| fresh_folder(first.as_deref(), folder.as_deref(), count));
     }
-    let over = AtomicBool::new(false);
     let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));
+    carry(&run, feed, &mut watch, observer);
+    watch.finish()
+}
+
+/// Starts what carries the jobs, and waits for their end.
+fn carry(run: &Run<'_>, feed: Feed<'_>, watch: &mut Watch<'_>, observer: &mut dyn Observer) {
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let run = &run;
         let journals = std::thread::Builder::new()
             .name("journal".to_owned())
             .stack_size(256 << 10)
@@ -247,7 +252,6 @@ pub fn run(
             journals.thread().unpark();
         }
     });
-    watch.finish()
 }
 
 /// Lanes for bulk objects to begin with.

@@ -370,7 +370,7 @@ fn declared(line: &str) -> Option<(&str, &str)> {
 fn names_say_whose_they_are() {
     let mut paths = Vec::new();
     rust_files(&crates(), &mut paths);
-    rust_files(&crates().join("../fuzz/fuzz_targets"), &mut paths);
+    rust_files(&crates().join("../fuzz/targets"), &mut paths);
     let (mut common, mut count) = (Vec::new(), 0);
     for path in &paths {
         let text = fs::read_to_string(path).expect("a source file can be read");
