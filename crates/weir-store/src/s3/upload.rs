@@ -326,7 +326,8 @@ fn is_tag(tag: &str) -> bool {
     !tag.is_empty() && tag.len() <= 1024 && tag.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The answer with this outermost element; an error that came with 200 is what it says.
+/// The answer with this outermost element, `...Result`, which some servers call `...Response`; an error that
+/// came with 200 is what it says.
 fn read<T: DeserializeOwned>(
     what: &str,
     call: &Call<'_>,
@@ -338,9 +339,11 @@ fn read<T: DeserializeOwned>(
     }
     let answer = |why: String| StoreError::Answer { what: what.to_owned(), why };
     let text = std::str::from_utf8(&reply.body).map_err(|_| answer("is not UTF-8".to_owned()))?;
-    let start = text.find(&format!("<{root}")).ok_or_else(|| answer(format!("has no {root}")))?;
+    let stem = root.trim_end_matches("Result");
+    let start = text.find(&format!("<{stem}")).ok_or_else(|| answer(format!("has no {root}")))?;
     let text = text[start..].trim_end();
-    if !text.ends_with(&format!("</{root}>")) && !text.ends_with("/>") {
+    let name = text[1..].split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    if !text.ends_with(&format!("</{name}>")) && !text.ends_with("/>") {
         return Err(answer("is cut".to_owned()));
     }
     quick_xml::de::from_str(text).map_err(|error| answer(format!("cannot be read: {error}")))
@@ -429,6 +432,9 @@ mod tests {
         assert!(page.is_truncated);
         let parts: Vec<_> = page.parts.into_iter().filter_map(PartElement::part).collect();
         assert_eq!(parts, [PartThere { number: 2, tag: "\"a\"".to_owned(), size: 7 }]);
+        // As moto has it.
+        let other = body.replace("ListPartsResult", "ListPartsResponse");
+        assert_eq!(read_as::<PartsPage>(&other, "ListPartsResult").unwrap().parts.len(), 2);
         for cut in [0, 30, body.len() / 2, body.len() - 3] {
             assert!(read_as::<PartsPage>(&body[..cut], "ListPartsResult").is_err(), "{cut}");
         }

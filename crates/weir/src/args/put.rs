@@ -26,14 +26,15 @@ pub struct Put {
     /// The files, the folders (DIR/ means what is in it), or '-' for stdin.
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub sources: Vec<String>,
-    /// Where to: an object, or with a '/' at its end a prefix, of s3://BUCKET or of an http or https URL.
+    /// Where to: an object, or with a '/' at its end a prefix, of s3://BUCKET, gs://BUCKET, az://CONTAINER, or
+    /// of an http or https URL.
     #[arg(value_name = "TARGET", required = true)]
     pub target: String,
 
     /// Send only if nothing is there (If-None-Match).
     #[arg(long, conflicts_with = "if_match")]
     pub if_absent: bool,
-    /// Send only if the object there has this ETag.
+    /// Send only if the object there has this ETag (of gs:// the generation).
     #[arg(long, value_name = "ETAG")]
     pub if_match: Option<String>,
     /// Remove unfinished uploads of the target's objects, and send nothing.

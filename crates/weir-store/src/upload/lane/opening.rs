@@ -302,6 +302,9 @@ impl Lane<'_> {
                 self.abort(job, &id);
                 Ok(Left::Nothing)
             }
+            Err(StoreError::Answer { what, why }) => {
+                Err(StoreError::Answer { what, why: format!("{why}; --force sends all of it again") })
+            }
             Err(error) => Err(error),
         }
     }

@@ -143,7 +143,10 @@ fn plain(put: &Put) -> anyhow::Result<Url> {
         .iter()
         .any(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
     if !is_http {
-        return Err(wrong("expected s3://BUCKET/KEY or an http or https URL; weir cp copies to hosts").into());
+        return Err(wrong(
+            "expected s3://BUCKET/KEY, gs://, az:// or an http or https URL; weir cp copies to hosts",
+        )
+        .into());
     }
     if let Some(found) = weir_units::control(text) {
         return Err(wrong(&format!("it holds {found}")).into());
