@@ -97,7 +97,7 @@ impl Buckets {
     fn linked(&self, link: &StoreLink) -> Result<Arc<dyn Store>, String> {
         let wants = self.flags.sign;
         let named = |name: &&str| (self.environment)(name).is_some_and(|text| !text.is_empty());
-        if link.url.kind == StoreKind::Azure && !wants && !OF_AZURE.iter().any(|name| named(&name)) {
+        if link.url.kind == StoreKind::Azure && !wants && !OF_AZURE.iter().any(named) {
             return Err(
                 "no variable names any (AZURE_STORAGE_KEY and the like); --sign asks everybody".to_owned()
             );

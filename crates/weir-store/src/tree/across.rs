@@ -22,7 +22,6 @@ use crate::error::StoreError;
 use crate::glob::Glob;
 use crate::key;
 use crate::listing::{Chosen, Listed, Looked, Page, PagesSetup, ahead};
-use crate::store::Store;
 use crate::upload::elsewhere::{Elsewhere, Sides};
 use crate::upload::job::{Job, Source as JobSource};
 use crate::upload::{Attributes, Sum};
@@ -36,8 +35,6 @@ pub struct Across<'a> {
     pub copy: Copy<'a>,
     /// From where.
     pub from: StorePlace<'a>,
-    /// The bucket of that.
-    pub source: Arc<dyn Store>,
     /// Both are of one store, which is asked to copy.
     pub is_one_store: bool,
     /// Where the time goes of what comes through here.
@@ -210,10 +207,10 @@ impl Across<'_> {
         let gone = || StoreError::Absent(format!("{} was deleted meanwhile", self.from.url(&object.key)));
         let looked = looked.ok_or_else(gone)?;
         let kept = content::digest_of(&looked).map(|(algorithm, value)| Sum { algorithm, value });
+        let url = self.from.store.object(&object.key, version.as_deref())?;
         let source = Elsewhere {
-            store: Arc::clone(&self.source),
-            key: object.key.clone(),
-            version,
+            pins: self.from.store.authorizer().pins(&url),
+            url,
             shown: self.from.url(&object.key),
             size: looked.listed.size,
             kept,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use weir_codec::digest::Expected;
+use url::Url;
 use weir_codec::hex;
 use weir_get::GetError;
 use weir_get::error::Fate;
@@ -20,7 +20,6 @@ use super::source::Held;
 use super::{Bounds, Sum};
 use crate::caller::{Caller, refusal};
 use crate::error::StoreError;
-use crate::store::Store;
 
 /// What one request fetches: as much as an answer may hold in memory.
 const PIECE: u64 = PART;
@@ -51,12 +50,10 @@ impl Sides {
 
 /// See the module.
 pub struct Elsewhere {
-    /// Its store.
-    pub store: Arc<dyn Store>,
-    /// Its key there.
-    pub key: String,
-    /// The version that is meant.
-    pub version: Option<String>,
+    /// Its address.
+    pub url: Url,
+    /// Its store honours `If-Match` on a GET.
+    pub pins: bool,
     /// `gs://BUCKET/KEY`.
     pub shown: String,
     /// Bytes, as it was listed.
@@ -108,12 +105,10 @@ impl Elsewhere {
 
     fn piece(&self, caller: &mut Caller<'_>, start: u64, length: u64) -> Result<Vec<u8>, StoreError> {
         let pin = self.pin.lock().clone();
-        let url = self.store.object(&self.key, self.version.as_deref())?;
-        let pins = self.store.authorizer().pins(&url);
         let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
-        fields.extend(pin.iter().filter(|_| pins).map(|tag| ("if-match".to_owned(), tag.clone())));
+        fields.extend(pin.iter().filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag.clone())));
         let most = usize::try_from(length).unwrap_or(usize::MAX);
-        let call = Call { method: "GET", url, fields, most, asks_first: false };
+        let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };
         let reply = caller.ask(&call, &mut AtHand::default())?;
         match reply.head.status {
             200 | 206 => {}
@@ -181,11 +176,5 @@ impl Elsewhere {
             origin: "its store's".to_owned(),
             fate: Fate::Discarded,
         }))
-    }
-
-    /// The digest that is kept, as a person compares it.
-    pub fn expected(&self) -> Option<Expected> {
-        let kept = self.kept.as_ref()?;
-        Expected::new(kept.algorithm, kept.value.clone()).ok()
     }
 }

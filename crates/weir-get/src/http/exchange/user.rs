@@ -101,14 +101,9 @@ impl Client<'_> {
             if mend == Mend::Again {
                 mended += 1;
             } else if !asks_again {
-                let moved = match mend {
-                    Mend::At(next) => Some(*next),
-                    _ => {
-                        // Where others led to, the user has named nobody.
-                        let is_known = authorizer.is_some() || sent.is_some() || !at_home;
-                        self.taken_over(url, &head, is_known)
-                    }
-                };
+                // Where others led to, the user has named nobody.
+                let is_known = authorizer.is_some() || sent.is_some() || !at_home;
+                let moved = self.moved(mend, url, &head, is_known);
                 let shown = Shown::of(sent.is_some(), known.is_some());
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
                 let explained = speaker.and_then(|one| one.explains(url, &head, said.as_deref()));
@@ -123,9 +118,12 @@ impl Client<'_> {
         }
     }
 
-    /// Where a refused request is asked for by somebody who speaks for it from now on; for who `is_known` has
-    /// said already who they are nobody does.
-    fn taken_over(&self, url: &Url, head: &ResponseHead, is_known: bool) -> Option<Url> {
+    /// Where a refused request is asked for instead: where `mend` says, or by somebody who speaks for it from
+    /// now on; for who `is_known` has said already who they are nobody does.
+    fn moved(&self, mend: Mend, url: &Url, head: &ResponseHead, is_known: bool) -> Option<Url> {
+        if let Mend::At(next) = mend {
+            return Some(*next);
+        }
         let has_own = self.http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if is_known || has_own || !may_be_refused(head) {
             return None;

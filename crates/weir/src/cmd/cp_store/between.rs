@@ -380,7 +380,6 @@ impl Way<'_> {
         let across = across::Across {
             copy: self.copy,
             from: StorePlace { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
-            source: Arc::clone(&self.stores[0]),
             is_one_store,
             sides: Arc::clone(&sides),
             bucket: &from.bucket,
