@@ -13,6 +13,9 @@ mod copy;
 mod fields;
 mod first_steps;
 mod fleet;
+mod fleet_look;
+mod fleet_plan;
+mod fleet_steer;
 mod fleet_work;
 mod foreign;
 mod get;
@@ -56,6 +59,9 @@ pub use bench_store::BenchStore;
 pub use copy::{Cp, How};
 pub use fields::GivenFields;
 pub use fleet::{Fleet, FleetCommand};
+pub use fleet_look::{ExportFormat, FleetCheck, FleetExport, FleetStatusArgs};
+pub use fleet_plan::FleetPlan;
+pub use fleet_steer::{FleetRetry, FleetSet, FleetSteer};
 pub use fleet_work::FleetWork;
 pub use foreign::{answer, instead, meant, mend};
 pub use get::{Get, Jobs};
@@ -206,6 +212,7 @@ impl Command {
             Command::SelfCheck(check) => Some(&check.voice),
             Command::Fleet(Fleet { command: FleetCommand::Work(work) }) => Some(&work.voice),
             Command::Ls(_)
+            | Command::Fleet(_)
             | Command::Peer { .. }
             | Command::Serve(_)
             | Command::Demo(_)

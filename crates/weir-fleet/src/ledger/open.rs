@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use weir_units::backoff::doubled;
 
-use super::database::{DatabaseError, Now};
+use super::database::{Database, DatabaseError, Now};
+use super::postgres::{DatabaseUrl, PostgresDatabase};
 use super::sql::SqlLedger;
 use super::sqlite::SqliteDatabase;
 use crate::error::FleetError;
@@ -26,6 +27,8 @@ const POLL: Duration = Duration::from_millis(50);
 pub enum LedgerPlace {
     /// In this file, by SQLite.
     File(PathBuf),
+    /// In this database, by PostgreSQL.
+    Database(DatabaseUrl),
 }
 
 impl LedgerPlace {
@@ -33,6 +36,7 @@ impl LedgerPlace {
     pub fn parse(text: &str) -> Result<LedgerPlace, String> {
         match text.split_once("://") {
             _ if text.is_empty() => Err("cannot use '' as a ledger: it names no file".to_owned()),
+            Some(("postgres" | "postgresql", _)) => text.parse().map(LedgerPlace::Database),
             Some(("file" | "sqlite", path)) => Ok(LedgerPlace::File(path.into())),
             Some((scheme, _)) => Err(format!(
                 "cannot use '{scheme}://' as a ledger: expected a file, or postgres://HOST/DATABASE"
@@ -43,20 +47,19 @@ impl LedgerPlace {
 
     /// The ledger that is there.
     pub fn open(&self, patience: Patience) -> Result<SqlLedger, FleetError> {
-        match self {
-            LedgerPlace::File(path) => {
-                SqlLedger::open(Box::new(SqliteDatabase::open(path, false, Now::Database)?), patience)
-            }
-        }
+        SqlLedger::open(self.database(false)?, patience)
     }
 
     /// The ledger that is there, or a new one without a plan, whose tables come with the plan.
     pub fn open_or_create(&self, patience: Patience) -> Result<SqlLedger, FleetError> {
-        match self {
-            LedgerPlace::File(path) => {
-                Ok(SqlLedger::new(Box::new(SqliteDatabase::open(path, true, Now::Database)?), patience))
-            }
-        }
+        Ok(SqlLedger::new(self.database(true)?, patience))
+    }
+
+    fn database(&self, create: bool) -> Result<Box<dyn Database>, FleetError> {
+        Ok(match self {
+            LedgerPlace::File(path) => Box::new(SqliteDatabase::open(path, create, Now::Database)?),
+            LedgerPlace::Database(url) => Box::new(PostgresDatabase::open(url, create, Now::Database)?),
+        })
     }
 }
 

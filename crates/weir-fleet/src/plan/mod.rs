@@ -141,7 +141,7 @@ const NAMED: usize = 10;
 pub struct Plan<'a> {
     /// From where to where.
     pub ends: PlanEnds,
-    /// The planner, for people; another one in each run.
+    /// The planner, for people.
     pub planner: String,
     /// How it is cut.
     pub rules: PlanRules,
@@ -158,7 +158,9 @@ impl Plan<'_> {
     /// What the ledger says; [`FleetError::Manifest`] where the listing fails, or objects share a target. The
     /// plan is not sealed then, and the same again goes on with it.
     pub fn write(&self, ledger: &mut SqlLedger, listing: &mut dyn Listing) -> Result<PlanReport, FleetError> {
-        let mut lease = ledger.begin(&self.ends, &self.planner, self.rules.attempts)?;
+        // A process that has the number of an earlier one is another planner.
+        let planner = format!("{} ({:08x})", self.planner, fastrand::u32(..));
+        let mut lease = ledger.begin(&self.ends, &planner, self.rules.attempts)?;
         let written = self.write_under(ledger, &mut lease, listing);
         if written.is_err() {
             // The lease ends by itself where even this fails; what is told is the first failure.

@@ -1,6 +1,8 @@
 //! The ledger's real statements on real databases, under a clock of the test.
 
+mod cluster;
 mod machine;
+mod postgres;
 mod refusals;
 mod rules;
 

@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 
-use super::FleetWork;
+use super::{
+    FleetCheck, FleetExport, FleetPlan, FleetRetry, FleetSet, FleetStatusArgs, FleetSteer, FleetWork,
+};
 
 /// `weir fleet`.
 #[derive(Debug, Args)]
@@ -15,6 +17,24 @@ pub struct Fleet {
 /// What there is to do with a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
+    /// Write what is to be moved into a ledger: from a folder, a store, or a list.
+    Plan(Box<FleetPlan>),
     /// Move batches of a plan until it is done, beside other workers on this host and others.
     Work(Box<FleetWork>),
+    /// Show where a fleet stands: what is done, who works, what failed.
+    Status(FleetStatusArgs),
+    /// Change how many workers have batches, how fast hosts are, and at which hours, while they work.
+    Set(FleetSet),
+    /// Give out no batch until resume; what is held is moved to its end.
+    Pause(FleetSteer),
+    /// Give out batches again, after pause or drain.
+    Resume(FleetSteer),
+    /// Let workers end what they hold, and leave.
+    Drain(FleetSteer),
+    /// Try again what was given up.
+    Retry(FleetRetry),
+    /// Compare the ledger with what is at the target; name what differs.
+    Check(Box<FleetCheck>),
+    /// Print every object and what became of it, as CSV or JSON lines.
+    Export(FleetExport),
 }

@@ -1,5 +1,11 @@
 //! `weir fleet`, one file a command.
 
+mod check;
+mod ends;
+mod export;
+mod plan;
+mod status;
+mod steer;
 mod work;
 
 use std::sync::Arc;
@@ -17,7 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Does what `fleet` says. Returns the exit code.
 pub fn run(fleet: &Fleet) -> anyhow::Result<u8> {
     match &fleet.command {
+        FleetCommand::Plan(plan) => plan::run(plan),
         FleetCommand::Work(work) => work::run(work),
+        FleetCommand::Status(status) => status::run(status),
+        FleetCommand::Set(set) => steer::set(set),
+        FleetCommand::Pause(steer) => steer::pause(steer),
+        FleetCommand::Resume(steer) => steer::resume(steer),
+        FleetCommand::Drain(steer) => steer::drain(steer),
+        FleetCommand::Retry(retry) => steer::retry(retry),
+        FleetCommand::Check(check) => check::run(check),
+        FleetCommand::Export(export) => export::run(export),
     }
 }
 

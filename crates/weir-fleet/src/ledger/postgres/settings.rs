@@ -1,0 +1,331 @@
+//! Where a database is and how it is logged in to: from an address, the environment and the files that libpq
+//! reads (PostgreSQL: libpq, 34.15 to 34.17).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use weir_units::Bytes;
+
+/// A file of passwords or services: thousands of lines.
+const MAX_FILE: Bytes = Bytes(1 << 20);
+
+/// A connection that takes longer than this to be made is away.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A peer that is silent for so long is asked for a sign of life, and gone three such times later.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// The schema that holds the tables unless the address names another.
+const SCHEMA: &str = "weir";
+
+/// The address of a database. It may hold a password, and is never shown with it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl {
+    text: String,
+    shown: String,
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DatabaseUrl, String> {
+        let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
+        let Some(rest) = rest else { return Err("expected postgres://USER@HOST/DATABASE".to_owned()) };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if query.split('&').any(|pair| pair.starts_with("password=")) {
+            return Err(
+                "cannot use this ledger: its address has a password behind '?', where it is shown to \
+                        everybody; give it by PGPASSWORD or ~/.pgpass"
+                    .to_owned(),
+            );
+        }
+        // A password may hold an '@', and a path none before it.
+        let end = rest.find('/').unwrap_or(rest.len());
+        let (login, place) = match rest[..end].rfind('@') {
+            Some(at) => (&rest[..at], &rest[at + 1..]),
+            None => ("", rest),
+        };
+        let user = login.split(':').next().unwrap_or_default();
+        let at = if user.is_empty() { "" } else { "@" };
+        Ok(DatabaseUrl { text: text.to_owned(), shown: format!("postgres://{user}{at}{place}") })
+    }
+}
+
+/// Without its password.
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+/// Whom to believe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encryption {
+    /// `sslrootcert`.
+    pub root: Option<PathBuf>,
+    /// `sslmode=verify-ca` or `verify-full`.
+    pub verified: bool,
+}
+
+/// All that is known of the way to a database.
+pub struct PostgresSettings {
+    /// For the client.
+    pub config: Config,
+    /// For TLS.
+    pub encryption: Encryption,
+    /// That holds the tables.
+    pub schema: String,
+    /// As a person names it.
+    pub shown: String,
+}
+
+/// What the client has no word for, or fewer values than libpq.
+const OWN: &[&str] = &["sslmode", "sslrootcert", "schema", "service", "passfile"];
+
+impl PostgresSettings {
+    /// Of `url`, and of the process where that says nothing.
+    pub fn of(url: &DatabaseUrl) -> Result<PostgresSettings, String> {
+        Surroundings { variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()) }
+            .settings(url)
+    }
+}
+
+/// What is around an address.
+struct Surroundings<'a> {
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Surroundings<'_> {
+    fn settings(&self, url: &DatabaseUrl) -> Result<PostgresSettings, String> {
+        let (address, query) = url.text.split_once('?').unwrap_or((&url.text, ""));
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        let (own, others): (Vec<&str>, Vec<&str>) =
+            pairs.partition(|pair| OWN.contains(&pair.split('=').next().unwrap_or_default()));
+        let own: HashMap<&str, &str> = own.iter().filter_map(|pair| pair.split_once('=')).collect();
+        let mark = if others.is_empty() { "" } else { "?" };
+        let text = format!("{address}{mark}{}", others.join("&"));
+        let mut config: Config = text.parse().map_err(|error: tokio_postgres::Error| {
+            use std::error::Error;
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            format!("its address makes no sense{cause}; expected postgres://USER@HOST:PORT/DATABASE")
+        })?;
+        let service =
+            match own.get("service").map(|name| (*name).to_owned()).or_else(|| self.var("PGSERVICE")) {
+                Some(name) => self.service(&name)?,
+                None => HashMap::new(),
+            };
+        let setting = |key: &str, variable: &str| {
+            let own = own.get(key).map(|value| (*value).to_owned());
+            own.or_else(|| service.get(key).cloned()).or_else(|| self.var(variable))
+        };
+        self.fill(&mut config, &setting)?;
+        let encryption = encryption(&mut config, &setting)?;
+        if config.get_password().is_none()
+            && let Some(password) = setting("password", "PGPASSWORD").or_else(|| {
+                let file = setting("passfile", "PGPASSFILE").map(PathBuf::from);
+                self.password(file.or_else(|| self.at_home(".pgpass")), &config)
+            })
+        {
+            config.password(password);
+        }
+        config.connect_timeout(CONNECT).keepalives_idle(IDLE).keepalives_interval(IDLE).keepalives_retries(3);
+        config.tcp_user_timeout(IDLE * 2).application_name("weir");
+        let schema = own.get("schema").map_or(SCHEMA, |schema| *schema).to_owned();
+        Ok(PostgresSettings { config, encryption, schema, shown: url.shown.clone() })
+    }
+
+    /// What the address leaves open.
+    fn fill(
+        &self,
+        config: &mut Config,
+        setting: &dyn Fn(&str, &str) -> Option<String>,
+    ) -> Result<(), String> {
+        if config.get_hosts().is_empty() {
+            // Where Debian's server listens.
+            config.host(setting("host", "PGHOST").unwrap_or_else(|| "/var/run/postgresql".to_owned()));
+        }
+        if config.get_ports().is_empty()
+            && let Some(port) = setting("port", "PGPORT")
+        {
+            let port: u16 = port.parse().map_err(|_| format!("PGPORT is '{port}', which is no port"))?;
+            config.port(port);
+        }
+        if config.get_user().is_none() {
+            let user = setting("user", "PGUSER").or_else(|| self.var("USER"));
+            config.user(user.unwrap_or_else(|| "postgres".to_owned()));
+        }
+        if config.get_dbname().is_none()
+            && let Some(name) = setting("dbname", "PGDATABASE")
+        {
+            config.dbname(name);
+        }
+        Ok(())
+    }
+
+    fn var(&self, name: &str) -> Option<String> {
+        (self.variable)(name)
+    }
+
+    fn at_home(&self, name: &str) -> Option<PathBuf> {
+        self.var("HOME").map(|home| Path::new(&home).join(name))
+    }
+
+    /// A section of the file of services.
+    fn service(&self, name: &str) -> Result<HashMap<String, String>, String> {
+        let own = self.var("PGSERVICEFILE").map(PathBuf::from).or_else(|| self.at_home(".pg_service.conf"));
+        let folder = self.var("PGSYSCONFDIR").unwrap_or_else(|| "/etc/postgresql-common".to_owned());
+        let system = Path::new(&folder).join("pg_service.conf");
+        for path in own.into_iter().chain([system]) {
+            let Ok(text) = weir_units::read_text(&path, MAX_FILE) else { continue };
+            if let Some(found) = section(&text, name) {
+                return Ok(found);
+            }
+        }
+        Err(format!("no file of services has '{name}'; see PGSERVICE and ~/.pg_service.conf"))
+    }
+
+    /// The password of a line that is for `config`. A file that others may read is left alone, as by libpq.
+    fn password(&self, file: Option<PathBuf>, config: &Config) -> Option<String> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = file?;
+        if path.metadata().ok()?.permissions().mode() & 0o077 != 0 {
+            return None;
+        }
+        let text = weir_units::read_text(&path, MAX_FILE).ok()?;
+        let host = match config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(_)) | None => "localhost".to_owned(),
+        };
+        let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
+        let user = config.get_user().unwrap_or_default();
+        let name = config.get_dbname().unwrap_or(user);
+        text.lines().find_map(|line| of_line(line, [&host, &port, name, user]))
+    }
+}
+
+/// `sslmode` and `sslrootcert`.
+fn encryption(
+    config: &mut Config,
+    setting: &dyn Fn(&str, &str) -> Option<String>,
+) -> Result<Encryption, String> {
+    let mode = setting("sslmode", "PGSSLMODE").unwrap_or_else(|| "prefer".to_owned());
+    let root = setting("sslrootcert", "PGSSLROOTCERT");
+    let verified = matches!(mode.as_str(), "verify-ca" | "verify-full");
+    config.ssl_mode(match mode.as_str() {
+        "disable" => SslMode::Disable,
+        "allow" | "prefer" => SslMode::Prefer,
+        "require" | "verify-ca" | "verify-full" => SslMode::Require,
+        other => {
+            let other = weir_units::quoted(other);
+            return Err(format!("sslmode is '{other}'; expected disable, prefer, require or verify-full"));
+        }
+    });
+    // `system`: the authorities that the system trusts, which is so without a file.
+    Ok(Encryption { root: root.filter(|root| root != "system").map(PathBuf::from), verified })
+}
+
+/// `[NAME]` of a file of services, and its `key=value` lines.
+fn section(text: &str, name: &str) -> Option<HashMap<String, String>> {
+    let mut found = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            Some(_) if found.is_some() => break,
+            Some(section) if section == name => found = Some(HashMap::new()),
+            Some(_) => {}
+            None => {
+                if let (Some(found), Some((key, value))) = (&mut found, line.split_once('=')) {
+                    found.insert(key.trim().to_owned(), value.trim().to_owned());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// `host:port:database:user:password`; `*` is any, `\` takes the next letter as it is.
+fn of_line(line: &str, sought: [&str; 4]) -> Option<String> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let mut fields = vec![String::new()];
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => fields.last_mut()?.extend(letters.next()),
+            ':' if fields.len() < 5 => fields.push(String::new()),
+            letter => fields.last_mut()?.push(letter),
+        }
+    }
+    let [host, port, name, user, password] = <[String; 5]>::try_from(fields).ok()?;
+    let is_it = [host, port, name, user].iter().zip(sought).all(|(field, is)| field == "*" || field == is);
+    is_it.then_some(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(url: &str, variables: &[(&str, &str)]) -> Result<PostgresSettings, String> {
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        Surroundings { variable: &variable }.settings(&url.parse()?)
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("postgres://me:p@ss@h:1/d?sslmode=disable", "postgres://me@h:1/d"),
+            ("postgresql://h/d", "postgres://h/d"),
+            ("postgres:///d", "postgres:///d"),
+        ] {
+            let url: DatabaseUrl = url.parse().unwrap();
+            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
+        }
+        assert!("postgres://h/d?password=x".parse::<DatabaseUrl>().unwrap_err().contains("PGPASSWORD"));
+        assert!("mysql://h/d".parse::<DatabaseUrl>().is_err());
+    }
+
+    #[test]
+    fn what_the_address_leaves_open_comes_from_around_it() {
+        let found = settings("postgres:///", &[("PGHOST", "db"), ("PGPORT", "7"), ("PGUSER", "u")]).unwrap();
+        assert_eq!(found.config.get_hosts(), [Host::Tcp("db".to_owned())]);
+        assert_eq!((found.config.get_ports(), found.config.get_user()), (&[7][..], Some("u")));
+        let found =
+            settings("postgres://me@h/d?sslmode=verify-full&schema=two", &[("PGPASSWORD", "p")]).unwrap();
+        assert!(found.encryption.verified && found.encryption.root.is_none());
+        assert_eq!((found.schema.as_str(), found.config.get_password()), ("two", Some(&b"p"[..])));
+        assert!(settings("postgres://h/d?sslmode=maybe", &[]).is_err());
+        assert!(settings("postgres://h/d", &[("PGSERVICE", "none-such")]).is_err());
+    }
+
+    #[test]
+    fn a_line_of_passwords_is_for_what_it_names() {
+        let sought = ["h", "5432", "d", "u"];
+        let of = |line: &str| of_line(line, sought);
+        assert_eq!(of("h:5432:d:u:p:w").as_deref(), Some("p:w"));
+        assert_eq!(of("*:*:*:*:a\\:b").as_deref(), Some("a:b"));
+        assert_eq!(of("other:*:*:*:x"), None);
+        assert_eq!(of("#h:5432:d:u:p"), None);
+        assert_eq!(of("h:5432"), None);
+    }
+
+    #[test]
+    fn a_service_is_its_section_alone() {
+        let text = "[a]\nhost=1\n\n# no\n[b]\nhost = 2\nport=3\n[c]\nhost=4\n";
+        let found = section(text, "b").unwrap();
+        assert_eq!((found["host"].as_str(), found["port"].as_str(), found.len()), ("2", "3", 2));
+        assert_eq!(section(text, "d"), None);
+    }
+}

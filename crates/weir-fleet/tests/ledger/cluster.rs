@@ -1,0 +1,121 @@
+//! A PostgreSQL of the test's own: an ordinary cluster in a folder of its own, reached over its socket alone.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+
+/// Who runs it where the test is root, whom it refuses: `nobody`.
+const NOBODY: u32 = 65534;
+
+pub struct Cluster {
+    folder: tempfile::TempDir,
+    programs: PathBuf,
+    server: Mutex<Option<Child>>,
+}
+
+/// Where Debian and others put its programs.
+fn programs() -> Option<PathBuf> {
+    let of_debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = of_debian.map(|entry| entry.path().join("bin")).collect();
+    folders.sort();
+    folders.reverse();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    folders.extend(std::env::split_paths(&path));
+    folders.into_iter().find(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+}
+
+impl Cluster {
+    /// A running one; `None`, and a word on it, where PostgreSQL is not installed.
+    pub fn start() -> Option<Cluster> {
+        let Some(programs) = programs() else {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "PostgreSQL is not installed");
+            println!("skipped: PostgreSQL is not installed (scripts/need test)");
+            return None;
+        };
+        let folder = crate::folder();
+        if is_root() {
+            chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("a folder of nobody");
+        }
+        let cluster = Cluster { folder, programs, server: Mutex::new(None) };
+        let made = cluster
+            .program("initdb")
+            .args(["-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"])
+            .arg(cluster.data())
+            .output();
+        succeeded(made.expect("initdb runs"));
+        cluster.begin();
+        Some(cluster)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let program = self.programs.join(name);
+        let mut command = match is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(program);
+                command
+            }
+            false => Command::new(program),
+        };
+        command.current_dir(self.folder.path()).env("LC_ALL", "C").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the server, and waits until it answers.
+    pub fn begin(&self) {
+        let log = std::fs::File::create(self.folder.path().join("log")).expect("a log");
+        let mut server = self.program("postgres");
+        server.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
+        // What is written is in the kernel, which outlives a stop of the server.
+        server.args(["-h", "", "-c", "fsync=off", "-c", "max_connections=50"]);
+        let child = server.stdout(Stdio::null()).stderr(log).spawn().expect("postgres runs");
+        *self.server.lock().unwrap() = Some(child);
+        let is_up = || {
+            let mut ready = self.program("pg_isready");
+            let ready = ready.arg("-q").arg("-h").arg(self.folder.path()).status();
+            ready.expect("pg_isready runs").success()
+        };
+        while !is_up() {
+            let mut server = self.server.lock().unwrap();
+            let ended = server.as_mut().expect("a server").try_wait().expect("its status");
+            let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(ended.is_none(), "postgres ended: {}", log());
+            std::thread::yield_now();
+        }
+    }
+
+    /// Ends the server at once, as a crash does (SIGQUIT: an immediate shutdown).
+    pub fn stop(&self) {
+        let Some(mut child) = self.server.lock().unwrap().take() else { return };
+        let quit = Command::new("kill").args(["-QUIT", &child.id().to_string()]).status();
+        assert!(quit.expect("kill runs").success());
+        let ended = child.wait().expect("it ends");
+        assert!(ended.code().is_some() || ended.signal().is_some());
+    }
+
+    /// The address of a ledger in it, in a schema of its own.
+    pub fn url(&self, schema: &str) -> String {
+        let folder = self.folder.path().display().to_string().replace('/', "%2F");
+        format!("postgres://fleet@{folder}/postgres?schema={schema}")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn is_root() -> bool {
+    Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0)
+}
+
+fn succeeded(output: Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,57 @@
+//! `weir fleet plan`: its options.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::StoreArgs;
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  weir fleet plan /data/ s3://bucket/data/ --ledger plan.db             the files of a folder, into a store
+  weir fleet plan s3://bucket/ /mnt/all/ --ledger postgres://db/fleet   all objects of a bucket, for many hosts
+  weir fleet plan --list names https://host/d/ /mnt/d/ --ledger l.db    what a list names below a URL
+  weir ls -r s3://b/ | weir fleet plan --list - s3://b/ /mnt/ --ledger l.db
+A line of a list is a name below SRC, and behind a TAB each its name at DST and its size in bytes, where you know them.
+DIR/ is the content of a folder, DIR keeps its name at DST. Links, devices and empty folders are left out and counted.
+A plan that was interrupted is never complete: run the same command again, and it goes on. Objects that share a target
+are refused by name.
+Exit codes: 0 planned, 1 something cannot be read or the ledger cannot be used, 2 bad arguments, 130 a signal.";
+
+/// `weir fleet plan`.
+#[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub struct FleetPlan {
+    /// What is moved: a folder, a prefix of a store (s3://BUCKET/PREFIX/), or with --list also a URL.
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// Where to: a folder that all workers see, or a prefix of a store.
+    #[arg(value_name = "DST")]
+    pub target: OsString,
+    /// Write the plan into this ledger: a new file, or postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "FILE|URL", required = true)]
+    pub ledger: String,
+    /// Plan what FILE names below SRC, a name a line ('-' reads stdin).
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// Leave out what cannot be read or has no name at DST, and say so, instead of refusing the plan.
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Try each object N times before it is given up.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub attempts: u64,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    pub json: bool,
+
+    /// How object stores are asked.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Trust only the authorities in this PEM file [default: SSL_CERT_FILE, AWS_CA_BUNDLE, the system's].
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Print decisions and their reasons; repeat for more.
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+}

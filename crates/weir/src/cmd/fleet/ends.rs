@@ -1,0 +1,156 @@
+//! What a plan moves to where, and how an end is listed.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::Context;
+use weir_fleet::ledger::PlanEnds;
+use weir_fleet::plan::Listing;
+use weir_fleet::plan::list::TargetNames;
+use weir_fleet::plan::prefix::PrefixListing;
+use weir_fleet::plan::tree::TreeListing;
+use weir_observe::stage_clock::StageClock;
+use weir_store::address::StoreUrl;
+use weir_store::listing::{self, PagesSetup};
+
+use crate::args::StoreArgs;
+use crate::cmd::asked_store;
+use crate::schemes;
+use crate::voice::Usage;
+
+/// One end of a plan.
+pub enum PlannedEnd {
+    /// All keys that begin so.
+    Store(StoreUrl),
+    /// A server, whose objects a list names.
+    Web(String),
+    /// A folder, or a file alone.
+    Path(PathBuf),
+}
+
+impl PlannedEnd {
+    /// What a person names. A path becomes absolute: workers are started elsewhere.
+    pub fn of(text: &OsString) -> Result<PlannedEnd, Usage> {
+        let shown = || weir_report::escape::escape(&text.to_string_lossy()).into_owned();
+        if let Some(url) = text.to_str().and_then(StoreUrl::parse) {
+            let url = url.map_err(|bad| Usage(bad.to_string()))?;
+            return match url.is_prefix() {
+                true => Ok(PlannedEnd::Store(url)),
+                false => Err(Usage(format!(
+                    "cannot plan '{}': a fleet moves prefixes, which end with a '/'; write {}/ for all below it",
+                    shown(),
+                    shown()
+                ))),
+            };
+        }
+        match text.to_str().filter(|text| schemes::is_link(text)) {
+            Some(link) if link.starts_with("http://") || link.starts_with("https://") => {
+                let end = if link.ends_with('/') { "" } else { "/" };
+                Ok(PlannedEnd::Web(format!("{link}{end}")))
+            }
+            Some(_) => Err(Usage(format!(
+                "cannot plan '{}': expected a folder, a store (s3://BUCKET/PREFIX/), or a URL with --list",
+                shown()
+            ))),
+            None if text.to_str().is_none() => Err(Usage(format!(
+                "cannot plan '{}': its name is no UTF-8, which a ledger keeps; name it by a link",
+                shown()
+            ))),
+            None => {
+                let path = std::path::absolute(text)
+                    .map_err(|error| Usage(format!("cannot plan '{}': {error}", shown())))?;
+                // What the slash at the end says is kept.
+                let is_content =
+                    text.as_bytes().ends_with(b"/") && !path.as_os_str().as_bytes().ends_with(b"/");
+                Ok(PlannedEnd::Path(if is_content { path.join("") } else { path }))
+            }
+        }
+    }
+
+    /// As the ledger keeps it.
+    pub fn shown(&self) -> String {
+        match self {
+            PlannedEnd::Store(url) => url.to_string(),
+            PlannedEnd::Web(url) => url.clone(),
+            PlannedEnd::Path(path) => path.display().to_string(),
+        }
+    }
+
+    /// What it takes as names.
+    pub fn names(&self) -> TargetNames {
+        match self {
+            PlannedEnd::Store(url) => TargetNames::Keys(url.key.len()),
+            PlannedEnd::Web(_) | PlannedEnd::Path(_) => TargetNames::Paths,
+        }
+    }
+}
+
+/// The two ends of a plan.
+pub struct Planned {
+    /// From where.
+    pub source: PlannedEnd,
+    /// To where.
+    pub target: PlannedEnd,
+}
+
+impl Planned {
+    /// Those that a ledger keeps.
+    pub fn of(ends: &PlanEnds) -> Result<Planned, Usage> {
+        let of = |text: &String| PlannedEnd::of(&OsString::from(text));
+        Ok(Planned { source: of(&ends.source)?, target: of(&ends.target)? })
+    }
+
+    /// As a ledger keeps them.
+    pub fn ends(&self) -> PlanEnds {
+        PlanEnds { source: self.source.shown(), target: self.target.shown() }
+    }
+}
+
+/// How stores are asked.
+pub struct Asking<'a> {
+    /// The flags.
+    pub store: &'a StoreArgs,
+    /// Whom to trust.
+    pub cacert: Option<&'a Path>,
+    /// Set by a signal.
+    pub stop: &'a AtomicBool,
+}
+
+/// Hands the listing of an end to `use_it`. `names` are what the other end takes.
+pub fn listed<T>(
+    end: &PlannedEnd,
+    names: TargetNames,
+    asking: &Asking<'_>,
+    use_it: impl FnOnce(&mut dyn Listing) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    match end {
+        PlannedEnd::Web(url) => {
+            let why = "a server does not say what it has; name its files by --list FILE, a name a line";
+            Err(Usage(format!("cannot list {url}: {why}")).into())
+        }
+        PlannedEnd::Path(path) => {
+            path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+            use_it(&mut TreeListing::new(path)?)
+        }
+        PlannedEnd::Store(url) => {
+            let store = asked_store::open(asking.store, url)?;
+            let http = asked_store::http(asking.cacert.map(Path::to_owned), &[&store])?;
+            let clock = StageClock::new(Instant::now());
+            let caller = asked_store::caller(&http, &clock, asking.stop);
+            let setup = PagesSetup {
+                lists: store.lists(),
+                prefix: url.key.clone(),
+                delimiter: None,
+                versions: false,
+                shown: url.with_key("").to_string().trim_end_matches('/').to_owned(),
+            };
+            std::thread::scope(|scope| {
+                let pages = listing::ahead(scope, setup, caller).context("cannot start a thread")?;
+                use_it(&mut PrefixListing::new(pages, &url.key, names))
+            })
+        }
+    }
+}

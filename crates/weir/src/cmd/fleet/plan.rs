@@ -1,0 +1,97 @@
+//! `weir fleet plan`: from two ends to a sealed plan in a ledger.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use weir_fleet::FleetError;
+use weir_fleet::ledger::{LedgerPlace, Patience};
+use weir_fleet::plan::list::ListListing;
+use weir_fleet::plan::{Plan, PlanReport, PlanRules};
+use weir_report::escape::escape;
+use weir_units::Bytes;
+
+use super::ends::{Asking, Planned, PlannedEnd, listed};
+use crate::args::FleetPlan;
+use crate::interrupt::{self, INTERRUPTED};
+use crate::voice::{self, Printed, Usage};
+
+/// Plans. Returns the exit code.
+pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
+    voice::start_log(false, plan.verbose);
+    let planned = Planned { source: PlannedEnd::of(&plan.source)?, target: PlannedEnd::of(&plan.target)? };
+    if let PlannedEnd::Web(url) = &planned.target {
+        let why = "a fleet writes into folders and stores, not to web servers";
+        return Err(Usage(format!("cannot plan to {url}: {why}")).into());
+    }
+    let stop = interrupt::stop()?;
+    let place = LedgerPlace::parse(&plan.ledger).map_err(Usage)?;
+    let patience = Patience { longest: super::PATIENCE, stop: Arc::clone(&stop) };
+    let mut ledger = place.open_or_create(patience)?;
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let writing = Plan {
+        ends: planned.ends(),
+        planner: format!("{host}, process {}", std::process::id()),
+        rules: PlanRules { attempts: plan.attempts, ..PlanRules::default() },
+        skip_bad: plan.skip_bad,
+        stop: &stop,
+    };
+    let names = planned.target.names();
+    let report = match &plan.list {
+        Some(list) => {
+            let root = planned.source.shown();
+            let mut lines = match list.as_os_str().to_str() {
+                Some("-") => ListListing::read(std::io::stdin().lock(), &root, names)?,
+                _ => ListListing::open(list, &root, names)?,
+            };
+            writing.write(&mut ledger, &mut lines).map_err(anyhow::Error::from)
+        }
+        None => {
+            let asking = Asking { store: &plan.store, cacert: plan.cacert.as_deref(), stop: &stop };
+            listed(&planned.source, names, &asking, |listing| Ok(writing.write(&mut ledger, listing)?))
+        }
+    };
+    match report {
+        Ok(report) => say(plan, ledger.place(), &report).map(|()| 0),
+        Err(error) if matches!(error.downcast_ref(), Some(FleetError::Interrupted { .. })) => {
+            voice::warn(&format!(
+                "interrupted: the plan in {} is not whole; run the same command again to go on",
+                ledger.place()
+            ));
+            Ok(INTERRUPTED)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn say(plan: &FleetPlan, place: &str, report: &PlanReport) -> anyhow::Result<()> {
+    for bad in &report.bad {
+        voice::warn(&format!("left out: {}", escape(bad)));
+    }
+    if report.bad_count > report.bad.len() as u64 {
+        voice::warn(&format!("left out: {} more", report.bad_count - report.bad.len() as u64));
+    }
+    let mut out = std::io::stdout().lock();
+    if plan.json {
+        let line = serde_json::to_string(report)?;
+        return writeln!(out, "{line}").printed("the plan");
+    }
+    let PlanReport { added, before, batches, large, .. } = report;
+    let mut text = format!("planned {} objects, {}, in {batches} batches", added.objects, Bytes(added.bytes));
+    if *before > 0 {
+        text.push_str(&format!(", beside {before} of an interrupted plan"));
+    }
+    if *large > 0 {
+        text.push_str(&format!("; {large} of them in ranges"));
+    }
+    let left = [
+        (report.links, "symbolic links"),
+        (report.specials, "devices, pipes and sockets"),
+        (report.unsized_objects, "objects have no size in the list"),
+    ];
+    for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
+        let verb = if what.contains("have") { "" } else { " left out" };
+        text.push_str(&format!("; {count} {what}{verb}"));
+    }
+    writeln!(out, "{text}\nmove them: weir fleet work --ledger {place}").printed("the plan")
+}
