@@ -219,9 +219,7 @@ pub fn run(
     let mut feed = Feed::new(source);
     feed.at_hand(&run);
     let first = run.pool.first();
-    if options.existing == Existing::Replaced {
-        run.fresh_folder = fresh_folder(first.as_deref(), folder.as_deref(), count);
-    }
+    run.fresh_folder = fresh_folder(options, first.as_deref(), folder.as_deref(), count);
     let over = AtomicBool::new(false);
     let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));
     std::thread::scope(|scope| {
@@ -290,7 +288,16 @@ fn keep_journals(run: &Run<'_>, over: &AtomicBool) {
 }
 
 /// The folder that files go to, if there is nothing in it.
-fn fresh_folder(first: Option<&Job>, folder: Option<&Path>, count: Option<usize>) -> Option<PathBuf> {
+fn fresh_folder(
+    options: &Options,
+    first: Option<&Job>,
+    folder: Option<&Path>,
+    count: Option<usize>,
+) -> Option<PathBuf> {
+    // In what others write too nothing stays as it is found.
+    if options.existing == Existing::Kept {
+        return None;
+    }
     let own = first.and_then(|job| if let Output::Folder(own) = &job.output { Some(&**own) } else { None });
     let folder = own.or(folder).filter(|_| count != Some(1))?;
     let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
