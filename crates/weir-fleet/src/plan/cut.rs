@@ -45,7 +45,9 @@ impl Cutter {
     /// One more. What is cut goes behind `cut`.
     pub fn push(&mut self, object: &FleetObject, cut: &mut Vec<Cut>) {
         let size = object.size.unwrap_or(0);
-        if self.rules.large.is_some_and(|large| size > large) {
+        // Without a strong tag nothing proves that pieces which several hosts fetch are of one version.
+        let is_pinned = object.etag.as_deref().is_some_and(|etag| !etag.starts_with("W/"));
+        if is_pinned && self.rules.large.is_some_and(|large| size > large) {
             let least = size.div_ceil(MAX_RANGES).next_multiple_of(1 << 20);
             cut.push(Cut::Large(PlannedLarge { line: pack([object]), size, range: RANGE.max(least) }));
             return;
@@ -121,8 +123,14 @@ mod tests {
         let mut all = Vec::new();
         for (number, size) in sizes.into_iter().enumerate() {
             let source = format!("k{number}").into_bytes();
-            let object =
-                FleetObject { target: source.clone(), source, size: Some(size), ..FleetObject::default() };
+            let etag = Some("\"a\"".to_owned());
+            let object = FleetObject {
+                target: source.clone(),
+                source,
+                size: Some(size),
+                etag,
+                ..FleetObject::default()
+            };
             cutter.push(&object, &mut all);
         }
         cutter.end(&mut all);
@@ -175,5 +183,15 @@ mod tests {
         let counts = counts(&cut([50 << 40, 8 << 30, (8 << 30) + 1]));
         assert!(counts[0] <= 10_000, "{counts:?}");
         assert_eq!(counts[1..], [1, 9]);
+    }
+
+    #[test]
+    fn what_has_no_strong_tag_stays_whole() {
+        for etag in [None, Some("W/\"a\"".to_owned())] {
+            let object = FleetObject { size: Some(5 << 40), etag, ..FleetObject::default() };
+            let (mut cutter, mut all) = (Cutter::new(&PlanRules::default()), Vec::new());
+            cutter.push(&object, &mut all);
+            assert!(matches!(&all[..], [Cut::Batch(batch)] if batch.objects == 1));
+        }
     }
 }

@@ -169,6 +169,13 @@ impl Plan<'_> {
         written
     }
 
+    /// Into a store a large object goes by one worker, in parts over all its connections, or the store copies it
+    /// itself: only a folder takes what several bring.
+    fn rules(&self) -> PlanRules {
+        let large = self.rules.large.filter(|_| !self.ends.target.contains("://"));
+        PlanRules { large, ..self.rules.clone() }
+    }
+
     fn write_under(
         &self,
         ledger: &mut SqlLedger,
@@ -187,7 +194,7 @@ impl Plan<'_> {
             spill.holds(ledger)?;
         }
         let mut writer =
-            Writer { plan: self, ledger, lease, cutter: Cutter::new(&self.rules), queue: Vec::new() };
+            Writer { plan: self, ledger, lease, cutter: Cutter::new(&self.rules()), queue: Vec::new() };
         while let Some(found) = listing.next()? {
             self.check_stop(&place)?;
             let Some(object) = self.judge(found, &mut report)? else { continue };

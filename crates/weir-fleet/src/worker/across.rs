@@ -32,6 +32,9 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// Attempts. The ledger gives an object out again, later and to another host.
 const RETRIES: u32 = 3;
 
+/// What failed, and with which object.
+type AcrossError = (String, StoreError);
+
 /// A prefix of a bucket.
 pub struct StoreEnd {
     /// The bucket.
@@ -60,7 +63,7 @@ impl<'a> Across<'a> {
         Across { from, to, http, hands, copied: AtomicU64::new(0) }
     }
 
-    fn one(&self, caller: &mut Caller<'_>, task: &FleetTask) -> Result<TaskEnd, (String, StoreError)> {
+    fn one(&self, caller: &mut Caller<'_>, task: &FleetTask) -> Result<TaskEnd, Box<AcrossError>> {
         let object = &*task.object;
         let of_name = |bytes: &[u8]| String::from_utf8(bytes.to_vec());
         let (Ok(source), Ok(target), TaskShare::Whole) =
@@ -71,8 +74,8 @@ impl<'a> Across<'a> {
             return Ok(TaskEnd::Failed(FailureClass::Invalid, reason));
         };
         let (key, to) = (format!("{}{source}", self.from.prefix), format!("{}{target}", self.to.prefix));
-        let of_source = |error| (format!("{}{key}", self.from.shown), error);
-        let of_target = |error| (format!("{}{to}", self.to.shown), error);
+        let of_source = |error| Box::new((format!("{}{key}", self.from.shown), error));
+        let of_target = |error| Box::new((format!("{}{to}", self.to.shown), error));
         let looked = self.from.store.lists().look(caller, &key, None).map_err(of_source)?;
         let Some(looked) = looked else {
             return Ok(TaskEnd::Failed(
@@ -131,9 +134,11 @@ impl Mover for Across<'_> {
             let mut caller = Caller::new(setup);
             Box::new(move |task: &FleetTask| match self.one(&mut caller, task) {
                 Ok(end) => Some(end),
-                Err((_, StoreError::Http(GetError::Interrupted))) if run.stop.load(Relaxed) => None,
-                Err((shown, error)) => {
-                    Some(TaskEnd::Failed(class_of_store(&error), format!("{shown}: {error}")))
+                Err(failed) => {
+                    let (shown, error) = *failed;
+                    let is_ended = matches!(error, StoreError::Http(GetError::Interrupted));
+                    let failed = TaskEnd::Failed(class_of_store(&error), format!("{shown}: {error}"));
+                    (!is_ended || !run.stop.load(Relaxed)).then_some(failed)
                 }
             })
         };

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,6 +48,8 @@ const BUFFER: usize = 1 << 20;
 /// A mover between two folders.
 pub struct LocalCopy {
     from: weir_tree::Target,
+    /// The file that is planned alone, in that folder.
+    only: Option<Name>,
     to: TargetTree,
     hands: usize,
     folders: Folders,
@@ -77,12 +80,17 @@ impl Seen {
 }
 
 impl LocalCopy {
-    /// From the folder `from` into the folder `to`, which are there; so many files at once.
+    /// From the folder, or the file, `from` into the folder `to`, which are there; so many files at once.
     pub fn new(from: &Path, to: &Path, hands: Option<u32>) -> Result<LocalCopy, TreeError> {
         let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
         let options = destination::Options { keep, create: false, ..destination::Options::default() };
+        let (folder, only) = match (from.is_file(), from.parent(), from.file_name()) {
+            (true, Some(folder), Some(name)) => (folder, Name::new(name.as_bytes()).ok()),
+            _ => (from, None),
+        };
         Ok(LocalCopy {
-            from: weir_tree::Target::open(from, options)?,
+            from: weir_tree::Target::open(folder, options)?,
+            only,
             to: TargetTree::open(to)?,
             hands: hands.map_or(HANDS, |hands| hands as usize),
             folders: Folders::default(),
@@ -123,7 +131,8 @@ impl LocalCopy {
         let bad = |class, why: String| TaskEnd::Failed(class, format!("cannot read '{shown}': {why}"));
         let name = Name::new(object.source.as_slice())
             .map_err(|invalid| bad(FailureClass::Invalid, invalid.to_string()))?;
-        let file = self.from.open_existing(&name).map_err(|error| {
+        let name = self.only.as_ref().filter(|_| name.is_root()).unwrap_or(&name);
+        let file = self.from.open_existing(name).map_err(|error| {
             let cause = std::error::Error::source(&error);
             let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
             let class = match cause {

@@ -128,8 +128,8 @@ impl<'a> Send<'a> {
             return Err(bad(FailureClass::Changed, why));
         }
         let key = self.key(object).map_err(|why| bad(FailureClass::Name, why))?;
-        let mut attributes = Attributes::default();
-        attributes.content_type = kinds::of(&key).map(str::to_owned);
+        let content_type = kinds::of(&key).map(str::to_owned);
+        let mut attributes = Attributes { content_type, ..Attributes::default() };
         if let Ok(time) = data.modified() {
             attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
         }
@@ -138,7 +138,8 @@ impl<'a> Send<'a> {
 
     fn path(&self, object: &FleetObject) -> Result<PathBuf, String> {
         let name = Name::new(object.source.as_slice()).map_err(|invalid| invalid.to_string())?;
-        Ok(self.from.join(name.as_path()))
+        // A file that is planned alone has no name below itself.
+        Ok(if name.is_root() { self.from.clone() } else { self.from.join(name.as_path()) })
     }
 
     fn key(&self, object: &FleetObject) -> Result<String, &'static str> {

@@ -70,7 +70,7 @@ fn a_host_without_credentials_leaves_with_words_and_the_others_go_on() {
         PlanEnds { source: bed.server.url("d/"), target: sandbox.path("private").display().to_string() };
     plan_at(&sandbox.path("private.db"), &private, &[&more]);
     let run = bed.work_on("private.db", &[]).run();
-    run.fails(3, &["this host can move nothing, and gave its batches back: ", "403"]);
+    run.fails(4, &["this host can move nothing, and gave its batches back: ", "403"]);
     let status = status_at(&sandbox.path("private.db"));
     assert_eq!((status.waiting, status.failed, status.leased), (1, 0, 0), "{status:?}");
     let args = ["fleet", "work", "--ledger", "stores.db"];
@@ -88,7 +88,7 @@ fn a_full_disk_stops_the_worker_and_fails_no_object() {
     if run.status.code() == Some(99) || run.stderr.contains("unshare") {
         return skip(&format!("no small file system can be mounted here: {}", run.stderr.trim()));
     }
-    run.fails(3, &["no space left on device", "gave its batches back"]);
+    run.fails(4, &["no space left on device", "gave its batches back"]);
     let status = bed.status();
     assert_eq!((status.failed, status.waiting, status.leased), (0, 1, 0), "{status:?}");
     std::fs::remove_dir_all(bed.sandbox.path("out")).unwrap();

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use super::bed::{plan_at, status_at};
-use crate::support::bucket::{Bucket, put};
-use crate::support::{Sandbox, WEIR, pattern};
+use crate::support::bucket::Bucket;
+use crate::support::http_servers::moto;
+use crate::support::listed::weir_of;
+use crate::support::{Sandbox, WEIR, pattern, skip};
 use weir_fleet::ledger::PlanEnds;
 use weir_fleet::object::FleetObject;
 
@@ -35,17 +37,7 @@ fn a_folder_is_sent_to_a_store_once_and_nothing_there_is_replaced() {
     );
     plan_at(&sandbox.path("b.db"), &ends(&sandbox.path("from"), "s3://b/p/"), &[&objects]);
     let endpoint = bucket.server.url("");
-    let work = |ledger: &str| {
-        let mut weir = put(&sandbox, &endpoint, &[]);
-        let mut own = sandbox.weir(WEIR, ["fleet", "work", "--ledger", ledger]);
-        for (name, value) in weir.command.get_envs() {
-            if let Some(value) = value {
-                own.command.env(name, value);
-            }
-        }
-        weir.command = own.command;
-        weir
-    };
+    let work = |ledger: &str| weir_of(&sandbox, &endpoint, &["fleet", "work", "--ledger", ledger]);
     work("a.db").run().succeeds().says(&["moved 5 objects"]);
     for object in &objects {
         let name = String::from_utf8(object.source.clone()).unwrap();
@@ -86,4 +78,46 @@ fn a_folder_is_copied_into_a_folder_by_four_workers() {
         assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap(), "{name}");
     }
     assert_eq!(crate::support::count(&sandbox.path("to")), 400);
+}
+
+/// moto lets in whoever has any signature.
+const SIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=600&X-Amz-Signature=of-tests";
+
+#[test]
+fn a_store_copies_its_objects_itself_and_replaces_none() {
+    let Some(moto) = moto() else { return skip("no moto: scripts/need test") };
+    let endpoint = format!("http://127.0.0.1:{}", moto.port);
+    let sandbox = Sandbox::new();
+    let url = format!("{endpoint}/bucket-of-tests?{SIGNED}");
+    let made = std::process::Command::new("curl")
+        .args(["-sSf", "-X", "PUT", "-H", "Content-Length: 0", &url])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let objects = tree(&sandbox, &[10, 20_000, 300, 5, 7]);
+    let weir = |args: &[&str]| weir_of(&sandbox, &endpoint, args);
+    let list = |prefix: &str| {
+        let run = weir(&["ls", "-r", &format!("s3://bucket-of-tests/{prefix}/")]).run();
+        String::from_utf8(run.succeeds().stdout.clone()).unwrap().lines().count()
+    };
+    weir(&["cp", "from/", "s3://bucket-of-tests/a/"]).run().succeeds();
+    let ends = PlanEnds {
+        source: "s3://bucket-of-tests/a/".to_owned(),
+        target: "s3://bucket-of-tests/z/".to_owned(),
+    };
+    let work = |ledger: &str| weir(&["fleet", "work", "--ledger", ledger]);
+    for (ledger, says) in [("a.db", "moved 5 objects"), ("b.db", "5 were there")] {
+        plan_at(&sandbox.path(ledger), &ends, &[&objects[..2], &objects[2..]]);
+        work(ledger).run().succeeds().says(&[says]);
+        assert_eq!(list("z"), 5);
+    }
+    // Another content at a target, and a source that is not what was planned.
+    sandbox.write("other", "other");
+    weir(&["put", "other", "s3://bucket-of-tests/z/1.bin"]).run().succeeds();
+    let mut changed = objects.clone();
+    changed[2].etag = Some("\"another\"".to_owned());
+    plan_at(&sandbox.path("c.db"), &ends, &[&changed]);
+    work("c.db").run().fails(1, &["z/1.bin exists and is not what the source has", "its ETag is another"]);
+    let status = status_at(&sandbox.path("c.db"));
+    assert_eq!((status.same.objects, status.failed), (3, 2), "{status:?}");
 }
