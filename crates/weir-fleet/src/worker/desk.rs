@@ -259,7 +259,7 @@ pub struct HeldNow {
 
 impl Desk {
     /// An empty one, of which `at_once` objects at most are begun and not ended.
-    pub fn new(at_once: usize) -> Desk {
+    pub(super) fn new(at_once: usize) -> Desk {
         let state = DeskState {
             at_once,
             batches: Vec::new(),
@@ -283,7 +283,7 @@ impl Desk {
 /// What a mover has to do.
 impl Desk {
     /// The next object, waited for as long as `wait`.
-    pub fn next(&self, wait: Duration) -> NextTask {
+    pub(super) fn next(&self, wait: Duration) -> NextTask {
         let until = Instant::now() + wait;
         let mut state = self.lock();
         loop {
@@ -306,7 +306,7 @@ impl Desk {
     }
 
     /// `task` has ended. `note` is what joining a range needs.
-    pub fn end(&self, task: &FleetTask, end: TaskEnd, note: Option<String>) {
+    pub(super) fn end(&self, task: &FleetTask, end: TaskEnd, note: Option<String>) {
         let mut state = self.lock();
         let Some(at) = state.lands(task) else { return };
         state.count(&end);
@@ -321,7 +321,7 @@ impl Desk {
     /// `task` was begun and not ended: it is to be given out again.
     ///
     /// False: its batch is another worker's.
-    pub fn give_back(&self, task: &FleetTask) -> bool {
+    pub(super) fn give_back(&self, task: &FleetTask) -> bool {
         let mut state = self.lock();
         let at = state.lands(task);
         if let Some(at) = at {
@@ -335,7 +335,7 @@ impl Desk {
     }
 
     /// Bytes of objects in flight that are at their targets, as a part.
-    pub fn set_under_way(&self, bytes: u64) {
+    pub(super) fn set_under_way(&self, bytes: u64) {
         let mut state = self.lock();
         if bytes != state.totals.under_way {
             state.totals.under_way = bytes;
@@ -349,7 +349,7 @@ impl Desk {
     }
 
     /// A run begins: what ends it before the desk does.
-    pub fn begin_run(&self) -> Arc<AtomicBool> {
+    pub(super) fn begin_run(&self) -> Arc<AtomicBool> {
         let mut state = self.lock();
         state.stop = Arc::default();
         state.totals.under_way = 0;
@@ -357,23 +357,23 @@ impl Desk {
     }
 
     /// Nothing more is to be done.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let state = self.lock();
         state.is_last && state.batches.is_empty()
     }
 
     /// There is nothing to move for now.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.lock().batches.is_empty()
     }
 
     /// What was done so far.
-    pub fn totals(&self) -> DeskTotals {
+    pub(super) fn totals(&self) -> DeskTotals {
         self.lock().totals
     }
 
     /// Some of what failed, in words.
-    pub fn failures(&self) -> Vec<String> {
+    pub(super) fn failures(&self) -> Vec<String> {
         self.lock().samples.clone()
     }
 }

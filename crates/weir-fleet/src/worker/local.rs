@@ -58,16 +58,16 @@ pub struct LocalCopy {
 
 /// What a file is and was when it was opened.
 #[derive(PartialEq, Eq)]
-struct Seen {
+struct SeenFile {
     inode: (u64, u64),
     size: u64,
     modified: (i64, i64),
 }
 
-impl Seen {
-    fn of(file: &File) -> io::Result<Seen> {
+impl SeenFile {
+    fn of(file: &File) -> io::Result<SeenFile> {
         let data = file.metadata()?;
-        Ok(Seen {
+        Ok(SeenFile {
             inode: (data.dev(), data.ino()),
             size: data.size(),
             modified: (data.mtime(), data.mtime_nsec()),
@@ -126,7 +126,7 @@ impl LocalCopy {
         Ok(copied.then_some(TaskEnd::Moved(seen.size)))
     }
 
-    fn open(&self, object: &FleetObject) -> Result<(File, Seen), TaskEnd> {
+    fn open(&self, object: &FleetObject) -> Result<(File, SeenFile), TaskEnd> {
         let shown = object.source_text();
         let bad = |class, why: String| TaskEnd::Failed(class, format!("cannot read '{shown}': {why}"));
         let name = Name::new(object.source.as_slice())
@@ -142,7 +142,8 @@ impl LocalCopy {
             };
             bad(class, error.to_string())
         })?;
-        let seen = Seen::of(&file).map_err(|error| bad(class_of_io(&error), weir_units::plain(&error)))?;
+        let seen =
+            SeenFile::of(&file).map_err(|error| bad(class_of_io(&error), weir_units::plain(&error)))?;
         let is_other = object.size.is_some_and(|size| size != seen.size)
             || object.mtime.is_some_and(|mtime| seen.nanoseconds() != Some(mtime));
         if is_other {
@@ -153,7 +154,7 @@ impl LocalCopy {
     }
 
     /// Something has the name: is it a copy of this file?
-    fn is_there(&self, target: &Target, file: &File, seen: &Seen) -> Result<TaskEnd, TaskEnd> {
+    fn is_there(&self, target: &Target, file: &File, seen: &SeenFile) -> Result<TaskEnd, TaskEnd> {
         let differs = GetError::Differs { path: target.path().to_owned() };
         match naming::has_content(target, &mut naming::FromStart::new(file), seen.size) {
             Ok(true) => {
@@ -170,7 +171,7 @@ impl LocalCopy {
         target: &Target,
         object: &FleetObject,
         file: &File,
-        seen: &Seen,
+        seen: &SeenFile,
         limits: Limits<'_>,
     ) -> Result<bool, TaskEnd> {
         let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or_default()];
@@ -194,7 +195,7 @@ impl LocalCopy {
         target: &Target,
         object: &FleetObject,
         file: &File,
-        seen: &Seen,
+        seen: &SeenFile,
         limits: Limits<'_>,
     ) -> Result<bool, TaskEnd> {
         let part = PartFile::open(target, Home::shared(target)).map_err(|error| of_get(&error))?;
@@ -219,7 +220,7 @@ impl LocalCopy {
         part: &PartFile,
         object: &FleetObject,
         file: &File,
-        seen: &Seen,
+        seen: &SeenFile,
         limits: Limits<'_>,
     ) -> Result<bool, TaskEnd> {
         let cannot = |error: &io::Error| failed(part.target(), error);
@@ -248,7 +249,7 @@ impl LocalCopy {
     }
 
     /// The time and the rights of the source; what a file system does not take is left out.
-    fn stamp(&self, target: &Target, file: &File, seen: &Seen) {
+    fn stamp(&self, target: &Target, file: &File, seen: &SeenFile) {
         let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let modified = Timespec { tv_sec: seen.modified.0, tv_nsec: seen.modified.1 };
         let times = Timestamps { last_access: omitted, last_modification: modified };
@@ -333,7 +334,7 @@ fn copy(
                 Err(errno) => return Err(failed(part.target(), &errno.into())),
             };
         // The file has become shorter.
-        if copied == 0 && Seen::of(file).is_ok_and(|seen| seen.size <= at) {
+        if copied == 0 && SeenFile::of(file).is_ok_and(|seen| seen.size <= at) {
             let reason =
                 format!("{} was cut while it was read; make a new plan for it", part.target().display());
             return Err(TaskEnd::Failed(FailureClass::Changed, reason));
@@ -353,8 +354,8 @@ fn by_hand(file: &File, part: &PartFile, at: u64, length: usize) -> Result<usize
     Ok(got)
 }
 
-fn is_as_it_was(object: &FleetObject, file: &File, seen: &Seen) -> Result<(), TaskEnd> {
-    if Seen::of(file).is_ok_and(|now| now == *seen) {
+fn is_as_it_was(object: &FleetObject, file: &File, seen: &SeenFile) -> Result<(), TaskEnd> {
+    if SeenFile::of(file).is_ok_and(|now| now == *seen) {
         return Ok(());
     }
     let reason = format!("{} changed while it was copied; make a new plan for it", object.source_text());

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod machine;
+mod planning;
 mod postgres;
 mod refusals;
 mod rules;

@@ -338,3 +338,40 @@ fn who_leaves_has_nothing_and_what_is_told_twice_counts_once() {
     let unknown = ledger.claim(WorkerId(99), Duration::from_secs(1)).unwrap_err().to_string();
     assert!(unknown.contains("it knows no worker 99"), "{unknown}");
 }
+
+#[test]
+fn what_was_given_up_is_tried_again_by_its_class() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 6, 3);
+    let worker = ledger.join(&who(1)).unwrap();
+    for class in [FailureClass::Missing, FailureClass::Changed] {
+        let claim = claimed(&mut ledger, worker);
+        let moved = Tally { objects: 2, bytes: 20 };
+        let failures = vec![failed(1, class)];
+        let results = BatchResults { covered: 3, moved, failures, ..BatchResults::default() };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+    }
+    assert_eq!(ledger.status().unwrap().failed, 2);
+    assert_eq!(ledger.retry(&[FailureClass::Busy]).unwrap(), 0);
+    assert_eq!(ledger.retry(&[FailureClass::Changed]).unwrap(), 1);
+    let claim = claimed(&mut ledger, worker);
+    // It is taken as it is now.
+    let BatchWork::Objects(objects) = &claim.work else { panic!() };
+    assert_eq!((objects.len(), objects[0].size), (1, None));
+    assert_eq!(ledger.finish(claim.lease, &all_moved(1)).unwrap(), Finished::Done);
+    assert_eq!(ledger.retry(&[]).unwrap(), 1);
+    let claim = claimed(&mut ledger, worker);
+    assert_eq!(ledger.finish(claim.lease, &all_moved(1)).unwrap(), Finished::Done);
+    let status = ledger.status().unwrap();
+    assert!(status.complete && status.failures.is_empty());
+    assert_eq!((status.moved.objects, status.failed, status.planned.objects), (6, 0, 6));
+    let mut states = Vec::new();
+    ledger
+        .each_row(&mut |_, row| {
+            states.push(row.state);
+            Ok::<(), weir_fleet::FleetError>(())
+        })
+        .unwrap();
+    assert_eq!(states, ["done"; 6]);
+}

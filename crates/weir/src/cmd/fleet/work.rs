@@ -1,7 +1,7 @@
 //! `weir fleet work`: from a ledger to files and objects at their targets, a record and an exit code.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 use url::Url;
-use weir_fleet::ledger::{FleetLedger, PlanEnds, WorkerIdentity};
+use weir_fleet::ledger::{FleetLedger, WorkerIdentity};
 use weir_fleet::worker::across::{Across, StoreEnd};
 use weir_fleet::worker::fetch::{Fetch, FetchSource};
 use weir_fleet::worker::local::LocalCopy;
@@ -29,6 +29,7 @@ use weir_store::network::Network;
 use weir_store::upload::journal;
 use weir_units::{Bytes, human_duration};
 
+use super::ends::{Planned, PlannedEnd};
 use crate::args::{FleetWork, VERSION};
 use crate::cmd::stores;
 use crate::interrupt::{self, INTERRUPTED};
@@ -44,15 +45,15 @@ pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
     voice::start_log(work.voice.quiet, work.voice.verbose);
     let signals = signals()?;
     let mut ledger = super::open(&work.ledger, &signals.stop)?;
-    let ends = FleetEnds::of(&ledger.ends()?)?;
+    let planned = Planned::of(&ledger.ends()?)?;
     let way = Way::open(work)?;
-    let mover = ends.mover(work, &way)?;
+    let mover = planned.mover(work, &way)?;
     let manner = manner(work);
     let mut live = Live::new(!work.voice.quiet && std::io::stderr().is_terminal(), 2);
     let report = worker::run(&mut ledger, &*mover, &manner, &signals, &mut live);
     live.clear();
     let report = report?;
-    let code = code(&report);
+    let code = code(&report, ledger.status().map_or(report.totals.failed, |status| status.failed));
     let record = record(&manner, &report, code);
     say(work, &record, &report)?;
     page::keep(&work.voice, &record)?;
@@ -79,55 +80,36 @@ fn manner(work: &FleetWork) -> WorkerManner {
     }
 }
 
-/// One end of a plan.
-enum FleetEnd {
-    Store(StoreUrl),
-    /// A folder of a web server; `None`: each object has a URL of its own.
-    Web(Option<Url>),
-    Folder(PathBuf),
-}
-
-/// What is moved to where.
-struct FleetEnds {
-    from: FleetEnd,
-    to: FleetEnd,
-}
-
-impl FleetEnds {
-    fn of(ends: &PlanEnds) -> Result<FleetEnds, Usage> {
-        let from = end_of(&ends.source)?;
-        let to = end_of(&ends.target)?;
-        Ok(FleetEnds { from, to })
-    }
-
+impl Planned {
+    /// Who moves it.
     fn mover<'a>(&self, work: &FleetWork, way: &'a Way) -> anyhow::Result<Box<dyn Mover + 'a>> {
         let end = |url: &StoreUrl| -> anyhow::Result<StoreEnd> {
             let shown = url.with_key("").to_string();
             let (bucket, prefix) = (url.bucket.clone(), prefix_of(url));
             Ok(StoreEnd { store: way.buckets.store(url)?, bucket, prefix, shown })
         };
-        Ok(match (&self.from, &self.to) {
-            (FleetEnd::Folder(from), FleetEnd::Folder(to)) => {
+        Ok(match (&self.source, &self.target) {
+            (PlannedEnd::Path(from), PlannedEnd::Path(to)) => {
                 Box::new(LocalCopy::new(from, made(to)?, work.lanes)?)
             }
-            (FleetEnd::Web(base), FleetEnd::Folder(to)) => {
-                let from = FetchSource::Web(base.clone());
+            (PlannedEnd::Web(base), PlannedEnd::Path(to)) => {
+                let from = FetchSource::Web(Some(Url::parse(base)?));
                 Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
             }
-            (FleetEnd::Store(url), FleetEnd::Folder(to)) => {
+            (PlannedEnd::Store(url), PlannedEnd::Path(to)) => {
                 let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
                 Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
             }
-            (FleetEnd::Folder(from), FleetEnd::Store(url)) => {
+            (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
                 let environment = |name: &str| std::env::var(name).ok();
                 let manner = SendManner { lanes: work.lanes, journals: journal::folder(&environment) };
                 let end = end(url)?;
                 Box::new(Send::new(from, end.store, &end.prefix, &end.shown, &way.http, manner))
             }
-            (FleetEnd::Store(from), FleetEnd::Store(to)) if from.kind == to.kind => {
+            (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.kind == to.kind => {
                 Box::new(Across::new(end(from)?, end(to)?, &way.http, work.lanes))
             }
-            (FleetEnd::Store(_) | FleetEnd::Web(_), _) => {
+            (PlannedEnd::Store(_) | PlannedEnd::Web(_), _) => {
                 return Err(Usage(
                     "cannot work on this plan: no store copies from another one or from the web; plan it into a folder, \
                      and from there into the store"
@@ -135,22 +117,12 @@ impl FleetEnds {
                 )
                 .into());
             }
-            (FleetEnd::Folder(_), FleetEnd::Web(_)) => {
+            (PlannedEnd::Path(_), PlannedEnd::Web(_)) => {
                 let why =
                     "cannot work on this plan: a fleet writes into folders and stores, not to web servers";
                 return Err(Usage(why.to_owned()).into());
             }
         })
-    }
-}
-
-fn end_of(text: &str) -> Result<FleetEnd, Usage> {
-    if let Some(url) = StoreUrl::parse(text) {
-        return url.map(FleetEnd::Store).map_err(|error| Usage(error.to_string()));
-    }
-    match Url::parse(text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(FleetEnd::Web(Some(url))),
-        _ => Ok(FleetEnd::Folder(PathBuf::from(text))),
     }
 }
 
@@ -187,11 +159,12 @@ impl Way {
     }
 }
 
-fn code(report: &WorkerReport) -> u8 {
+/// `given_up`: objects that the fleet tries no more.
+fn code(report: &WorkerReport, given_up: u64) -> u8 {
     match &report.end {
         WorkerEnd::Stopped => INTERRUPTED,
         WorkerEnd::Trouble(_) => TROUBLE,
-        WorkerEnd::Complete | WorkerEnd::Nothing | WorkerEnd::Drained => u8::from(report.totals.failed > 0),
+        WorkerEnd::Complete | WorkerEnd::Nothing | WorkerEnd::Drained => u8::from(given_up > 0),
     }
 }
 

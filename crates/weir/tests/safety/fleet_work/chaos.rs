@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::bed::{Bed, sizes};
-use crate::support::{Dice, MIB, Running, wait_for};
+use crate::support::{Dice, MIB, Running, WEIR, wait_for};
 
 /// A lease short enough that what the dead held is soon others'.
 const LEASE: [&str; 2] = ["--lease", "1s"];
@@ -51,7 +51,16 @@ fn killed_workers_lose_nothing_and_replace_nothing() {
     }
     bed.rushes();
     workers.drain(..).for_each(|worker| drop(worker.wait()));
-    bed.work(&LEASE).run().succeeds();
+    let last = bed.work(&LEASE).run();
+    let status = bed.status();
+    if status.failed > 0 {
+        // Six workers died with the same object: it is put aside until somebody wants it tried again.
+        assert!(status.failures.iter().all(|failure| failure.class == "poisoned"), "{status:?}");
+        bed.sandbox.weir(WEIR, ["fleet", "retry", "--ledger", "plan.db"]).run().succeeds();
+        bed.work(&LEASE).run().succeeds();
+    } else {
+        last.succeeds();
+    }
     println!("{killed} of {kills} were killed, {} files were seen before the end", seen.len());
     assert!(killed * 4 >= kills, "too few were killed before the end: {killed}");
     bed.is_complete(all.len() as u64);
