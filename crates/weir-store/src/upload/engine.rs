@@ -219,11 +219,13 @@ pub fn abort(
         retries: options.retries,
     });
     let source = match &job.source {
-        Source::File(path) => path.canonicalize().unwrap_or_else(|_| path.clone()),
-        Source::Stdin => PathBuf::from(journal::STDIN),
+        Source::File(path) => Some(path.canonicalize().unwrap_or_else(|_| path.clone())),
+        Source::Stdin => Some(PathBuf::from(journal::STDIN)),
+        Source::Elsewhere(_) => None,
     };
     let name = (target.name)(&job.key);
-    let journal = options.journals.as_ref().map(|folder| Journal::open(folder, &source, &name)).transpose();
+    let place = options.journals.as_ref().zip(source.as_ref());
+    let journal = place.map(|(folder, source)| Journal::open(folder, source, &name)).transpose();
     let journal = match journal {
         Err(error @ JournalError::Busy) => return Err(StoreError::Source(error.to_string())),
         other => other.ok().flatten(),

@@ -1,10 +1,8 @@
 //! `weir fleet status`, `check` and `export`: their options.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 
-use super::StoreArgs;
+use super::{StoreArgs, StoreNetworkArgs};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -43,9 +41,9 @@ pub struct FleetCheck {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Trust only the authorities in this PEM file [default: SSL_CERT_FILE, AWS_CA_BUNDLE, the system's].
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
+    /// How they are reached.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
 }
 
 /// How objects are exported.

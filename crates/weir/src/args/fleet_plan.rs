@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::StoreArgs;
+use super::{StoreArgs, StoreNetworkArgs};
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
@@ -48,9 +48,9 @@ pub struct FleetPlan {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Trust only the authorities in this PEM file [default: SSL_CERT_FILE, AWS_CA_BUNDLE, the system's].
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
+    /// How they are reached.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
     /// Print decisions and their reasons; repeat for more.
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,

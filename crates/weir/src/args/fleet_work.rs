@@ -1,13 +1,12 @@
 //! `weir fleet work`: its options.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use weir_units::Rate;
 
 use super::values::time_within;
-use super::{StoreArgs, Voice, parse_lanes};
+use super::{StoreArgs, StoreNetworkArgs, Voice, parse_lanes};
 
 const WORK_EXAMPLES: &str = "\
 Examples:
@@ -44,13 +43,13 @@ pub struct FleetWork {
     /// Hold a batch for so long without a sign of life; a shorter time gives it to others sooner.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease)]
     pub lease: Duration,
-    /// Trust only the authorities in this PEM file [default: SSL_CERT_FILE, AWS_CA_BUNDLE, the system's].
-    #[arg(long, value_name = "FILE")]
-    pub cacert: Option<PathBuf>,
 
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How they are reached.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
     /// How much is said.
     #[command(flatten)]
     pub voice: Voice,

@@ -32,22 +32,25 @@ pub fn trust(cacert: Option<&Path>) -> Trust {
     Trust { authorities, of_stores, ..Trust::default() }
 }
 
+/// The network as `args` and the environment say, until `stop` is set.
+pub fn network(args: &StoreNetworkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Network> {
+    let said = Said { proxy: args.proxy.as_deref(), exempt: args.noproxy.as_deref() };
+    let proxies = Proxies::new(said, |name| std::env::var(name).ok())?;
+    let trust = trust(args.cacert.as_deref());
+    let flag = Stop::default();
+    flag.set(stop);
+    Ok(Network { trust, proxies: Some(proxies), stop: flag, ..Network::default() })
+}
+
 /// The way to stores, and to whoever gives credentials for them.
 pub struct StoreWay {
     network: Network,
-    proxies: Proxies,
 }
 
 impl StoreWay {
     /// As `args` and the environment say, until `stop` is set.
     pub fn of(args: &StoreNetworkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<StoreWay> {
-        let said = Said { proxy: args.proxy.as_deref(), exempt: args.noproxy.as_deref() };
-        let proxies = Proxies::new(said, |name| std::env::var(name).ok())?;
-        let trust = trust(args.cacert.as_deref());
-        let flag = Stop::default();
-        flag.set(stop);
-        let network = Network { trust, proxies: Some(proxies.clone()), stop: flag, ..Network::default() };
-        Ok(StoreWay { network, proxies })
+        Ok(StoreWay { network: network(args, stop)? })
     }
 
     /// The bucket of `url`, or the store alone where it names none.
@@ -64,7 +67,7 @@ impl StoreWay {
     /// The way to the network for these, one of them after another where several speak for a URL.
     pub fn http(&self, stores: &[&Arc<dyn Store>]) -> Http {
         let authorizers = stores.iter().map(|store| store.authorizer()).collect();
-        let (trust, proxies) = (self.network.trust.clone(), self.proxies.clone());
+        let (trust, proxies) = (self.network.trust.clone(), self.network.proxies.clone().unwrap_or_default());
         Http::new(trust, proxies, Version::Http1, Vec::new(), Who::default()).authorized_by(authorizers)
     }
 }

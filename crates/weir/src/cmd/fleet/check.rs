@@ -55,7 +55,7 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     let stop = interrupt::stop()?;
     let mut ledger = super::open(&check.ledger, &stop)?;
     let planned = Planned::of(&ledger.ends()?)?;
-    let asking = Asking { store: &check.store, cacert: check.cacert.as_deref(), stop: &stop };
+    let asking = Asking { store: &check.store, network: &check.network, stop: &stop };
     let status = ledger.status()?;
     let mut counted = 0;
     ledger.each_object(&mut |_| counted += 1)?;

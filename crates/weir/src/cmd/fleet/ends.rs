@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -16,8 +17,8 @@ use weir_observe::stage_clock::StageClock;
 use weir_store::address::StoreUrl;
 use weir_store::listing::{self, PagesSetup};
 
-use crate::args::StoreArgs;
-use crate::cmd::asked_store;
+use crate::args::{StoreArgs, StoreNetworkArgs};
+use crate::cmd::asked_store::{self, StoreWay};
 use crate::schemes;
 use crate::voice::Usage;
 
@@ -113,10 +114,10 @@ impl Planned {
 pub struct Asking<'a> {
     /// The flags.
     pub store: &'a StoreArgs,
-    /// Whom to trust.
-    pub cacert: Option<&'a Path>,
+    /// The way to them.
+    pub network: &'a StoreNetworkArgs,
     /// Set by a signal.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Arc<AtomicBool>,
 }
 
 /// Hands the listing of an end to `use_it`. `names` are what the other end takes.
@@ -136,8 +137,9 @@ pub fn listed<T>(
             use_it(&mut TreeListing::new(path)?)
         }
         PlannedEnd::Store(url) => {
-            let store = asked_store::open(asking.store, url)?;
-            let http = asked_store::http(asking.cacert.map(Path::to_owned), &[&store])?;
+            let way = StoreWay::of(asking.network, asking.stop)?;
+            let store = way.open(asking.store, url)?;
+            let http = way.http(&[&store]);
             let clock = StageClock::new(Instant::now());
             let caller = asked_store::caller(&http, &clock, asking.stop);
             let setup = PagesSetup {

@@ -47,7 +47,7 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
             writing.write(&mut ledger, &mut lines).map_err(anyhow::Error::from)
         }
         None => {
-            let asking = Asking { store: &plan.store, cacert: plan.cacert.as_deref(), stop: &stop };
+            let asking = Asking { store: &plan.store, network: &plan.network, stop: &stop };
             listed(&planned.source, names, &asking, |listing| Ok(writing.write(&mut ledger, listing)?))
         }
     };

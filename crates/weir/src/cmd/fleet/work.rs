@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context;
 use serde_json::json;
@@ -18,20 +18,17 @@ use weir_fleet::worker::send::{Send, SendManner};
 use weir_fleet::worker::{self, Mover, WorkerEnd, WorkerManner, WorkerReport, WorkerSignals};
 use weir_get::http::authority::Authorizer;
 use weir_get::http::exchange::{Http, Version, Who};
-use weir_get::http::proxy::{Proxies, Said};
-use weir_get::http::trust::Trust;
 use weir_report::escape::escape;
 use weir_report::json as records;
 use weir_report::schema::{FileRecord, Record, RunOutcome};
 use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
-use weir_store::network::Network;
 use weir_store::upload::journal;
 use weir_units::{Bytes, human_duration};
 
 use super::ends::{Planned, PlannedEnd};
 use crate::args::{FleetWork, VERSION};
-use crate::cmd::stores;
+use crate::cmd::{asked_store, stores};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -46,7 +43,7 @@ pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
     let signals = signals()?;
     let mut ledger = super::open(&work.ledger, &signals.stop)?;
     let planned = Planned::of(&ledger.ends()?)?;
-    let way = Way::open(work)?;
+    let way = Way::open(work, &signals.stop)?;
     let mover = planned.mover(work, &way)?;
     let manner = manner(work);
     let mut live = Live::new(!work.voice.quiet && std::io::stderr().is_terminal(), 2);
@@ -146,12 +143,9 @@ struct Way {
 }
 
 impl Way {
-    fn open(work: &FleetWork) -> anyhow::Result<Way> {
-        let of_environment = || ["SSL_CERT_FILE", "AWS_CA_BUNDLE"].into_iter().find_map(std::env::var_os);
-        let authorities = work.cacert.clone().or_else(|| of_environment().map(Into::into));
-        let trust = Trust { authorities, ..Trust::default() };
-        let proxies = Proxies::new(Said::default(), |name| std::env::var(name).ok())?;
-        let network = Network { trust: trust.clone(), proxies: Some(proxies.clone()), ..Network::default() };
+    fn open(work: &FleetWork, stop: &Arc<AtomicBool>) -> anyhow::Result<Way> {
+        let network = asked_store::network(&work.network, stop)?;
+        let (trust, proxies) = (network.trust.clone(), network.proxies.clone().unwrap_or_default());
         let buckets = stores::buckets(&work.store, network)?;
         let http = Http::new(trust, proxies, Version::Auto, Vec::new(), Who::default())
             .authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
