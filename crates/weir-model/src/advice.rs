@@ -6,6 +6,7 @@
 mod around;
 pub(crate) mod buffers;
 mod far;
+mod upload;
 mod waits;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ pub(crate) struct Held<'a> {
 /// What to do about this limit, most useful first.
 pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     if let Some(advice) = held.foreign().then(|| far::advise(limit, held)).flatten() {
+        return advice;
+    }
+    if let Some(advice) = held.evidence.facts.uploads.then(|| upload::advise(limit, held)).flatten() {
         return advice;
     }
     match limit {
@@ -151,6 +155,14 @@ impl Held<'_> {
         vec![Advice::new(format!("use more connections (-c {lanes}): {why}"), predicted)]
     }
 
+    /// The flag by which so many objects are moved at once; `None` where the command takes no such number.
+    fn at_once(&self, objects: u32) -> Option<String> {
+        match self.evidence.facts.most_at_once {
+            None => Some(format!("-j {objects}")),
+            Some(most) => (objects <= most).then(|| format!("-c {objects}")),
+        }
+    }
+
     /// The rate of twice the connections, where each is held by itself and no trial says otherwise.
     fn doubled(&self) -> Option<f64> {
         let flat = self.evidence.trials.iter().any(rate_limit::flat);
@@ -211,10 +223,13 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
                 None,
             )];
         };
-        let action = format!(
-            "ask for more at once (-j {} without -c, or leave both out): round trips then pass side by side",
-            fixed.saturating_mul(2)
-        );
+        let doubled = fixed.saturating_mul(2);
+        let action = match held.evidence.facts.most_at_once {
+            None => format!(
+                "ask for more at once (-j {doubled} without -c, or leave both out): round trips then pass side by side"
+            ),
+            Some(_) => "ask for more at once (leave out -c): round trips then pass side by side".to_owned(),
+        };
         // On one machine the server's work takes the place of ours, so no rate follows from ours.
         let predicted = held.doubled().filter(|_| !held.evidence.facts.peer_is_local);
         return vec![Advice::new(action, predicted)];

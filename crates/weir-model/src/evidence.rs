@@ -37,6 +37,12 @@ pub struct Facts {
     pub rate_cap: Option<f64>,
     /// The lane count the user fixed (`-c`, `-j`).
     pub lanes_fixed: Option<u32>,
+    /// The most objects at once that the command can be asked for, by `-c`; `None`: as many as `-j` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_at_once: Option<u32>,
+    /// What a server said when it last asked to wait: printable, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_said: Option<String>,
     /// The user fixed the codec (`--codec`).
     pub codec_fixed: bool,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
@@ -59,6 +65,9 @@ pub struct Facts {
     pub tls: bool,
     /// Objects in this run.
     pub objects: u64,
+    /// It sends them to a store or a server, which reads and answers at its own pace.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub uploads: bool,
     /// The device the output lies on, as `/proc/diskstats` calls it.
     pub disk: Option<String>,
     /// What that device took and gave when it was measured alone, where this host was calibrated on it.

@@ -19,6 +19,9 @@ pub struct Stages {
     /// Reading the source.
     #[serde(with = "seconds")]
     pub read: Duration,
+    /// Waiting for the program that writes the source, where that is a pipe.
+    #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
+    pub input: Duration,
     /// Digests.
     #[serde(with = "seconds")]
     pub verify: Duration,
@@ -83,6 +86,7 @@ impl Stages {
         for (sum, next) in [
             (&mut self.idle, next.idle),
             (&mut self.read, next.read),
+            (&mut self.input, next.input),
             (&mut self.verify, next.verify),
             (&mut self.compress, next.compress),
             (&mut self.encrypt, next.encrypt),

@@ -62,6 +62,8 @@ pub struct Observation {
     pub round_trip: Option<Duration>,
     /// The lanes' round trips are well above their shortest: a queue stands before a full link.
     pub queue: bool,
+    /// The lanes upload: what reads their bytes and answers is the far end, not this machine.
+    pub uploads: bool,
     /// Segments arrived out of order: some were lost, if not by a full queue then by the path.
     pub disorder: bool,
 }
@@ -437,13 +439,17 @@ fn few(seen: &Observation) -> usize {
     (spans.ceil() as usize).clamp(2, STRETCH)
 }
 
+/// A lane that mostly waits gets the little it needs even on a busy machine.
+fn lives_on_little(seen: &Observation) -> bool {
+    seen.free_cpus >= 0.2 || seen.own_cpu < 0.3 * f64::from(seen.lanes.max(1))
+}
+
 /// More connections can lift this limit, or trying them is the only way to know.
 fn may_help(limit: Limit, seen: &Observation) -> bool {
     match limit {
-        // A lane that mostly waits gets the little it needs even on a busy machine.
-        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => {
-            seen.free_cpus >= 0.2 || seen.own_cpu < 0.3 * f64::from(seen.lanes.max(1))
-        }
+        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => lives_on_little(seen),
+        // A store that takes a connection's bytes slowly, or thinks before it answers, may do so for each.
+        Limit::Reader | Limit::Application if seen.uploads => lives_on_little(seen),
         // A second thread needs most of a processor to itself.
         Limit::CpuCore => seen.free_cpus >= 0.6,
         _ => false,

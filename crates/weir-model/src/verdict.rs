@@ -391,12 +391,12 @@ const WORTH_PROMISING: f64 = 1.02;
 
 /// The intervals that count. Of a foreign transfer the watch may begin before its first byte and last beyond
 /// its last: nobody then holds anything, least of all an application that has finished. A run of our own
-/// counts whole.
+/// counts whole, an upload from what it reads first to the last answer.
 fn counted(evidence: &Evidence) -> Range<usize> {
     let intervals = &evidence.intervals;
     let moves = |(index, interval): (usize, &Interval)| {
         let foreign = evidence.facts.clocks == Clocks::Sampled
-            || View::of(interval, &Context::at(evidence, index)).sender_only();
+            || !evidence.facts.uploads && View::of(interval, &Context::at(evidence, index)).sender_only();
         !foreign || at_work(interval)
     };
     let first = intervals.iter().enumerate().position(moves);

@@ -25,6 +25,8 @@ pub struct FlowProbe {
     last: Option<TcpSocket>,
     sums: Sums,
     pauses: Pauses,
+    /// It is known which way the data flow: it sends them.
+    sends: bool,
 }
 
 /// One connection over one interval.
@@ -81,8 +83,20 @@ impl FlowProbe {
 
     /// Takes in one reading of the socket.
     pub fn look(&mut self, socket: &TcpSocket) {
+        self.take(socket, asked_last(&socket.info));
+    }
+
+    /// As [`FlowProbe::look`], of a lane of our own that sends, whose clock tells whether it `awaits` an
+    /// answer. The kernel's clocks of data stand still within a tick, and on a short path an answer and the
+    /// request after it are in the same one: which came last, they do not say there.
+    pub fn look_at_sender(&mut self, socket: &TcpSocket, awaits: bool) {
+        self.sends = true;
+        self.take(socket, awaits);
+    }
+
+    fn take(&mut self, socket: &TcpSocket, asked_last: bool) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
-        self.sums.add(socket);
+        self.sums.add(socket, asked_last);
         self.pauses.look(socket);
         self.last = Some(socket.clone());
     }
@@ -135,7 +149,9 @@ impl FlowProbe {
             } else {
                 Reading::Value(sums.receiver(last, &passed))
             },
-            sender: if asking {
+            sender: if self.sends {
+                Reading::Value(sums.sender(last, &passed))
+            } else if asking {
                 Reading::Missing("this end has only asked so far".to_owned())
             } else if told.sent == 0 || told.sent < told.received / SMALL_PART {
                 Reading::Missing("this end only receives".to_owned())
@@ -301,13 +317,13 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, socket: &TcpSocket) {
+    fn add(&mut self, socket: &TcpSocket, asked_last: bool) {
         let info = &socket.info;
         let sending = Sending::of(socket);
         self.looks += 1;
         self.empty += u32::from(socket.receive_queue == 0);
         self.receive_queue.add(u64::from(socket.receive_queue));
-        self.asked_last += u32::from(asked_last(info) && socket.receive_queue == 0);
+        self.asked_last += u32::from(asked_last && socket.receive_queue == 0);
         self.add_gauges(info, &sending);
 
         let app_limited = info.delivery_rate_app_limited.unwrap_or_default();
@@ -317,7 +333,7 @@ impl Sums {
         let rests = nothing_unsent && sending.outstanding == 0;
         self.nothing_in_flight += u32::from(rests);
         // Before the peer's first word it is its turn.
-        let owes = !asked_last(info) && info.bytes_received != Some(0);
+        let owes = !asked_last && info.bytes_received != Some(0);
         self.owing += u32::from(rests && owes);
         self.awaiting += u32::from(rests && !owes);
         self.recovering += u32::from(matches!(info.ca_state, Some(2..=4)));

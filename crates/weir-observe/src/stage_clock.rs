@@ -30,6 +30,8 @@ pub enum Stage {
     Output,
     /// Reading the source.
     Read,
+    /// Waiting for whoever writes what is sent, as on standard input.
+    Input,
     /// Computing a digest.
     Verify,
     /// Compressing.
@@ -59,6 +61,7 @@ const ALL: [Stage; STAGES] = [
     Stage::Backoff,
     Stage::Output,
     Stage::Read,
+    Stage::Input,
     Stage::Verify,
     Stage::Compress,
     Stage::Encrypt,

@@ -10,6 +10,7 @@ use weir_get::GetError;
 use weir_get::http::call::{Call, Content, Reply};
 use weir_get::http::connection::Dial;
 use weir_get::http::exchange::{Client, Http};
+use weir_get::http::waiting::Waits;
 use weir_observe::stage_clock::{Stage, StageClock};
 use weir_units::backoff::doubled;
 
@@ -26,6 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 pub struct Caller<'a> {
     client: Client<'a>,
     clock: &'a StageClock,
+    waits: &'a Waits,
     retries: u32,
     throttled: u64,
     words: Option<String>,
@@ -59,7 +61,9 @@ impl<'a> Caller<'a> {
             ..Dial::new(setup.timeout, [setup.stop, setup.stop])
         };
         let client = Client::new(setup.http, setup.clock, dial, setup.on_socket);
-        Caller { client, clock: setup.clock, retries: setup.retries, throttled: 0, words: None, attempts: 0 }
+        let CallerSetup { clock, retries, .. } = setup;
+        let waits = setup.http.waits();
+        Caller { client, clock, waits, retries, throttled: 0, words: None, attempts: 0 }
     }
 
     /// The requests are the user's own: see [`Client::as_user`].
@@ -105,6 +109,7 @@ impl<'a> Caller<'a> {
             if is_throttle {
                 self.throttled += 1;
                 self.words = outcome.as_ref().ok().and_then(|reply| reply.said.clone()).or(self.words.take());
+                self.words.iter().for_each(|words| self.waits.asked_to_wait(words.clone()));
             }
             let most = self.client.dial().max_wait;
             if failed >= self.retries || asked.is_some_and(|asked| asked > most) {

@@ -206,6 +206,7 @@ impl<'a> Watch<'a> {
         let facts = &mut self.evidence.facts;
         facts.to_stdout = self.run.streams.load(Relaxed);
         facts.tls = self.run.tls.load(Relaxed);
+        facts.server_said = self.run.http.waits().words();
         let (given, count) = self.run.pool.given();
         facts.objects = count.unwrap_or(given) as u64;
     }
@@ -255,6 +256,7 @@ impl<'a> Watch<'a> {
             left: left(&census, &self.run.pool.active()),
             refused,
             queue: has_queue(interval),
+            uploads: false,
             disorder: interval
                 .lanes
                 .iter()

@@ -14,14 +14,24 @@ pub const TARGET: &str = "weir_get::wait";
 /// A wait from which on a person wonders.
 pub const LONG: Duration = Duration::from_secs(5);
 
-/// The hosts of which a wait was said, and when that is over: of a thousand files one says it for all.
+/// What was said of waits in this run.
 #[derive(Debug, Default)]
-pub struct Waits(Mutex<HashMap<String, Instant>>);
+pub struct Waits {
+    /// The hosts of which a wait was said, and when that is over: of a thousand files one says it for all.
+    said: Mutex<HashMap<String, Instant>>,
+    /// See [`Waits::words`].
+    words: Mutex<Option<String>>,
+}
 
 impl Waits {
     /// A word before a wait for `url`, whose host is `host`: what went wrong, what the server asks for, what
     /// is done.
     pub fn say(&self, url: &str, host: &str, error: &GetError, pause: Duration) {
+        if let GetError::Status { status, reason, .. } = error
+            && error.is_overload()
+        {
+            self.asked_to_wait(format!("{status} {reason}"));
+        }
         let asked = error.retry_after().map_or_else(String::new, |asked| {
             format!("; the server asks for a wait of {}", human_duration(asked))
         });
@@ -33,8 +43,18 @@ impl Waits {
         }
     }
 
+    /// A server has asked to wait, in these words.
+    pub fn asked_to_wait(&self, words: String) {
+        *self.words.lock() = Some(words);
+    }
+
+    /// What a server said when it last asked to wait.
+    pub fn words(&self) -> Option<String> {
+        self.words.lock().clone()
+    }
+
     fn is_new(&self, host: &str, pause: Duration, now: Instant) -> bool {
-        let mut said = self.0.lock();
+        let mut said = self.said.lock();
         let is_new = said.get(host).is_none_or(|until| *until <= now);
         if is_new {
             if said.len() >= REMEMBERED {

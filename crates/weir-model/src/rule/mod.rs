@@ -63,6 +63,8 @@ pub struct Rule {
     pub gives_way: bool,
     /// It judges the stages of a copy, weir's own or of a pipe of programs, and speaks of nothing else.
     pub staged: bool,
+    /// It judges what a copy's source is written by, and speaks only where that was waited for.
+    pub fed: bool,
     /// It judges what connections wait for, which is not read of our own lanes, and rules nothing out where it was not.
     pub waits: bool,
     /// It judges what stands around the connections, whichever end of them is seen, and speaks only where that was watched.
@@ -77,8 +79,8 @@ impl Rule {
     }
 
     const fn sender(limit: Limit, judge: Judge) -> Rule {
-        let (side, gives_way, staged, waits, around) = (Side::Sender, false, false, false, false);
-        Rule { limit, side, gives_way, staged, waits, around, judge }
+        let side = Side::Sender;
+        Rule { limit, side, gives_way: false, staged: false, fed: false, waits: false, around: false, judge }
     }
 
     const fn inferring(self) -> Rule {
@@ -93,6 +95,10 @@ impl Rule {
         Rule { staged: true, ..self }
     }
 
+    const fn fed(self) -> Rule {
+        Rule { fed: true, ..self }
+    }
+
     const fn around(limit: Limit, judge: Judge) -> Rule {
         Rule { around: true, ..Rule::receiver(limit, judge) }
     }
@@ -101,6 +107,9 @@ impl Rule {
     pub fn speaks(&self, view: View) -> bool {
         if self.around {
             return view.around;
+        }
+        if self.fed {
+            return view.fed;
         }
         if self.waits && !view.waits {
             return false;
@@ -146,6 +155,7 @@ pub const RULES: &[Rule] = &[
     Rule::sender(Limit::RequestResponse, sender::request_response::judge).of_waits(),
     Rule::sender(Limit::ProtocolWindow, sender::protocol_window::judge).of_waits(),
     Rule::sender(Limit::SourceDisk, sender::source_disk::judge),
+    Rule::sender(Limit::Upstream, sender::upstream::judge).fed(),
     Rule::sender(Limit::Compress, stage::compress).staged(),
     Rule::sender(Limit::Encrypt, stage::encrypt).staged(),
     Rule::sender(Limit::CpuCore, sender::cpu_core::judge),

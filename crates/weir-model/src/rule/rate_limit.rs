@@ -18,7 +18,7 @@ use crate::words::{percent, rate};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    own_limiter(interval, context).or_else(|| server_said_wait(interval)).unwrap_or_else(|| {
+    own_limiter(interval, context).or_else(|| server_said_wait(interval, context)).unwrap_or_else(|| {
         match per_connection_cap(interval, context) {
             Cap::Proven(cap) => Judgement::convict(
                 0.9,
@@ -66,11 +66,12 @@ pub fn at_own_limit(interval: &Interval, cap: f64) -> bool {
     spent(interval).limited >= ASLEEP || reaches(interval.received as f64, cap * seconds)
 }
 
-pub(super) fn server_said_wait(interval: &Interval) -> Option<Judgement> {
+pub(super) fn server_said_wait(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     let seconds = interval.span.as_secs_f64();
     let share = if seconds > 0.0 { interval.server_backoff.as_secs_f64() / seconds } else { 0.0 };
+    let words = context.facts.server_said.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
     let evidence =
-        format!("the server asked to wait (429, 503 or Retry-After) {} of the time", percent(share));
+        format!("the server asked to wait (429, 503 or Retry-After) {} of the time{words}", percent(share));
     (share >= 0.25).then(|| Judgement::convict(share, evidence))
 }
 
@@ -108,16 +109,13 @@ pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> 
             )
         };
     }
-    let rates: Vec<f64> = working(interval).map(|lane| long_rate(lane.lane, interval, context)).collect();
-    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let near = |value: f64, target: f64| (value - target).abs() <= 0.2 * target;
-    if rates.is_empty() || !spent(interval).waits_for_data() || !rates.iter().all(|value| near(*value, mean))
-    {
-        return Cap::Refuted("connections carry unequal rates or do not wait for data".to_owned());
+    if !spent(interval).waits_for_data() {
+        return Cap::Refuted("connections do not wait for data".to_owned());
     }
-    if !context.trials.iter().filter(|trial| grew(trial)).flat_map(per_lane).any(|cap| near(mean, cap)) {
-        return Cap::Refuted(format!("each connection carries {}, which no trial showed", rate(mean)));
-    }
+    let mean = match one_rate(interval, context) {
+        Ok(mean) => mean,
+        Err(why) => return Cap::Refuted(why),
+    };
     if cpu_core::judge(interval, context).convicts() {
         return Cap::Refuted("a thread of ours is full".to_owned());
     }
@@ -131,6 +129,21 @@ pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> 
                 .to_owned(),
         ),
     }
+}
+
+/// The one rate that the lanes carry, as on one side of a trial that grew: (1) and (2) of
+/// [`per_connection_cap`]. Else why there is none.
+pub(crate) fn one_rate(interval: &Interval, context: &Context<'_>) -> Result<f64, String> {
+    let rates: Vec<f64> = working(interval).map(|lane| long_rate(lane.lane, interval, context)).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    let near = |value: f64, target: f64| (value - target).abs() <= 0.2 * target;
+    if rates.is_empty() || !rates.iter().all(|value| near(*value, mean)) {
+        return Err("connections carry unequal rates".to_owned());
+    }
+    if !context.trials.iter().filter(|trial| grew(trial)).flat_map(per_lane).any(|cap| near(mean, cap)) {
+        return Err(format!("each connection carries {}, which no trial showed", rate(mean)));
+    }
+    Ok(mean)
 }
 
 /// One lane's rate before and after a trial.

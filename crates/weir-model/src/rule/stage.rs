@@ -74,8 +74,8 @@ impl<'a> End<'a> {
     }
 
     fn largest(&self) -> f64 {
-        let Stages { read, verify, compress, encrypt, decompress, write, .. } = *self.stages;
-        let all = [read, verify, compress, encrypt, decompress, write];
+        let Stages { read, input, verify, compress, encrypt, decompress, write, .. } = *self.stages;
+        let all = [read, input, verify, compress, encrypt, decompress, write];
         all.into_iter().map(|stage| self.share(stage)).fold(0.0, f64::max)
     }
 
@@ -164,6 +164,13 @@ pub(crate) fn verify(interval: &Interval, context: &Context<'_>) -> Option<Judge
 /// `source-disk`, of a copy; `None` where its sender was not watched.
 pub(crate) fn source_disk(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     End::sender(interval, context).map(|end| end.judge(end.stages.read, "reading the source"))
+}
+
+/// `upstream`, of an upload that is written by another program.
+pub(crate) fn upstream(interval: &Interval, context: &Context<'_>) -> Judgement {
+    let judged = End::sender(interval, context)
+        .map(|end| end.judge(end.stages.input, "waiting for the program that writes standard input"));
+    judged.unwrap_or_else(nothing_known)
 }
 
 /// Of a copy whose sender's threads had something to do at this time, how much: then what holds it is told stage by stage, and

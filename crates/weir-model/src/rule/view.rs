@@ -21,6 +21,8 @@ pub struct View {
     pub sender: bool,
     /// It is a copy of weir's own, whose threads tell their stages.
     pub stages: bool,
+    /// It waited for the program that writes its source.
+    pub fed: bool,
     /// Foreign programs do stages of a copy.
     pub programs: bool,
     /// What a connection waits for was read.
@@ -38,10 +40,11 @@ impl View {
         let near = std::iter::once(interval).chain(earlier).chain(context.after);
         let seen = near.into_iter().find(|interval| !interval.lanes.is_empty());
         let stages = interval.sending.value().is_some() || interval.receiving.value().is_some();
+        let fed = interval.sending.value().is_some_and(|stages| !stages.input.is_zero());
         let programs = !interval.programs.is_empty();
         let around = interval.around.samples > 0;
         let Some(seen) = seen else {
-            return View { receiver: true, sender: false, stages, programs, waits: false, around };
+            return View { receiver: true, sender: false, stages, fed, programs, waits: false, around };
         };
         View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
@@ -52,6 +55,7 @@ impl View {
                 .iter()
                 .any(|lane| lane.sender.value().is_some() && sends(lane, interval, context)),
             stages,
+            fed,
             programs,
             waits: seen.lanes.iter().any(|lane| lane.waits.value().is_some()),
             around,

@@ -21,6 +21,7 @@ pub(super) struct Window {
     span: Duration,
     bytes: u64,
     limit: Limit,
+    is_local: bool,
     queue: bool,
     disorder: bool,
 }
@@ -37,8 +38,10 @@ impl Recent {
         if self.is_full() {
             self.windows.remove(0);
         }
-        let Observation { span, bytes, limit, queue, disorder, .. } = *seen;
-        self.windows.push(Window { span, bytes, limit, queue, disorder });
+        let Observation { span, bytes, limit, uploads, queue, disorder, .. } = *seen;
+        // What does not read what is uploaded is the far end.
+        let is_local = is_local(limit) && !(uploads && limit == Limit::Reader);
+        self.windows.push(Window { span, bytes, limit, is_local, queue, disorder });
     }
 
     /// Other lanes, another rate.
@@ -98,13 +101,13 @@ impl Recent {
 
     /// Most of the windows were held by this side.
     pub(super) fn is_local(&self) -> bool {
-        self.windows.iter().filter(|window| is_local(window.limit)).count() * 2 > self.windows.len()
+        self.windows.iter().filter(|window| window.is_local).count() * 2 > self.windows.len()
     }
 }
 
 /// Each of `windows` was held by what this side does with the bytes after they have come.
 pub(super) fn are_local(windows: &[Window]) -> bool {
-    windows.iter().all(|window| is_local(window.limit))
+    windows.iter().all(|window| window.is_local)
 }
 
 fn is_local(limit: Limit) -> bool {

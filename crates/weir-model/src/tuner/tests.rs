@@ -220,10 +220,43 @@ fn a_refusal_is_decided_on_at_once() {
         refused: true,
         round_trip: None,
         queue: false,
+        uploads: false,
         disorder: false,
     };
     let change = LaneChange { from: 4, to: 2, why: LaneReason::Refused };
     assert_eq!(tuner.observe(&seen), [change]);
     assert_eq!(tuner.lanes(), 2);
     assert_eq!(change.to_string(), "2 connections instead of 4: the server refused more");
+}
+
+/// A store that does not read in time may take as much of more connections; a consumer of ours never.
+#[test]
+fn a_far_reader_is_tried_with_more_and_an_own_one_with_fewer() {
+    let lanes_after = |uploads: bool| {
+        let mut tuner = Tuner::new(4, 64);
+        for tick in 1..=20 {
+            let seen = Observation {
+                now: Duration::from_millis(tick * 100),
+                span: Duration::from_millis(100),
+                bytes: 1_000_000,
+                lanes: 4,
+                started: 4,
+                limit: Limit::Reader,
+                free_cpus: 1.0,
+                own_cpu: 0.1,
+                left: Some(u64::MAX),
+                refused: false,
+                round_trip: None,
+                queue: false,
+                uploads,
+                disorder: false,
+            };
+            if let Some(change) = tuner.observe(&seen).first() {
+                return change.to;
+            }
+        }
+        4
+    };
+    assert!(lanes_after(true) > 4);
+    assert!(lanes_after(false) < 4);
 }

@@ -189,7 +189,11 @@ impl Lane<'_> {
                 let (start, length) = transfer.plan.range(number, source.identity().size);
                 self.send_part(transfer, number, Cut::File(source, start, length))
             }
-            Whole::Stream(stream) => self.next_of_stream(transfer, stream),
+            Whole::Stream(stream, stage) => {
+                // For the lane that reads it now.
+                self.state.clock.enter(*stage);
+                self.next_of_stream(transfer, stream)
+            }
         };
         self.leave(transfer, outcome);
     }
@@ -207,7 +211,6 @@ impl Lane<'_> {
         transfer: &Transfer,
         stream: &Mutex<(Stream, u32)>,
     ) -> Result<Option<(Part, u64)>, StoreError> {
-        self.state.clock.enter(Stage::Turn);
         let mut stream = stream.lock();
         let number = stream.1;
         if number == 0 || transfer.has_failed() {

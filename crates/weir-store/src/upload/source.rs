@@ -267,7 +267,7 @@ impl Held {
             Some(_) => vec![0; PIECE],
             None => Vec::new(),
         };
-        clock.enter(Stage::Read);
+        clock.enter(stream.stage());
         while held.length < length {
             let left = usize::try_from(length - held.length).unwrap_or(usize::MAX);
             let into = match &held.spilled {
@@ -320,6 +320,13 @@ impl Stream {
     /// This process's standard input.
     pub fn stdin() -> io::Result<Stream> {
         Ok(Stream(File::from(io::stdin().as_fd().try_clone_to_owned()?)))
+    }
+
+    /// What a lane does while it waits for it: of a file that stands for standard input its disk is waited
+    /// for, else the program that writes it.
+    pub fn stage(&self) -> Stage {
+        let is_file = self.0.metadata().is_ok_and(|data| data.is_file());
+        if is_file { Stage::Read } else { Stage::Input }
     }
 
     fn read(&mut self, into: &mut [u8], dial: &Dial<'_>) -> Result<usize, StoreError> {

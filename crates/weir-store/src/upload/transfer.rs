@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use weir_codec::digest::Algorithm;
+use weir_observe::stage_clock::Stage;
 
 use super::journal::{Journal, KeptPart};
 use super::plan::{PART, Plan};
@@ -38,8 +39,8 @@ pub(super) struct Transfer {
 /// What it is made of.
 pub(super) enum Whole {
     File(FileSource),
-    /// With the number of the part that it brings next.
-    Stream(Mutex<(Stream, u32)>),
+    /// With the number of the part that it brings next, and what a lane does while it waits for that.
+    Stream(Mutex<(Stream, u32)>, Stage),
 }
 
 #[derive(Default)]
@@ -102,12 +103,13 @@ impl Transfer {
         journal: Option<Journal>,
     ) -> Transfer {
         let state = TransferState { flows: true, ..TransferState::default() };
+        let stage = stream.stage();
         Transfer {
             job,
             id,
             plan,
             algorithm,
-            content: Whole::Stream(Mutex::new((stream, next))),
+            content: Whole::Stream(Mutex::new((stream, next)), stage),
             resumed: 0,
             moved: AtomicI64::new(0),
             most_lanes: AtomicU32::new(0),
@@ -121,7 +123,7 @@ impl Transfer {
     pub(super) fn size(&self) -> Option<u64> {
         match &self.content {
             Whole::File(source) => Some(source.identity().size),
-            Whole::Stream(_) => None,
+            Whole::Stream(..) => None,
         }
     }
 
@@ -138,7 +140,7 @@ impl Transfer {
         }
         let number = match &self.content {
             Whole::File(_) => state.todo.pop(),
-            Whole::Stream(_) => {
+            Whole::Stream(..) => {
                 // What the parts that follow have; those before are no larger.
                 let next = state.parts.len() as u32 + state.at_work + 1;
                 let each = self.plan.length(next).min(HELD);

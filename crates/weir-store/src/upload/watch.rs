@@ -66,13 +66,14 @@ struct SeenLane {
     objects: u32,
     connects: u32,
     cpu: Duration,
+    /// Bytes of it have arrived.
+    has_carried: bool,
     last: bool,
 }
 
 /// What a lane did in an interval.
 struct LaneShare {
-    /// `None` where its connection was not seen to send.
-    lane: Option<LaneInterval>,
+    lane: LaneInterval,
     spent: StageTimes,
     idle: Duration,
     flow: FlowInterval,
@@ -96,6 +97,7 @@ impl<'a> Watch<'a> {
             cpus: weir_observe::cpu::available_cpus(),
             tls: (run.name)("").starts_with("https"),
             objects: run.jobs.len() as u64,
+            uploads: true,
             ..Facts::default()
         };
         let first = options.lanes.unwrap_or(super::engine::FIRST_LANES);
@@ -157,7 +159,7 @@ impl<'a> Watch<'a> {
         let shares: Vec<LaneShare> =
             self.seen.values_mut().map(|seen| seen.interval(now, ended.opened, span)).collect();
         let throttled = self.quota.as_mut().map(Quota::interval).unwrap_or_default();
-        let mut lanes: Vec<LaneInterval> = shares.iter().filter_map(|share| share.lane.clone()).collect();
+        let mut lanes: Vec<LaneInterval> = shares.iter().map(|share| share.lane.clone()).collect();
         for lane in &mut lanes {
             if let Reading::Value(thread) = &mut lane.thread {
                 thread.throttled = throttled;
@@ -181,13 +183,16 @@ impl<'a> Watch<'a> {
         if self.recent.len() > 10 {
             self.recent.remove(0);
         }
+        self.evidence.facts.server_said = self.run.http.waits().words();
         let limit = judge_interval(&interval, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
         let under_way = || self.under_way();
         let evidence = &self.evidence;
         observer.interval(&ClosedInterval { interval: &interval, limit, evidence, under_way: &under_way });
         let own_cpu: Duration = shares.iter().map(|share| share.cpu).sum();
-        let started = shares.iter().filter(|share| share.flow.acked > 0).count() as u32;
+        // Of a store that takes little at once, an interval may have brought nothing.
+        let started = self.seen.values().filter(|seen| seen.has_carried && seen.state.bulk.load(Relaxed));
+        let started = started.count() as u32;
         self.tune(&interval, limit, (own_cpu, started), now);
         self.evidence.push(interval, MOST_INTERVALS);
     }
@@ -230,6 +235,7 @@ impl<'a> Watch<'a> {
             left,
             refused,
             queue: queue_stands(round_trips),
+            uploads: true,
             disorder: senders().any(|seen| seen.retransmitted > 0),
             round_trip: senders().filter_map(|seen| seen.min_rtt).max(),
         };
@@ -291,6 +297,7 @@ impl SeenLane {
             objects: 0,
             connects: 0,
             cpu: Duration::ZERO,
+            has_carried: false,
             last: false,
         }
     }
@@ -318,7 +325,7 @@ impl SeenLane {
         if let Some(diag) = diag
             && let Ok(Some(socket)) = diag.one(id)
         {
-            probe.look(&socket);
+            probe.look_at_sender(&socket, self.state.clock.current().0 == Stage::FirstByte);
         }
         let (local, remote) = (id.local.ip(), id.remote.ip());
         Some(remote.is_loopback() || remote == local)
@@ -346,7 +353,10 @@ impl SeenLane {
         let flow = self.flow.as_mut().map(|(_, probe)| probe.interval()).unwrap_or_default();
         // A lane that did not live for all of the interval was idle for the rest.
         let idle = spent.wall(Stage::Idle) + (now - opened).saturating_sub(spent.total());
-        let lane = flow.sender.value().map(|_| LaneInterval {
+        self.has_carried |= flow.acked > 0;
+        // Before there is a socket the lane's own clock and thread are all there is to see.
+        let sender = flow.sender.value().cloned().unwrap_or_default();
+        let lane = LaneInterval {
             lane: state.id,
             received: flow.acked,
             connecting: spent.wall(Stage::Connecting),
@@ -358,9 +368,9 @@ impl SeenLane {
             connects,
             thread,
             tcp: Reading::Missing("the receiving end is the store's".to_owned()),
-            sender: flow.sender.clone(),
+            sender: Reading::Value(sender),
             ..LaneInterval::default()
-        });
+        };
         LaneShare { lane, spent, idle, flow, cpu, objects }
     }
 }
@@ -371,6 +381,7 @@ fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {
         threads: shares.len() as u32,
         idle: shares.iter().map(|share| share.idle).sum(),
         read: sum(Stage::Read),
+        input: sum(Stage::Input),
         verify: sum(Stage::Verify),
         turn: sum(Stage::Turn),
         send: sum(Stage::Send),

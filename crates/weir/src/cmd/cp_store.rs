@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use weir_model::evidence::{Evidence, Facts, Interval};
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome};
 use weir_report::{json, terminal};
@@ -128,11 +129,11 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
         _ => RunOutcome::Failed,
     };
     let mut record = Record::new("cp", word, outcome.bytes, outcome.span.as_secs_f64());
-    if let Some(seen) = &outcome.way.evidence
+    let seen = outcome.way.evidence.clone().or_else(|| outcome.way.is_server_side.then(|| unseen(outcome)));
+    if let Some(mut evidence) = seen
         && !cp.dry_run
         && outcome.bytes > 0
     {
-        let mut evidence = seen.clone();
         calibration::set_disk_alone(&mut evidence.facts);
         record = record.with_verdict(&evidence, &verdict::explain(&evidence));
     }
@@ -154,6 +155,14 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
     });
     record.extra.insert("cp".to_owned(), own);
     record
+}
+
+/// What is seen from here of a copy that the store makes by itself: how much, how long, and nothing of its way.
+fn unseen(outcome: &TreeOutcome) -> Evidence {
+    let why = "not judged: the store copied the objects itself, and no byte of them passed this machine";
+    let facts = Facts { unseen: Some(why.to_owned()), ..Facts::default() };
+    let whole = Interval { span: outcome.span, received: outcome.bytes, ..Interval::default() };
+    Evidence { facts, intervals: vec![whole], ..Evidence::default() }
 }
 
 /// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary,

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_codec::Algorithm;
 
+use super::listed::{Manner, list};
 use super::server::{Fields, Request, Server, Wire};
 use super::{Sandbox, Weir, base64};
 
@@ -21,11 +22,16 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// A byte of its body arrives as another one.
     Damage,
-    /// Its body is taken at so many bytes a second.
+    /// Its body is taken, or given, at so many bytes a second.
     Slow(u64),
+    /// Its body is taken at so many bytes a second of all requests together; the next are due then.
+    Shared(Arc<Mutex<Instant>>, u64),
     /// Its answer takes this long.
     Late(Duration),
 }
+
+/// Answers what a server is asked.
+pub(crate) type Handler = Box<dyn Fn(&Request, &mut Wire) -> io::Result<()> + Send + Sync>;
 
 type Hook = dyn FnMut(&Request) -> Option<Fault> + Send;
 
@@ -50,6 +56,8 @@ pub(crate) struct Upload {
 pub(crate) struct Holds {
     pub(crate) objects: BTreeMap<String, Stored>,
     pub(crate) uploads: BTreeMap<String, Upload>,
+    /// What comes is taken as it comes: no digest of it takes time.
+    pub(crate) trusts: bool,
     next: u32,
     hook: Option<Box<Hook>>,
 }
@@ -63,9 +71,14 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// An empty one.
     pub(crate) fn start() -> Bucket {
+        Bucket::start_by(|handler| Server::start(handler))
+    }
+
+    /// An empty one behind a server that `start` makes.
+    pub(crate) fn start_by(start: impl FnOnce(Handler) -> Server) -> Bucket {
         let holds = Arc::new(Mutex::new(Holds::default()));
         let shared = Arc::clone(&holds);
-        let server = Server::start(move |request, wire| serve(&shared, request, wire));
+        let server = start(Box::new(move |request, wire| serve(&shared, request, wire)));
         Bucket { server, holds }
     }
 
@@ -82,6 +95,12 @@ impl Bucket {
     /// What it holds now.
     pub(crate) fn holds(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().expect("an unpoisoned bucket")
+    }
+
+    /// Has it hold these bytes under `key`, as if they had come in one request.
+    pub(crate) fn hold(&self, key: &str, bytes: Vec<u8>) {
+        let tag = tag_of(&bytes);
+        self.holds().objects.insert(key.to_owned(), Stored { bytes, tag, fields: Fields::new() });
     }
 
     /// The bytes of an object.
@@ -119,10 +138,18 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
             return wire.reset();
         }
         Some(Fault::Slow(pace)) => wire.pace = Some(pace),
+        Some(Fault::Shared(ref due, pace)) => wire.shared = Some((Arc::clone(due), pace)),
         _ => {}
     }
     let mut body = wire.receive(length)?;
-    wire.pace = None;
+    let is_list_of_uploads = request.target.contains("uploads") || request.target.contains("uploadId");
+    if request.method == "GET" && !is_list_of_uploads && !matches!(fault, Some(Fault::Answer(..))) {
+        if let Some(Fault::Late(span)) = fault {
+            std::thread::sleep(span);
+        }
+        return give(holds, request, wire);
+    }
+    (wire.pace, wire.shared) = (None, None);
     if let (Some(Fault::Damage), Some(byte)) = (&fault, body.first_mut()) {
         *byte ^= 1;
     }
@@ -145,6 +172,47 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
     }
     wire.head(status, &fields)?;
     if request.method == "HEAD" { Ok(()) } else { wire.body(text.as_bytes()) }
+}
+
+/// A page of the list, or an object or a part of it.
+fn give(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result<()> {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let key = path.trim_start_matches('/').split_once('/').map_or("", |(_, key)| key);
+    let held = || holds.lock().expect("an unpoisoned bucket");
+    if key.is_empty() {
+        let of = |(key, stored): (&String, &Stored)| (key.clone(), stored.bytes.clone());
+        let all = held().objects.iter().map(of).collect();
+        return list(&all, Manner::InOrder, 1000, query, wire);
+    }
+    let part_of = |stored: &Stored| {
+        let size = stored.bytes.len();
+        let (start, end) = request.range().unwrap_or((0, None));
+        let part = start as usize..end.map_or(size, |end| size.min(end as usize));
+        let range = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
+        (stored.tag.clone(), range, part)
+    };
+    // Others are served while this one is.
+    let found = held().objects.get(key).map(part_of);
+    let Some((tag, range, part)) = found else {
+        let (status, _, text) = error("404 Not Found", "NoSuchKey");
+        return wire.answer(status, &[], text.as_bytes());
+    };
+    let fields = [("ETag", tag.as_str()), ("Last-Modified", "Thu, 26 Nov 2026 10:00:00 GMT")];
+    if wire.pace.is_some() {
+        wire.small_buffer(64 << 10);
+    }
+    let length = part.len().to_string();
+    let more = [("Content-Length", length.as_str()), ("Content-Range", range.as_str())];
+    match request.range() {
+        None => wire.head("200 OK", &[&fields[..], &more[..1]].concat())?,
+        Some(_) => wire.head("206 Partial Content", &[&fields[..], &more].concat())?,
+    }
+    for start in part.clone().step_by(1 << 20) {
+        let end = part.end.min(start + (1 << 20));
+        let piece = held().objects.get(key).map_or_else(Vec::new, |stored| stored.bytes[start..end].to_vec());
+        wire.body(&piece)?;
+    }
+    Ok(())
 }
 
 type Done = (&'static str, Fields, String);
@@ -174,7 +242,7 @@ impl Holds {
                 let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
                 pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
             });
-        if !is_whole(request, &body) {
+        if !self.trusts && !is_whole(request, &body) {
             return error("400 Bad Request", "BadDigest");
         }
         let of = |name: &str| query.get(name).cloned();
@@ -194,6 +262,7 @@ impl Holds {
                 None => error("404 Not Found", "NoSuchUpload"),
             },
             ("POST", Some(id)) => self.complete(&id, request, &String::from_utf8_lossy(&body)),
+            ("PUT", None) if request.field("x-amz-copy-source").is_some() => self.copy(key, request),
             ("PUT", None) => self.put(key, request, body),
             ("HEAD", None) => match self.objects.get(&key) {
                 Some(stored) => {
@@ -211,6 +280,10 @@ impl Holds {
         }
     }
 
+    fn tag(&self, bytes: &[u8]) -> String {
+        if self.trusts { format!("\"{:032x}-1\"", bytes.len()) } else { tag_of(bytes) }
+    }
+
     fn refuses(&self, key: &str, request: &Request) -> bool {
         let there = self.objects.get(key);
         let absent = request.field("if-none-match").is_some_and(|_| there.is_some());
@@ -222,10 +295,22 @@ impl Holds {
         if self.refuses(&key, request) {
             return error("412 Precondition Failed", "PreconditionFailed");
         }
-        let tag = tag_of(&bytes);
+        let tag = self.tag(&bytes);
         let fields = request.fields.clone();
         self.objects.insert(key, Stored { bytes, tag: tag.clone(), fields });
         ("200 OK", vec![field("ETag", tag)], String::new())
+    }
+
+    /// What is at `x-amz-copy-source`, `BUCKET/KEY`, under another key.
+    fn copy(&mut self, key: String, request: &Request) -> Done {
+        let source = request.field("x-amz-copy-source").unwrap_or_default().trim_start_matches('/');
+        let from = source.split_once('/').map_or("", |(_, key)| key);
+        let Some(stored) = self.objects.get(from).cloned() else {
+            return error("404 Not Found", "NoSuchKey");
+        };
+        let text = format!("<CopyObjectResult><ETag>{}</ETag></CopyObjectResult>", stored.tag);
+        self.objects.insert(key, stored);
+        ("200 OK", Vec::new(), text)
     }
 
     fn begin(&mut self, key: String, request: &Request) -> Done {
@@ -239,8 +324,8 @@ impl Holds {
     }
 
     fn part(&mut self, id: &str, number: u32, bytes: Vec<u8>) -> Done {
+        let tag = self.tag(&bytes);
         let Some(upload) = self.uploads.get_mut(id) else { return error("404 Not Found", "NoSuchUpload") };
-        let tag = tag_of(&bytes);
         upload.parts.insert(number, (bytes, tag.clone()));
         ("200 OK", vec![field("ETag", tag)], String::new())
     }
@@ -302,11 +387,13 @@ impl Holds {
             if index + 1 < asked.len() && part.len() < 5 << 20 {
                 return error("400 Bad Request", "EntityTooSmall");
             }
-            tags.extend(Algorithm::MD5.of(part));
+            if !self.trusts {
+                tags.extend(Algorithm::MD5.of(part));
+            }
             bytes.extend_from_slice(part);
             last = number;
         }
-        if !is_whole(request, &bytes) && request.field("x-amz-checksum-crc64nvme").is_some() {
+        if !self.trusts && !is_whole(request, &bytes) && request.field("x-amz-checksum-crc64nvme").is_some() {
             return error("400 Bad Request", "BadDigest");
         }
         let tag = format!("\"{}-{}\"", weir_codec::hex::encode(&Algorithm::MD5.of(&tags)), asked.len());

@@ -23,6 +23,7 @@ pub(crate) type Handler = dyn Fn(&Request, &mut Wire) -> io::Result<()> + Send +
 
 /// A server on a free port of the loopback; it ends with the test.
 pub(crate) struct Server {
+    listener: Arc<TcpListener>,
     address: SocketAddr,
     certificate: Option<String>,
     log: Arc<Log>,
@@ -94,6 +95,8 @@ pub(crate) struct Wire {
     ending: Arc<AtomicBool>,
     /// Bytes per second of what follows; `None`: as fast as it goes.
     pub(crate) pace: Option<u64>,
+    /// When all connections together may read on, and their bytes per second; `None`: each by itself.
+    pub(crate) shared: Option<(Arc<Mutex<Instant>>, u64)>,
 }
 
 trait Stream: Read + Write + Send {
@@ -125,9 +128,17 @@ impl Wire {
                 return super::over();
             }
             let end = length.min(done + (64 << 10));
-            match self.stream.read(&mut body[done..end])? {
-                0 => return super::over(),
-                got => done += got,
+            let got = self.stream.read(&mut body[done..end])?;
+            if got == 0 {
+                return super::over();
+            }
+            done += got;
+            if let Some((due, pace)) = &self.shared {
+                let mut next = due.lock().expect("an unpoisoned instant");
+                *next = (*next).max(Instant::now()) + Duration::from_secs_f64(got as f64 / *pace as f64);
+                let until = *next;
+                drop(next);
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
             }
         }
         Ok(body)
@@ -319,17 +330,19 @@ impl Server {
         tls: Option<(Arc<ServerConfig>, String)>,
         handler: Box<Handler>,
     ) -> io::Result<Server> {
-        let listener = TcpListener::bind(address)?;
+        let listener = Arc::new(TcpListener::bind(address)?);
         let address = listener.local_addr()?;
         let (config, certificate) = tls.unzip();
         let (log, ending) = (Arc::new(Log::default()), Arc::new(AtomicBool::new(false)));
-        let server = Server { address, certificate, log: Arc::clone(&log), ending: Arc::clone(&ending) };
+        let accepting = Arc::clone(&listener);
+        let server = Server { listener, address, certificate, log: Arc::clone(&log), ending: Arc::clone(&ending) };
         let handler: Arc<Handler> = handler.into();
         std::thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
+            for socket in accepting.incoming() {
                 if ending.load(Relaxed) {
                     break;
                 }
+                let Ok(socket) = socket else { continue };
                 let number = log.connections.fetch_add(1, Relaxed);
                 let (log, ending) = (Arc::clone(&log), Arc::clone(&ending));
                 let (config, handler) = (config.clone(), Arc::clone(&handler));
@@ -399,8 +412,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.ending.store(true, Relaxed);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
+        // Wakes the thread that accepts, in whatever network namespace it listens.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Read);
     }
 }
 
@@ -427,7 +440,7 @@ fn converse(
             Err(_) => return,
         },
     };
-    let mut wire = Wire { stream, socket, log: Arc::clone(log), seen: None, ending, pace: None };
+    let mut wire = Wire { stream, socket, log: Arc::clone(log), seen: None, ending, pace: None, shared: None };
     while let Some((method, target, fields)) = read_request(&mut *wire.stream) {
         let request = {
             let mut requests = log.requests.lock().expect("an unpoisoned log");

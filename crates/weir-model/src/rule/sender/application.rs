@@ -30,11 +30,11 @@ use crate::words::percent;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    if let Some((_, why)) = latency::exchanges(interval, context) {
-        return Judgement::acquit(why);
-    }
     if let Some((share, words)) = answers::slow_store(interval, context) {
         return Judgement::convict(0.6 + 0.4 * share, words);
+    }
+    if let Some((_, why)) = latency::exchanges(interval, context) {
+        return Judgement::acquit(why);
     }
     for way in
         [path_mtu::judge, timeouts::judge, nagle::judge, request_response::judge, protocol_window::judge]

@@ -8,6 +8,8 @@
 //!
 //! Or, of an upload of weir's own, when its threads together fill the processors ([`stage::processors`]).
 //!
+//! Or when no lane at work has a connection yet and the busiest of their threads is full ([`by_itself`]).
+//!
 //! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own ([`super::program`]).
 //!
 //! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one then
@@ -16,7 +18,8 @@
 use super::flow::{Flow, by_flow};
 use super::{program, protocol_window};
 use crate::evidence::Interval;
-use crate::rule::cpu_core::thread_load;
+use crate::rule::cpu_core::{ThreadLoad, thread_load};
+use crate::rule::spent::{active, working};
 use crate::rule::{Context, Judgement, View, stage};
 use crate::words::percent;
 
@@ -27,7 +30,24 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if let Some(judged) = stage::processors(interval, context).filter(|_| alone) {
         return judged;
     }
-    by_flow(interval, context, judge_flow)
+    by_itself(interval).unwrap_or_else(|| by_flow(interval, context, judge_flow))
+}
+
+/// No lane at work has a connection yet, as while an upload digests what it will send first: the busiest of
+/// their threads then has nobody to wait for.
+fn by_itself(interval: &Interval) -> Option<Judgement> {
+    let mut lanes = working(interval).peekable();
+    lanes.peek()?;
+    let loads: Option<Vec<(ThreadLoad, &str)>> = lanes
+        .map(|lane| {
+            let thread = lane.thread.value().filter(|_| lane.sender.value().is_some_and(|seen| seen.looks == 0))?;
+            let load = thread_load(thread, active(lane, interval));
+            Some((load, thread.name.as_deref().unwrap_or("the sender's thread")))
+        })
+        .collect();
+    let (load, name) = loads?.into_iter().max_by(|(one, _), (other, _)| one.cpu.total_cmp(&other.cpu))?;
+    let numbers = format!("{name} used {} of one core before it had a connection", percent(load.cpu));
+    load.is_full().then(|| Judgement::convict(0.97, format!("{numbers}{}", load.waits_in_words())))
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {

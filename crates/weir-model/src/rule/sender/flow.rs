@@ -338,8 +338,10 @@ fn weight(seen: &SenderInterval) -> f64 {
 /// The connections with the most to say. Sixteen carry most of what a process moves, and bound the cost of thousands.
 fn heaviest_flows<'a>(interval: &'a Interval, context: &'a Context<'a>) -> Vec<Flow<'a>> {
     const MOST: usize = 16;
+    // Of a lane without a socket there is nothing to be said of a connection.
+    let seen = |lane: &'a LaneInterval| lane.sender.value().filter(|seen| seen.looks > 0);
     let mut lanes: Vec<(&LaneInterval, f64)> =
-        working(interval).filter_map(|lane| Some((lane, weight(lane.sender.value()?)))).collect();
+        working(interval).filter_map(|lane| Some((lane, weight(seen(lane)?)))).collect();
     lanes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.lane.cmp(&b.0.lane)));
     lanes.truncate(MOST);
     lanes.into_iter().filter_map(|(lane, _)| Flow::of(lane, interval, context)).collect()

@@ -5,7 +5,9 @@
 //!    trips of an exchange (question and answer, and those of slow start) take half of its time or more, the
 //!    application was not found owing the answer, and no more of them come than round trips fit in: credits
 //!    of a protocol above are no questions ([`super::protocol_window`]);
-//! 2. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
+//! 2. an upload of our own: handshakes and waits for answers of about a round trip take half of its lanes' time
+//!    ([`answers::round_trips`]);
+//! 3. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
 //!
 //! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a
 //! rest below a segment is held back in each turn ([`super::nagle`]).
@@ -14,6 +16,7 @@
 
 use std::time::Duration;
 
+use super::answers;
 use super::flow::{Flow, SMALL, by_flow, delivered};
 use crate::evidence::Interval;
 use crate::path;
@@ -29,7 +32,10 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if let Some(why) = nagle::holds(interval, context) {
         return Judgement::acquit(why);
     }
-    match exchanges(interval, context) {
+    if let Some((_, why)) = answers::slow_store(interval, context) {
+        return Judgement::acquit(why);
+    }
+    match answers::round_trips(interval, context).or_else(|| exchanges(interval, context)) {
         Some((strength, evidence)) => Judgement::convict(strength, evidence),
         None => by_flow(interval, context, |flow| match slow_start(flow) {
             Some(evidence) => Judgement::convict(0.9, evidence),
@@ -63,7 +69,9 @@ pub(crate) fn exchanges(interval: &Interval, context: &Context<'_>) -> Option<(f
     let (asked, looks) = (sum.asked as f64, f64::from(sum.looks.max(1)));
     // A client that asks at once acknowledges the end of an answer with its next question (of 250 looks none found one awaited on
     // paths of 1 to 100 ms): where one is awaited after that, it thinks.
-    let pauses = f64::from(sum.owing).max(f64::from(sum.awaiting)) >= 0.3 * looks;
+    // Of an upload it is the answer that is awaited, as the exchange will have it.
+    let awaiting = if context.facts.uploads { 0 } else { sum.awaiting };
+    let pauses = f64::from(sum.owing.max(awaiting)) >= 0.3 * looks;
     if asked < 1.0 || f64::from(sum.nothing_unsent) < 0.5 * looks || pauses {
         return None;
     }

@@ -4,7 +4,8 @@
 //!    fire ([`timeouts`]), a rest waits for an acknowledgement ([`nagle`]), the next question has to come
 //!    ([`request_response`]), a window above TCP is shut ([`protocol_window`]);
 //! 1. the application has nothing to send ([`application`]; what holds it: [`source_disk`], [`cpu_core`], and
-//!    [`latency`] where it is the peer's turn to ask; of an upload the peer's answer, [`answers`]);
+//!    [`latency`] where it is the peer's turn to ask; of an upload the peer's answer, [`answers`], or the
+//!    program that writes what is sent, [`upstream`]);
 //! 2. its send buffer stops it though congestion and peer window have room ([`send_buffer`]);
 //! 3. in flight is pinned at the peer's window: a cap ([`receive_window`]) or a slow reader ([`reader`]). With a standing
 //!    queue a filled window is a symptom, and the queue's owner is the limit;
@@ -30,3 +31,4 @@ pub mod request_response;
 pub mod send_buffer;
 pub mod source_disk;
 pub mod timeouts;
+pub mod upstream;

@@ -200,7 +200,7 @@ impl Way<'_> {
         if is_empty && end.error.is_none() && !end.is_interrupted {
             end.error = Some(nothing(from));
         }
-        end.evidence = Some(report.evidence);
+        end.add(report.evidence, 0.0);
         let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
         match &seen {
             Some(seen) if is_whole => {
@@ -318,7 +318,7 @@ impl Way<'_> {
         let environment = |name: &str| std::env::var(name).ok();
         let options = upload::job::Options {
             lanes: self.cp.lanes,
-            files_at_once: None,
+            files_at_once: self.cp.lanes,
             rate_cap: self.cp.limit_rate,
             timeout: asked_store::TIMEOUT,
             connect_timeout: asked_store::TIMEOUT,

@@ -22,6 +22,9 @@ const LISTED: usize = 1000;
 /// Intervals that are judged: an hour of them.
 const INTERVALS: usize = 36_000;
 
+/// What `-c` takes at most.
+const MOST_AT_ONCE: u32 = 16;
+
 /// Hears of a copy.
 pub struct Told<'a> {
     cp: &'a Cp,
@@ -88,11 +91,13 @@ pub struct TreeOutcome {
 
 impl WayEnd {
     /// What the engine saw of one more lot, which began `at` seconds after the copy did.
-    pub fn add(&mut self, more: Evidence, at: f64) {
+    pub fn add(&mut self, mut more: Evidence, at: f64) {
+        more.facts.most_at_once = Some(MOST_AT_ONCE);
         let Some(all) = &mut self.evidence else {
             self.evidence = Some(more);
             return;
         };
+        all.facts.objects += more.facts.objects;
         all.intervals.extend(more.intervals.into_iter().map(|one| Interval { at: one.at + at, ..one }));
         all.trials.extend(more.trials.into_iter().map(|one| Trial { at: one.at + at, ..one }));
         // Of a copy of millions of files the first hours say as much as all.

@@ -1,0 +1,309 @@
+//! The cases: which way, over which path, what the store does, what this end is like, and what may be said.
+
+use std::time::Duration;
+
+use weir_model::limit::Limit;
+
+/// Which command moves the objects, and whither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `weir get` of an object, or of all below a prefix.
+    Get,
+    /// `weir put` of a file, or of a folder.
+    Put,
+    /// `weir put -`: another program writes so many bytes a second.
+    Stdin(u64),
+    /// `weir put - < FILE`.
+    FileAsStdin,
+    /// `weir cp` of a folder to a prefix.
+    Up,
+    /// `weir cp` of a prefix to a folder.
+    Down,
+}
+
+impl Way {
+    /// The objects are at the store to begin with.
+    pub(crate) fn comes(self) -> bool {
+        matches!(self, Way::Get | Way::Down)
+    }
+}
+
+/// Between here and the store.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Road {
+    /// The loopback.
+    Loopback,
+    /// An emulated path: milliseconds there and back, Mbit/s, packets lost of a million each way.
+    Path(u64, Option<u64>, u64),
+}
+
+/// What the store does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Doing {
+    /// Its work.
+    Good,
+    /// It takes and gives so many bytes a second on each connection.
+    Caps(u64),
+    /// The same of all connections together.
+    CapsAll(u64),
+    /// It refuses each request twice, by this status and code.
+    Refuses(&'static str, &'static str),
+    /// Each answer takes so long.
+    Late(Duration),
+    /// The answers to requests whose target holds the text do.
+    LateFor(&'static str, Duration),
+    /// Its kernel takes no more than so many bytes that nobody has read.
+    SmallBuffer(u64),
+}
+
+/// What this end is like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Here {
+    /// As it is.
+    Whole,
+    /// The source lies on a disk that gives so many bytes a second.
+    Disk(f64),
+    /// weir may use this share of one core.
+    Quota(f64),
+}
+
+/// What a verdict may say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Says {
+    /// One of these, alone or together.
+    One(&'static [Limit]),
+    /// Whatever it finds, but none of these.
+    Never(&'static [Limit]),
+    /// What the link's counters show: loss below a link that is not full, or the link.
+    LossOrLink,
+}
+
+/// One cause, and the ways on which it is planted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreCase {
+    pub(crate) name: &'static str,
+    pub(crate) ways: &'static [Way],
+    pub(crate) road: Road,
+    pub(crate) store: Doing,
+    pub(crate) here: Here,
+    /// How many objects, of how many bytes.
+    pub(crate) objects: (usize, usize),
+    pub(crate) args: &'static [&'static str],
+    pub(crate) says: Says,
+    /// What its record holds, in its evidence, its advice or its notes.
+    pub(crate) words: &'static [&'static str],
+    /// Connections that it came to, at the least.
+    pub(crate) lanes: u32,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// A case to begin with: nothing is in the way.
+const PLAIN: StoreCase = StoreCase {
+    name: "",
+    ways: &[],
+    road: Road::Loopback,
+    store: Doing::Good,
+    here: Here::Whole,
+    objects: (1, 8 * MIB),
+    args: &[],
+    says: Says::Never(&[]),
+    words: &[],
+    lanes: 1,
+};
+
+/// Of 0.01 % 60 MB have four losses, of a tenth of a per cent 6 MB.
+const LOSSY: Road = Road::Path(60, Some(200), 1000);
+
+const AFAR: Road = Road::Path(100, None, 0);
+
+use Limit::*;
+
+/// Every case.
+pub(crate) const CASES: &[StoreCase] = &[
+    StoreCase {
+        name: "a cap for each connection",
+        ways: &[Way::Get],
+        road: Road::Path(20, None, 0),
+        store: Doing::Caps(500_000),
+        objects: (1, 16 * MIB),
+        says: Says::One(&[RateLimit]),
+        words: &["whatever their number"],
+        lanes: 8,
+        ..PLAIN
+    },
+    StoreCase {
+        name: "a cap for each connection",
+        ways: &[Way::Put],
+        store: Doing::Caps(1_000_000),
+        objects: (1, 60 * MIB),
+        args: &["--part-size", "5MiB"],
+        says: Says::One(&[RateLimit]),
+        words: &["of each connection whatever their number", "use more connections"],
+        lanes: 8,
+        ..PLAIN
+    },
+    StoreCase {
+        name: "a cap for all connections together",
+        ways: &[Way::Put],
+        store: Doing::CapsAll(8_000_000),
+        objects: (1, 32 * MIB),
+        args: &["--part-size", "5MiB"],
+        says: Says::One(&[Reader]),
+        words: &["ask who runs the store"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "SlowDown",
+        ways: &[Way::Get, Way::Put, Way::Up, Way::Down],
+        store: Doing::Refuses("503 Slow Down", "SlowDown"),
+        objects: (40, 16 * KIB),
+        says: Says::One(&[RateLimit]),
+        words: &["SlowDown: Please reduce your request rate"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "429",
+        ways: &[Way::Get, Way::Put],
+        store: Doing::Refuses("429 Too Many Requests", "TooManyRequests"),
+        objects: (12, 16 * KIB),
+        says: Says::One(&[RateLimit]),
+        words: &["TooManyRequests: Please reduce your request rate"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "faults of the store",
+        ways: &[Way::Put],
+        store: Doing::Refuses("500 Internal Server Error", "InternalError"),
+        objects: (12, 16 * KIB),
+        says: Says::Never(&[RateLimit, Latency, RequestResponse, PathLoss, PathBandwidth, CpuCore, SourceDisk]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "small objects, four at once, 100 ms",
+        ways: &[Way::Get, Way::Put, Way::Up, Way::Down],
+        road: AFAR,
+        objects: (64, 8 * KIB),
+        args: &["-j", "4"],
+        says: Says::One(&[Latency, RequestResponse]),
+        words: &["at once", "round trips"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "one small object, 100 ms",
+        ways: &[Way::Get, Way::Put],
+        road: AFAR,
+        objects: (1, 4 * KIB),
+        says: Says::One(&[Latency, RequestResponse]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "answers of 300 ms, 20 ms",
+        ways: &[Way::Get, Way::Put, Way::Up, Way::Down],
+        road: Road::Path(20, None, 0),
+        store: Doing::Late(Duration::from_millis(300)),
+        objects: (24, 8 * KIB),
+        args: &["-j", "4"],
+        says: Says::One(&[Application]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "the first answer of all is late",
+        ways: &[Way::Get, Way::Put],
+        store: Doing::Late(Duration::from_millis(1500)),
+        objects: (1, 2 * KIB),
+        says: Says::One(&[Application]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "a part takes long to be kept",
+        ways: &[Way::Put],
+        store: Doing::LateFor("partNumber=", Duration::from_millis(1000)),
+        objects: (1, 30 * MIB),
+        args: &["--part-size", "5MiB", "-c", "2"],
+        says: Says::One(&[Application]),
+        words: &["use more connections"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "an upload takes long to be completed",
+        ways: &[Way::Put],
+        store: Doing::LateFor("?uploadId=", Duration::from_millis(2500)),
+        objects: (1, 9 * MIB),
+        args: &["--part-size", "5MiB"],
+        says: Says::One(&[Application]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "the source's disk",
+        ways: &[Way::Put, Way::Up, Way::FileAsStdin],
+        here: Here::Disk(10e6),
+        objects: (1, 24 * MIB),
+        says: Says::One(&[SourceDisk]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "the program that writes standard input",
+        ways: &[Way::Stdin(8_000_000)],
+        objects: (1, 20 * MIB),
+        args: &["--part-size", "5MiB"],
+        says: Says::One(&[Upstream]),
+        words: &["weir why --pid"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "a store's small receive buffer",
+        ways: &[Way::Put],
+        road: Road::Path(40, None, 0),
+        store: Doing::SmallBuffer(64 << 10),
+        objects: (1, 10 * MIB),
+        args: &["--part-size", "5MiB", "-c", "2"],
+        says: Says::One(&[ReceiveWindow]),
+        words: &["a window of its own"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "60 ms and 0.01 % loss",
+        ways: &[Way::Get, Way::Put],
+        road: Road::Path(60, Some(100), 100),
+        objects: (1, 40 * MIB),
+        says: Says::LossOrLink,
+        ..PLAIN
+    },
+    StoreCase {
+        name: "60 ms and 0.1 % loss, one connection",
+        ways: &[Way::Get, Way::Put],
+        road: LOSSY,
+        objects: (1, 6 * MIB),
+        args: &["-c", "1"],
+        says: Says::LossOrLink,
+        ..PLAIN
+    },
+    StoreCase {
+        name: "nothing but this machine",
+        ways: &[Way::Get, Way::Put],
+        objects: (1, 192 * MIB),
+        says: Says::Never(&[
+            RateLimit,
+            PathBandwidth,
+            PathLoss,
+            SendBuffer,
+            SourceDisk,
+            DirtyThrottle,
+            Disk,
+            Latency,
+            RequestResponse,
+            Upstream,
+        ]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "this end's processor",
+        ways: &[Way::Put],
+        here: Here::Quota(0.15),
+        objects: (1, 24 * MIB),
+        says: Says::One(&[CpuCore, Verify]),
+        ..PLAIN
+    },
+];
