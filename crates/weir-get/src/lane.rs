@@ -143,10 +143,16 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
         stops: [&**run.stop, &state.kick],
     };
     let client = Client::new(run.http, &state.clock, dial, &on_socket).tries_again(run.options.retries > 0);
-    let mut lane = Lane { run, state, client, scratch: Vec::new(), began: Instant::now(), avoids: None };
+    let (scratch, began) = (Vec::new(), Instant::now());
+    let mut lane = Lane { run, state, client, scratch, began, avoids: None, fails_until: None };
     loop {
         let avoids = lane.avoids.filter(|avoids| Instant::now() < avoids.until);
-        state.clock.enter(if avoids.is_some() { Stage::Backoff } else { Stage::Idle });
+        let fails = lane.fails_until.is_some_and(|until| Instant::now() < until);
+        state.clock.enter(match (avoids, fails) {
+            (Some(_), _) => Stage::Backoff,
+            (None, true) => Stage::Failed,
+            (None, false) => Stage::Idle,
+        });
         match run.pool.next(state.id, avoids) {
             Work::Quit => break,
             Work::Open(waiting) => {
@@ -174,6 +180,8 @@ struct Lane<'a> {
     began: Instant,
     /// A host that has asked this lane to stay away.
     avoids: Option<Avoid>,
+    /// Until when a request of it waits because the server failed: without other work so does the lane.
+    fails_until: Option<Instant>,
 }
 
 impl Lane<'_> {
@@ -186,6 +194,15 @@ impl Lane<'_> {
     /// This lane leaves the host of `job` alone for as long as `pause`, and does other work meanwhile.
     fn avoid(&mut self, job: &Job, pause: Duration) {
         self.avoids = Some(Avoid { host: job.host(), until: Instant::now() + pause });
+    }
+
+    /// What the pause after `error` is: what the server asks for, its failure, or neither.
+    fn stage_after(error: &GetError) -> Stage {
+        match error {
+            error if error.is_overload() => Stage::Backoff,
+            GetError::Status { .. } => Stage::Failed,
+            _ => Stage::Idle,
+        }
     }
 
     /// A word before a pause.

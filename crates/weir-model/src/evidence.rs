@@ -43,6 +43,9 @@ pub struct Facts {
     /// What a server said when it last asked to wait: printable, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_said: Option<String>,
+    /// The same of when it last failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_failed: Option<String>,
     /// The user fixed the codec (`--codec`).
     pub codec_fixed: bool,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
@@ -161,6 +164,12 @@ pub struct Interval {
     /// Time that at least one lane slept because the server said so (`Retry-After`, RateLimit, a 429 or 503).
     #[serde(with = "seconds")]
     pub server_backoff: Duration,
+    /// Time that at least one lane slept after a failure of the server (a 500 and others), before it asked again.
+    #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
+    pub server_failing: Duration,
+    /// Time in which no lane had anything to do because the list of what is to be moved was waited for.
+    #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
+    pub unlisted: Duration,
     /// Busy time of the digest thread, and bytes it still had to read when the interval ended.
     #[serde(with = "seconds")]
     pub verify_busy: Duration,

@@ -40,6 +40,8 @@ fn join_interval(sum: &mut Interval, next: &Interval) {
     sum.written = sum.written.saturating_add(next.written);
     sum.objects = sum.objects.saturating_add(next.objects);
     add(&mut sum.server_backoff, next.server_backoff);
+    add(&mut sum.server_failing, next.server_failing);
+    add(&mut sum.unlisted, next.unlisted);
     add(&mut sum.verify_busy, next.verify_busy);
     sum.verify_backlog = next.verify_backlog;
     join_lanes(&mut sum.lanes, &next.lanes, before, after);

@@ -245,7 +245,8 @@ mod tests {
     use crate::sender::SenderInterval;
 
     fn sight(receiver: bool, sender: bool) -> Sight {
-        let view = View { receiver, sender, stages: false, fed: false, programs: false, waits: true, around: true };
+        let view =
+            View { receiver, sender, stages: false, fed: false, programs: false, waits: true, around: true };
         Sight {
             view,
             sends: sender,

@@ -447,7 +447,9 @@ fn lives_on_little(seen: &Observation) -> bool {
 /// More connections can lift this limit, or trying them is the only way to know.
 fn may_help(limit: Limit, seen: &Observation) -> bool {
     match limit {
-        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => lives_on_little(seen),
+        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => {
+            lives_on_little(seen)
+        }
         // A store that takes a connection's bytes slowly, or thinks before it answers, may do so for each.
         Limit::Reader | Limit::Application if seen.uploads => lives_on_little(seen),
         // A second thread needs most of a processor to itself.

@@ -26,6 +26,8 @@ pub enum Stage {
     Limited,
     /// Asleep because the server asked for it.
     Backoff,
+    /// Asleep because the server failed, before it is asked again.
+    Failed,
     /// Waiting for the consumer of stdout.
     Output,
     /// Reading the source.
@@ -59,6 +61,7 @@ const ALL: [Stage; STAGES] = [
     Stage::Write,
     Stage::Limited,
     Stage::Backoff,
+    Stage::Failed,
     Stage::Output,
     Stage::Read,
     Stage::Input,

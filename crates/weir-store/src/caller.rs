@@ -118,7 +118,15 @@ impl<'a> Caller<'a> {
             // Anywhere within it, so that clients that were refused together do not come back together.
             let pause = doubled(FIRST_PAUSE, failed, LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0);
             // Only what was asked for is the store's wish.
-            let stage = if is_throttle || asked.is_some() { Stage::Backoff } else { Stage::Other };
+            let stage = match &outcome {
+                _ if is_throttle || asked.is_some() => Stage::Backoff,
+                Ok(reply) => {
+                    let words = reply.said.as_ref().map_or_else(String::new, |said| format!(" ({said})"));
+                    self.waits.failed(format!("{}{words}", reply.head.status));
+                    Stage::Failed
+                }
+                Err(_) => Stage::Other,
+            };
             self.pause(asked.unwrap_or(pause).max(pause), stage)?;
             failed += 1;
             content.rewind()?;

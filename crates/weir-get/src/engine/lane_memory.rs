@@ -30,6 +30,8 @@ pub(super) struct LaneMemory {
     /// Of the last interval: time the server asked for, bytes written.
     pub(super) backoff: Duration,
     pub(super) wrote: u64,
+    /// Time before it asked again a server that had failed.
+    pub(super) failing: Duration,
     /// Bytes received in an interval, each interval counting half as much as the one after it.
     pub(super) pace: u64,
     /// The lane had ended when its last interval was taken.
@@ -51,6 +53,7 @@ impl LaneMemory {
             moved: Instant::now(),
             cpu: Duration::ZERO,
             backoff: Duration::ZERO,
+            failing: Duration::ZERO,
             wrote: 0,
             pace: 0,
             last: false,
@@ -100,7 +103,7 @@ impl LaneMemory {
         if got > 0 || !state.bulk.load(Relaxed) {
             self.moved = now;
         }
-        self.backoff = spent.wall(Stage::Backoff);
+        (self.backoff, self.failing) = (spent.wall(Stage::Backoff), spent.wall(Stage::Failed));
         let (mut thread, tcp) = match &mut self.probe {
             Some(probe) => probe.interval(),
             None => (Reading::default(), Reading::default()),

@@ -165,10 +165,17 @@ impl<'a> Watch<'a> {
             }
         }
         let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
+        let failing = self.seen.iter().map(|seen| seen.failing).max().unwrap_or_default();
         let (verify_busy, verify_backlog) = self.verify();
+        let census = self.run.pool.census();
+        // Most of it, since an interval may begin or end with some work.
+        let rests = lanes.iter().all(|lane| lane.idle.mul_f64(2.0) >= span);
+        let unlisted = if rests && !census.is_all && census.waiting == 0 { span } else { Duration::ZERO };
         let interval = Interval {
             written: self.seen.iter().map(|seen| seen.wrote).sum(),
             server_backoff: backoff.min(span),
+            server_failing: failing.min(span),
+            unlisted,
             verify_busy,
             verify_backlog,
             ..interval.evidence(host, lanes)
@@ -206,7 +213,8 @@ impl<'a> Watch<'a> {
         let facts = &mut self.evidence.facts;
         facts.to_stdout = self.run.streams.load(Relaxed);
         facts.tls = self.run.tls.load(Relaxed);
-        facts.server_said = self.run.http.waits().words();
+        let waits = self.run.http.waits();
+        (facts.server_said, facts.server_failed) = (waits.words(), waits.failure());
         let (given, count) = self.run.pool.given();
         facts.objects = count.unwrap_or(given) as u64;
     }

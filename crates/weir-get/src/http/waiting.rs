@@ -21,16 +21,20 @@ pub struct Waits {
     said: Mutex<HashMap<String, Instant>>,
     /// See [`Waits::words`].
     words: Mutex<Option<String>>,
+    /// See [`Waits::failure`].
+    failure: Mutex<Option<String>>,
 }
 
 impl Waits {
     /// A word before a wait for `url`, whose host is `host`: what went wrong, what the server asks for, what
     /// is done.
     pub fn say(&self, url: &str, host: &str, error: &GetError, pause: Duration) {
-        if let GetError::Status { status, reason, .. } = error
-            && error.is_overload()
-        {
-            self.asked_to_wait(format!("{status} {reason}"));
+        if let GetError::Status { status, reason, .. } = error {
+            let words = format!("{status} {reason}");
+            match error.is_overload() {
+                true => self.asked_to_wait(words),
+                false => self.failed(words),
+            }
         }
         let asked = error.retry_after().map_or_else(String::new, |asked| {
             format!("; the server asks for a wait of {}", human_duration(asked))
@@ -51,6 +55,16 @@ impl Waits {
     /// What a server said when it last asked to wait.
     pub fn words(&self) -> Option<String> {
         self.words.lock().clone()
+    }
+
+    /// A server has failed, in these words, and is asked again.
+    pub fn failed(&self, words: String) {
+        *self.failure.lock() = Some(words);
+    }
+
+    /// What a server said when it last failed and was asked again.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
     fn is_new(&self, host: &str, pause: Duration, now: Instant) -> bool {

@@ -24,8 +24,10 @@ impl Lane<'_> {
             Action::AwaitName(name) => self.run.pool.put_aside(waiting, name),
             Action::AskLater { error, pause } => {
                 self.say_pause(&job.url, &error, pause);
-                if error.is_overload() {
-                    self.avoid(job, pause);
+                match Self::stage_after(&error) {
+                    Stage::Backoff => self.avoid(job, pause),
+                    Stage::Failed => self.fails_until = Some(Instant::now() + pause),
+                    _ => {}
                 }
                 self.run.pool.requeue(waiting, pause);
             }
@@ -120,14 +122,16 @@ impl Lane<'_> {
 
     fn back_off(&mut self, transfer: &Transfer, error: &GetError, pause: Duration, stays: bool) {
         self.say_pause(&transfer.url, error, pause);
-        let is_overload = error.is_overload();
+        let stage = Self::stage_after(error);
         if stays {
-            return self.sleep(pause, if is_overload { Stage::Backoff } else { Stage::Idle });
+            return self.sleep(pause, stage);
         }
         // Its place among those that carry is free for another file meanwhile.
         self.run.pool.rest(transfer.job, Instant::now() + pause);
-        if is_overload {
-            self.avoid(&transfer.task, pause);
+        match stage {
+            Stage::Backoff => self.avoid(&transfer.task, pause),
+            Stage::Failed => self.fails_until = Some(Instant::now() + pause),
+            _ => {}
         }
     }
 

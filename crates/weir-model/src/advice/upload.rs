@@ -71,7 +71,8 @@ fn more(held: &Held<'_>, why: &str) -> Vec<Advice> {
     if held.evidence.trials.iter().any(rate_limit::flat) {
         return Vec::new();
     }
-    let Some(flag) = held.at_once(held.lanes().min(1 << 20) * 2) else { return Vec::new() };
+    let now = held.evidence.facts.lanes_fixed.unwrap_or(0).max(held.lanes());
+    let Some(flag) = held.at_once(now.min(1 << 20) * 2) else { return Vec::new() };
     // On one machine the store's work takes the place of ours, so no rate follows from ours.
     let predicted = held.doubled().filter(|_| !held.evidence.facts.peer_is_local);
     vec![Advice::new(format!("send more at once ({flag}): {why}"), predicted)]
@@ -104,7 +105,10 @@ mod tests {
         let together = Interval { span, received: 1_000_000, lanes: vec![lane], ..Interval::default() };
         let facts = Facts { uploads: true, objects, ..Facts::default() };
         let evidence = Evidence { facts, trials, intervals: vec![together.clone()] };
-        super::super::advise(limit, &Held { evidence: &evidence, together: &together, knee: None, written: 0 })
+        super::super::advise(
+            limit,
+            &Held { evidence: &evidence, together: &together, knee: None, written: 0 },
+        )
     }
 
     #[test]

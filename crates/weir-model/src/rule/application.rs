@@ -4,7 +4,7 @@
 //! more (of this interval and those beside it), while it waited for no other peer, no sync of a file and
 //! filled no core ([`owes`]).
 //!
-//! As its client sees it: convicts when all of these hold:
+//! As its client sees it: convicts when the server fails ([`failing`]); or when all of these hold:
 //! 1. the lanes spend half of their time or more between a request and the first byte of its answer;
 //! 2. one such wait is longer than three round trips and 5 ms. One round trip is the path's; a second may be a lost
 //!    segment's fast retransmit or a cold window; 5 ms cover a server's ordinary work and a scheduler's tick.
@@ -20,7 +20,7 @@
 
 use super::around::share_near;
 use super::spent::{min_rtt, spent};
-use super::{Context, Judgement, cpu_core, found, nagle, unanswered};
+use super::{Context, Judgement, cpu_core, failing, found, nagle, unanswered};
 use crate::around::Around;
 use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::waits;
@@ -31,6 +31,9 @@ use crate::words::{count, percent, seconds};
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if let Some((share, evidence)) = owes(interval, context) {
         return Judgement::convict(0.6 + 0.37 * share, evidence);
+    }
+    if let Some(judged) = failing::judge(interval, context) {
+        return judged;
     }
     let spent = spent(interval);
     if spent.first_byte < 0.5 {

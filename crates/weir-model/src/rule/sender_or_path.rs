@@ -14,11 +14,21 @@ use crate::words::{percent, rate, seconds};
 /// The words for an interval that nothing else explains.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let spent = spent(interval);
+    if !interval.unlisted.is_zero() {
+        return Judgement::convict(
+            0.1,
+            "no connection was active: the list of what to move was waited for, and whether the store gives it slowly or is \
+             far is not told apart here"
+                .to_owned(),
+        );
+    }
     if spent.lanes == 0 {
         return Judgement::convict(0.1, "no connection was active, and no reading says why".to_owned());
     }
     if View::of(interval, context).sender_only() {
-        return Judgement::convict(0.3, unexplained(interval, context));
+        let words = unexplained(interval, context);
+        let core = servers_core(interval, context).map(|core| format!("; {core}")).unwrap_or_default();
+        return Judgement::convict(0.3, words + &core);
     }
     let mut clauses = vec![if spent.socket_wait >= 0.25 {
         format!(

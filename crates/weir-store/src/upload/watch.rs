@@ -165,14 +165,15 @@ impl<'a> Watch<'a> {
                 thread.throttled = throttled;
             }
         }
-        let backoff = shares.iter().map(|share| share.spent.wall(Stage::Backoff)).max().unwrap_or_default();
+        let longest = |stage| shares.iter().map(|share| share.spent.wall(stage)).max().unwrap_or_default();
         let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
         let own = host.cpu.value().map(|cpu| cpu.process.as_secs_f64() / span.as_secs_f64().max(1e-3));
         let sending = stages(&shares, busy, own);
         let interval = Interval {
             received: shares.iter().map(|share| share.flow.acked).sum(),
             objects: shares.iter().map(|share| share.objects).sum(),
-            server_backoff: backoff.min(span),
+            server_backoff: longest(Stage::Backoff).min(span),
+            server_failing: longest(Stage::Failed).min(span),
             sending: Reading::Value(sending),
             ..ended.evidence(host, lanes)
         };
@@ -183,7 +184,8 @@ impl<'a> Watch<'a> {
         if self.recent.len() > 10 {
             self.recent.remove(0);
         }
-        self.evidence.facts.server_said = self.run.http.waits().words();
+        let (facts, said) = (&mut self.evidence.facts, self.run.http.waits());
+        (facts.server_said, facts.server_failed) = (said.words(), said.failure());
         let limit = judge_interval(&interval, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
         let under_way = || self.under_way();

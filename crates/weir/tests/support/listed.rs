@@ -117,7 +117,13 @@ fn refuse(wire: &mut Wire, status: &str, code: &str) -> io::Result<()> {
     wire.answer(status, &[("Content-Type", "application/xml")], body.as_bytes())
 }
 
-pub(super) fn list(objects: &Objects, manner: Manner, page: usize, query: &str, wire: &mut Wire) -> io::Result<()> {
+pub(super) fn list(
+    objects: &Objects,
+    manner: Manner,
+    page: usize,
+    query: &str,
+    wire: &mut Wire,
+) -> io::Result<()> {
     let value = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(own, _)| *own == name).map(|(_, value)| decoded(value))

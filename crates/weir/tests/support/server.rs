@@ -335,7 +335,8 @@ impl Server {
         let (config, certificate) = tls.unzip();
         let (log, ending) = (Arc::new(Log::default()), Arc::new(AtomicBool::new(false)));
         let accepting = Arc::clone(&listener);
-        let server = Server { listener, address, certificate, log: Arc::clone(&log), ending: Arc::clone(&ending) };
+        let server =
+            Server { listener, address, certificate, log: Arc::clone(&log), ending: Arc::clone(&ending) };
         let handler: Arc<Handler> = handler.into();
         std::thread::spawn(move || {
             for socket in accepting.incoming() {
@@ -440,7 +441,8 @@ fn converse(
             Err(_) => return,
         },
     };
-    let mut wire = Wire { stream, socket, log: Arc::clone(log), seen: None, ending, pace: None, shared: None };
+    let mut wire =
+        Wire { stream, socket, log: Arc::clone(log), seen: None, ending, pace: None, shared: None };
     while let Some((method, target, fields)) = read_request(&mut *wire.stream) {
         let request = {
             let mut requests = log.requests.lock().expect("an unpoisoned log");

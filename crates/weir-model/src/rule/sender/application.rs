@@ -9,7 +9,7 @@
 //!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
 //!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
-//! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]).
+//! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]), or fails ([`failing`]).
 //!
 //! Acquits: it never sends but when it was asked, and owes nothing (of (2) only: a rest is somebody's pause);
 //! another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow);
@@ -24,12 +24,15 @@ use super::{answers, latency, nagle, path_mtu, protocol_window, request_response
 use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::found::doing;
 use crate::rule::turns::Turns;
-use crate::rule::{Context, Judgement, relay, stage};
+use crate::rule::{Context, Judgement, failing, relay, stage};
 use crate::sender::SenderInterval;
 use crate::words::percent;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
+    if let Some(judged) = failing::judge(interval, context) {
+        return judged;
+    }
     if let Some((share, words)) = answers::slow_store(interval, context) {
         return Judgement::convict(0.6 + 0.4 * share, words);
     }

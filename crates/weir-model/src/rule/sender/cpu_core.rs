@@ -40,7 +40,8 @@ fn by_itself(interval: &Interval) -> Option<Judgement> {
     lanes.peek()?;
     let loads: Option<Vec<(ThreadLoad, &str)>> = lanes
         .map(|lane| {
-            let thread = lane.thread.value().filter(|_| lane.sender.value().is_some_and(|seen| seen.looks == 0))?;
+            let thread =
+                lane.thread.value().filter(|_| lane.sender.value().is_some_and(|seen| seen.looks == 0))?;
             let load = thread_load(thread, active(lane, interval));
             Some((load, thread.name.as_deref().unwrap_or("the sender's thread")))
         })

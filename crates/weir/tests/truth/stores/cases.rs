@@ -21,6 +21,13 @@ pub(crate) enum Way {
     Down,
 }
 
+impl StoreCase {
+    /// It takes this machine's processors or disks, so that no other may run beside it.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.objects.0 * self.objects.1 >= 4 * MIB || self.objects.1 >= MIB || self.here != Here::Whole
+    }
+}
+
 impl Way {
     /// The objects are at the store to begin with.
     pub(crate) fn comes(self) -> bool {
@@ -48,6 +55,8 @@ pub(crate) enum Doing {
     CapsAll(u64),
     /// It refuses each request twice, by this status and code.
     Refuses(&'static str, &'static str),
+    /// The same of requests whose target holds the text.
+    RefusesFor(&'static str, &'static str, &'static str),
     /// Each answer takes so long.
     Late(Duration),
     /// The answers to requests whose target holds the text do.
@@ -61,7 +70,7 @@ pub(crate) enum Doing {
 pub(crate) enum Here {
     /// As it is.
     Whole,
-    /// The source lies on a disk that gives so many bytes a second.
+    /// The source, or what comes, lies on a disk that gives so many bytes a second.
     Disk(f64),
     /// weir may use this share of one core.
     Quota(f64),
@@ -74,6 +83,8 @@ pub(crate) enum Says {
     One(&'static [Limit]),
     /// Whatever it finds, but none of these.
     Never(&'static [Limit]),
+    /// That it cannot be told.
+    NotTold,
     /// What the link's counters show: loss below a link that is not full, or the link.
     LossOrLink,
 }
@@ -113,8 +124,8 @@ const PLAIN: StoreCase = StoreCase {
     lanes: 1,
 };
 
-/// Of 0.01 % 60 MB have four losses, of a tenth of a per cent 6 MB.
-const LOSSY: Road = Road::Path(60, Some(200), 1000);
+/// Of 0.01 % 60 MB have four losses, of half a per cent 3 MB have ten.
+const LOSSY: Road = Road::Path(60, Some(100), 5000);
 
 const AFAR: Road = Road::Path(100, None, 0);
 
@@ -137,19 +148,19 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "a cap for each connection",
         ways: &[Way::Put],
         store: Doing::Caps(1_000_000),
-        objects: (1, 60 * MIB),
-        args: &["--part-size", "5MiB"],
+        objects: (1, 40 * MIB),
+        args: &["--part-size", "5MiB", "--checksum", "none"],
         says: Says::One(&[RateLimit]),
         words: &["of each connection whatever their number", "use more connections"],
-        lanes: 8,
+        lanes: 7,
         ..PLAIN
     },
     StoreCase {
         name: "a cap for all connections together",
         ways: &[Way::Put],
         store: Doing::CapsAll(8_000_000),
-        objects: (1, 32 * MIB),
-        args: &["--part-size", "5MiB"],
+        objects: (1, 25 * MIB),
+        args: &["--part-size", "5MiB", "--checksum", "none"],
         says: Says::One(&[Reader]),
         words: &["ask who runs the store"],
         ..PLAIN
@@ -167,17 +178,45 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "429",
         ways: &[Way::Get, Way::Put],
         store: Doing::Refuses("429 Too Many Requests", "TooManyRequests"),
-        objects: (12, 16 * KIB),
+        objects: (40, 16 * KIB),
         says: Says::One(&[RateLimit]),
         words: &["TooManyRequests: Please reduce your request rate"],
         ..PLAIN
     },
     StoreCase {
+        name: "SlowDown in the middle",
+        ways: &[Way::Get, Way::Put],
+        store: Doing::RefusesFor("object-0", "503 Slow Down", "SlowDown"),
+        objects: (1, 12 * MIB),
+        says: Says::Never(NOT_OF_A_REFUSAL),
+        words: &["SlowDown: Please reduce your request rate"],
+        ..PLAIN
+    },
+    StoreCase {
         name: "faults of the store",
-        ways: &[Way::Put],
+        ways: &[Way::Put, Way::Up],
         store: Doing::Refuses("500 Internal Server Error", "InternalError"),
-        objects: (12, 16 * KIB),
-        says: Says::Never(&[RateLimit, Latency, RequestResponse, PathLoss, PathBandwidth, CpuCore, SourceDisk]),
+        objects: (40, 16 * KIB),
+        says: Says::One(&[Application]),
+        words: &["the server failed, and requests waited", "InternalError"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "faults of the store, its list too",
+        ways: &[Way::Get, Way::Down],
+        store: Doing::Refuses("500 Internal Server Error", "InternalError"),
+        objects: (40, 16 * KIB),
+        says: Says::Never(NOT_OF_A_REFUSAL),
+        words: &["the server failed, and requests waited", "InternalError"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "a list that is late",
+        ways: &[Way::Get, Way::Down],
+        store: Doing::LateFor("list-type", Duration::from_millis(1200)),
+        objects: (8, 16 * KIB),
+        says: Says::NotTold,
+        words: &["the list of what to move was waited for"],
         ..PLAIN
     },
     StoreCase {
@@ -191,11 +230,39 @@ pub(crate) const CASES: &[StoreCase] = &[
         ..PLAIN
     },
     StoreCase {
+        name: "small objects, 100 ms",
+        ways: &[Way::Get, Way::Put, Way::Up, Way::Down],
+        road: AFAR,
+        objects: (200, 12 * KIB),
+        says: Says::One(&[Latency, RequestResponse]),
+        ..PLAIN
+    },
+    StoreCase {
         name: "one small object, 100 ms",
         ways: &[Way::Get, Way::Put],
         road: AFAR,
         objects: (1, 4 * KIB),
         says: Says::One(&[Latency, RequestResponse]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "answers of 30 ms, 100 ms",
+        ways: &[Way::Get, Way::Put],
+        road: AFAR,
+        store: Doing::Late(Duration::from_millis(30)),
+        objects: (48, 8 * KIB),
+        args: &["-j", "4"],
+        says: Says::One(&[Latency, RequestResponse]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "answers of 500 ms, 100 ms",
+        ways: &[Way::Get, Way::Put],
+        road: AFAR,
+        store: Doing::Late(Duration::from_millis(500)),
+        objects: (16, 8 * KIB),
+        args: &["-j", "4"],
+        says: Says::One(&[Application]),
         ..PLAIN
     },
     StoreCase {
@@ -209,7 +276,7 @@ pub(crate) const CASES: &[StoreCase] = &[
         ..PLAIN
     },
     StoreCase {
-        name: "the first answer of all is late",
+        name: "the only answer is late",
         ways: &[Way::Get, Way::Put],
         store: Doing::Late(Duration::from_millis(1500)),
         objects: (1, 2 * KIB),
@@ -220,8 +287,8 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "a part takes long to be kept",
         ways: &[Way::Put],
         store: Doing::LateFor("partNumber=", Duration::from_millis(1000)),
-        objects: (1, 30 * MIB),
-        args: &["--part-size", "5MiB", "-c", "2"],
+        objects: (1, 20 * MIB),
+        args: &["--part-size", "5MiB", "-c", "2", "--checksum", "none"],
         says: Says::One(&[Application]),
         words: &["use more connections"],
         ..PLAIN
@@ -229,25 +296,60 @@ pub(crate) const CASES: &[StoreCase] = &[
     StoreCase {
         name: "an upload takes long to be completed",
         ways: &[Way::Put],
-        store: Doing::LateFor("?uploadId=", Duration::from_millis(2500)),
+        store: Doing::LateFor("?uploadId=", Duration::from_millis(2000)),
         objects: (1, 9 * MIB),
-        args: &["--part-size", "5MiB"],
+        args: &["--part-size", "5MiB", "--checksum", "none"],
         says: Says::One(&[Application]),
         ..PLAIN
     },
     StoreCase {
+        name: "the user's own limit",
+        ways: &[Way::Get],
+        objects: (1, 6 * MIB),
+        args: &["--limit-rate", "4MiB"],
+        says: Says::One(&[RateLimit]),
+        words: &["our own limit"],
+        ..PLAIN
+    },
+    StoreCase {
+        name: "the user's own limit",
+        ways: &[Way::Put],
+        objects: (1, 6 * MIB),
+        args: &["--limit-rate", "4MiB", "--checksum", "none"],
+        says: Says::One(&[RateLimit]),
+        words: &["our own limit"],
+        ..PLAIN
+    },
+    StoreCase {
         name: "the source's disk",
-        ways: &[Way::Put, Way::Up, Way::FileAsStdin],
-        here: Here::Disk(10e6),
-        objects: (1, 24 * MIB),
+        ways: &[Way::Put, Way::FileAsStdin],
+        here: Here::Disk(8e6),
+        objects: (1, 16 * MIB),
+        args: &["--checksum", "none"],
         says: Says::One(&[SourceDisk]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "the source's disk",
+        ways: &[Way::Up],
+        here: Here::Disk(8e6),
+        objects: (1, 16 * MIB),
+        says: Says::One(&[SourceDisk]),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "the target's disk",
+        ways: &[Way::Get, Way::Down],
+        here: Here::Disk(8e6),
+        objects: (1, 16 * MIB),
+        says: Says::One(&[Disk, DirtyThrottle]),
         ..PLAIN
     },
     StoreCase {
         name: "the program that writes standard input",
         ways: &[Way::Stdin(8_000_000)],
         objects: (1, 20 * MIB),
-        args: &["--part-size", "5MiB"],
+        args: &["--part-size", "5MiB", "--checksum", "none"],
         says: Says::One(&[Upstream]),
         words: &["weir why --pid"],
         ..PLAIN
@@ -257,43 +359,68 @@ pub(crate) const CASES: &[StoreCase] = &[
         ways: &[Way::Put],
         road: Road::Path(40, None, 0),
         store: Doing::SmallBuffer(64 << 10),
-        objects: (1, 10 * MIB),
-        args: &["--part-size", "5MiB", "-c", "2"],
+        objects: (1, 3 * MIB),
+        args: &["-c", "1", "--checksum", "none"],
         says: Says::One(&[ReceiveWindow]),
         words: &["a window of its own"],
         ..PLAIN
     },
     StoreCase {
         name: "60 ms and 0.01 % loss",
-        ways: &[Way::Get, Way::Put],
+        ways: &[Way::Get],
         road: Road::Path(60, Some(100), 100),
-        objects: (1, 40 * MIB),
+        objects: (1, 24 * MIB),
         says: Says::LossOrLink,
         ..PLAIN
     },
     StoreCase {
-        name: "60 ms and 0.1 % loss, one connection",
-        ways: &[Way::Get, Way::Put],
+        name: "60 ms and 0.01 % loss",
+        ways: &[Way::Put],
+        road: Road::Path(60, Some(100), 100),
+        objects: (1, 24 * MIB),
+        args: &["--checksum", "none"],
+        says: Says::LossOrLink,
+        ..PLAIN
+    },
+    StoreCase {
+        name: "60 ms and 0.5 % loss, one connection",
+        ways: &[Way::Get],
         road: LOSSY,
-        objects: (1, 6 * MIB),
+        objects: (1, 3 * MIB),
         args: &["-c", "1"],
         says: Says::LossOrLink,
         ..PLAIN
     },
     StoreCase {
+        name: "60 ms and 0.5 % loss, one connection",
+        ways: &[Way::Put],
+        road: LOSSY,
+        objects: (1, 3 * MIB),
+        args: &["-c", "1", "--checksum", "none"],
+        says: Says::One(&[PathLoss]),
+        ..PLAIN
+    },
+    StoreCase {
         name: "nothing but this machine",
         ways: &[Way::Get, Way::Put],
-        objects: (1, 192 * MIB),
+        objects: (1, 64 * MIB),
+        says: Says::Never(NOT_OF_A_MACHINE),
+        ..PLAIN
+    },
+    StoreCase {
+        name: "nothing but this machine, small objects",
+        ways: &[Way::Get, Way::Put, Way::Up, Way::Down],
+        objects: (300, 8 * KIB),
         says: Says::Never(&[
             RateLimit,
-            PathBandwidth,
             PathLoss,
+            PathBandwidth,
             SendBuffer,
+            ReceiveWindow,
+            Reader,
             SourceDisk,
-            DirtyThrottle,
             Disk,
-            Latency,
-            RequestResponse,
+            DirtyThrottle,
             Upstream,
         ]),
         ..PLAIN
@@ -302,8 +429,26 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "this end's processor",
         ways: &[Way::Put],
         here: Here::Quota(0.15),
-        objects: (1, 24 * MIB),
+        objects: (1, 16 * MIB),
         says: Says::One(&[CpuCore, Verify]),
         ..PLAIN
     },
+];
+
+/// What holds no run that the store refuses or fails for a time.
+const NOT_OF_A_REFUSAL: &[Limit] =
+    &[Latency, RequestResponse, PathLoss, PathBandwidth, SendBuffer, SourceDisk, Reader];
+
+/// What holds no large object between two programs of one machine.
+const NOT_OF_A_MACHINE: &[Limit] = &[
+    RateLimit,
+    PathBandwidth,
+    PathLoss,
+    SendBuffer,
+    SourceDisk,
+    DirtyThrottle,
+    Disk,
+    Latency,
+    RequestResponse,
+    Upstream,
 ];

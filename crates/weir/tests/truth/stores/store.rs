@@ -1,8 +1,8 @@
 //! The store of a case: a bucket in the far namespace, or on the loopback, that does what the case says.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,11 @@ fn does(bucket: &Bucket, doing: Doing) {
         Doing::LateFor(text, span) => {
             bucket.hook(move |request| request.target.contains(text).then_some(Fault::Late(span)));
         }
-        Doing::Refuses(status, code) => bucket.hook(move |request| {
+        Doing::Refuses(status, code) => does(bucket, Doing::RefusesFor("", status, code)),
+        Doing::RefusesFor(text, status, code) => bucket.hook(move |request| {
+            if !request.target.contains(text) {
+                return None;
+            }
             let times = asked.entry(format!("{} {}", request.method, request.target)).or_default();
             *times += 1;
             let body = format!("<Error><Code>{code}</Code><Message>{WORDS}</Message></Error>");
