@@ -52,6 +52,9 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     if let Some(advice) = held.foreign().then(|| far::advise(limit, held)).flatten() {
         return advice;
     }
+    if limit == Limit::Application && !held.together.server_failing.is_zero() {
+        return vec![Advice::new("ask who runs the server why it fails: weir asks again (--retries)", None)];
+    }
     if let Some(advice) = held.evidence.facts.uploads.then(|| upload::advise(limit, held)).flatten() {
         return advice;
     }

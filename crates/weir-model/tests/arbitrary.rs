@@ -228,13 +228,14 @@ fn interval() -> impl Strategy<Value = Interval> {
         (number(), number(), float()).prop_map(|(written, read, busy)| DiskInterval { written, read, busy });
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
+    let waits = (span(), span());
     let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages()));
     let beside = (proptest::collection::vec(program(), 0..3), around());
-    (place, proptest::collection::vec(lane(), 0..4), verify, host, beside).prop_map(
+    (place, proptest::collection::vec(lane(), 0..4), (verify, waits), host, beside).prop_map(
         |(
             (at, span, received, written, objects),
             lanes,
-            verify,
+            (verify, waits),
             (cpu, dirty, disk, sending, receiving),
             (programs, around),
         )| {
@@ -246,6 +247,8 @@ fn interval() -> impl Strategy<Value = Interval> {
                 objects,
                 lanes,
                 server_backoff: verify.0,
+                server_failing: waits.0,
+                unlisted: waits.1,
                 verify_busy: verify.1,
                 verify_backlog: verify.2,
                 cpu,
@@ -330,7 +333,7 @@ fn around() -> impl Strategy<Value = Around> {
 
 fn stages() -> impl Strategy<Value = Stages> {
     let shares = (maybe(float()), maybe(float()));
-    (any::<u32>(), proptest::collection::vec(span(), 11), shares, any::<u32>()).prop_map(
+    (any::<u32>(), proptest::collection::vec(span(), 12), shares, any::<u32>()).prop_map(
         |(threads, times, (busy, own), cpus)| Stages {
             threads,
             idle: times[0],
@@ -344,6 +347,7 @@ fn stages() -> impl Strategy<Value = Stages> {
             decompress: times[8],
             write: times[9],
             limited: times[10],
+            input: times[11],
             busy,
             own,
             cpus,
@@ -375,6 +379,8 @@ fn evidence() -> impl Strategy<Value = Evidence> {
                 to_stdout: flags[1],
                 tls: flags[2],
                 objects,
+                uploads: flags[0] != flags[1],
+                most_at_once: flags[2].then_some(16),
                 clocks: if flags[3] { Clocks::Sampled } else { Clocks::Own },
                 scope: flags[3].then(|| "wget (pid 4711)".to_owned()),
                 link_rate: rate_cap,

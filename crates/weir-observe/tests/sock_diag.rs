@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use weir_observe::flow::FlowProbe;
-use weir_observe::sock_diag::{Destroyed, Filter, SockDiag, TcpSocket, TcpState};
+use weir_observe::sock_diag::{Destroyed, Filter, SockDiag, SocketId, TcpSocket, TcpState};
 
 /// Waits for a condition, not for a time.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -15,6 +15,16 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A socket once nothing is under way on it.
+fn acknowledged(diag: &mut SockDiag, end: &SocketId) -> TcpSocket {
+    let mut found = None;
+    until("all is acknowledged", || {
+        found = diag.one(end).unwrap().filter(|socket| socket.info.unacked == Some(0));
+        found.is_some()
+    });
+    found.unwrap()
 }
 
 fn pair(address: &str) -> (TcpStream, TcpStream) {
@@ -146,6 +156,31 @@ fn one_connection_from_both_its_ends() {
     );
     assert_eq!(full.waiting, 0.0);
     assert!(full.receiver.value().unwrap().receive_queue > Some(1 << 16), "{full:?}");
+}
+
+/// An answer and the request after it within a tick: only who sends them knows which came last.
+#[test]
+fn a_lane_that_sends_knows_what_it_waits_for() {
+    let mut diag = SockDiag::open().unwrap();
+    let (mut near, mut far) = pair("127.0.0.1:0");
+    let end = find(&mut diag, near.local_addr().unwrap()).unwrap().id;
+    let mut probe = FlowProbe::from_its_start();
+    near.write_all(&[1; 100]).unwrap();
+    far.read_exact(&mut [0; 100]).unwrap();
+    let socket = acknowledged(&mut diag, &end);
+    probe.look_at_sender(&socket, true);
+    // As little as a question, and yet what is sent.
+    let first = probe.interval().sender.value().cloned().unwrap();
+    assert_eq!((first.looks, first.awaiting, first.owing), (1, 1, 0));
+    far.write_all(&[2; 10]).unwrap();
+    near.read_exact(&mut [0; 10]).unwrap();
+    near.write_all(&[1; 100]).unwrap();
+    far.read_exact(&mut [0; 100]).unwrap();
+    let socket = acknowledged(&mut diag, &end);
+    probe.look_at_sender(&socket, true);
+    probe.look_at_sender(&socket, false);
+    let then = probe.interval().sender.value().cloned().unwrap();
+    assert_eq!((then.looks, then.awaiting, then.owing), (2, 1, 1));
 }
 
 /// Found by fuzzing: segments, their size and what is sent again multiplied, and bytes sent and received added, to more than 64 bits

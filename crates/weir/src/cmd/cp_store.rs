@@ -159,7 +159,7 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
 
 /// What is seen from here of a copy that the store makes by itself: how much, how long, and nothing of its way.
 fn unseen(outcome: &TreeOutcome) -> Evidence {
-    let why = "not judged: the store copied the objects itself, and no byte of them passed this machine";
+    let why = "the store copied the objects itself, and no byte of them passed this machine";
     let facts = Facts { unseen: Some(why.to_owned()), ..Facts::default() };
     let whole = Interval { span: outcome.span, received: outcome.bytes, ..Interval::default() };
     Evidence { facts, intervals: vec![whole], ..Evidence::default() }

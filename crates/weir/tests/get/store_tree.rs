@@ -7,6 +7,7 @@ use crate::support;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use support::bucket::{Bucket, Fault};
 use support::http_servers::{Program, moto};
 use support::listed::{ListedBucket, Manner, weir_of};
 use support::{MIB, Run, Sandbox, pattern, skip};
@@ -303,4 +304,23 @@ fn keys_that_no_file_can_have_are_told_and_the_others_come() {
     assert!(!sandbox.path("out/good").is_symlink() && sandbox.path("out/folder").is_dir());
     assert_eq!(sandbox.read("elsewhere/kept"), b"kept");
     assert!(!sandbox.path("elsewhere/inside").exists() && !sandbox.path("up").exists());
+}
+
+/// No byte of it passes here, so that nothing is known of its way; nor is anything named.
+#[test]
+fn what_the_store_copies_itself_is_not_judged() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    bucket.hold("p/x", pattern(MIB, 1));
+    // Longer than what is too short to judge.
+    bucket.hook(|_| Some(Fault::Late(std::time::Duration::from_millis(100))));
+    let args = ["cp", "--json", "s3://b/p/", "s3://b/q/"];
+    let record = weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds().json();
+    assert_eq!(record["cp"]["server_side"], true, "{record:#}");
+    let verdict = &record["verdict"];
+    assert!(verdict["limit"].is_null() && verdict["advice"] == serde_json::json!([]), "{verdict:#}");
+    let missing = verdict["missing"].to_string();
+    assert!(missing.contains("the store copied the objects itself"), "{missing}");
+    let args = ["cp", "s3://b/p/", "s3://b/r/"];
+    let run = weir_of(&sandbox, &bucket.server.url(""), &args).run();
+    run.succeeds().says(&["limit: not known (the store copied the objects itself"]);
 }

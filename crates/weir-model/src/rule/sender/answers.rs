@@ -52,7 +52,7 @@ impl Waited {
             return None;
         }
         let (mut lived, mut connecting, mut out, mut acked) = (0.0, 0.0, 0.0, 0.0);
-        let (mut requests, mut rests, mut waiting) = (0_u64, 0.0, BTreeSet::new());
+        let (mut requests, mut looked_at, mut rests, mut waiting) = (0_u64, 0.0, 0.0, BTreeSet::new());
         for interval in std::iter::once(interval).chain(context.recent(1.0)) {
             for lane in &interval.lanes {
                 let Some(seen) = lane.sender.value() else { continue };
@@ -65,10 +65,14 @@ impl Waited {
                     waiting.insert(lane.lane);
                 }
                 requests += u64::from(lane.requests);
-                // A lane that had nothing to do for most of the time was looked at as often as the others.
-                let resting = f64::from(seen.nothing_in_flight.min(seen.awaiting));
-                let seen_resting = resting / f64::from(seen.looks.max(1));
-                rests += active.min(seen_resting * interval.span.as_secs_f64());
+                // On a busy machine an interval may pass without a look at a socket.
+                if seen.looks > 0 {
+                    looked_at += active;
+                    // A lane that had nothing to do for most of the time was looked at as often as the others.
+                    let resting =
+                        f64::from(seen.nothing_in_flight.min(seen.awaiting)) / f64::from(seen.looks);
+                    rests += active.min(resting * interval.span.as_secs_f64());
+                }
             }
         }
         // Of each lane a wait that is not over yet is one.
@@ -76,7 +80,7 @@ impl Waited {
         (lived > 0.0).then(|| Waited {
             connecting: (connecting / lived).min(1.0),
             out: (out / lived).min(1.0),
-            rests: (rests / lived).min(1.0),
+            rests: if looked_at > 0.0 { (rests / looked_at).min(1.0) } else { 0.0 },
             each: out / requests as f64,
             requests,
             size: acked / requests as f64,
