@@ -229,8 +229,9 @@ fn interval() -> impl Strategy<Value = Interval> {
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
     let waits = (span(), span());
-    let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages()));
-    let beside = (proptest::collection::vec(program(), 0..3), around());
+    // Boxed, or what a test's thread has of stack does not hold the strategy.
+    let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages())).boxed();
+    let beside = (proptest::collection::vec(program(), 0..3), around()).boxed();
     (place, proptest::collection::vec(lane(), 0..4), (verify, waits), host, beside).prop_map(
         |(
             (at, span, received, written, objects),
