@@ -176,7 +176,6 @@ impl Tuning {
             left,
             refused: false,
             queue: has_queue(interval),
-            uploads: false,
             round_trip,
             disorder: loses(interval) && !by_bbr,
         };

@@ -55,9 +55,12 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     if limit == Limit::Application && !held.together.server_failing.is_zero() {
         return vec![Advice::new("ask who runs the server why it fails: weir asks again (--retries)", None)];
     }
-    if let Some(advice) = held.evidence.facts.uploads.then(|| upload::advise(limit, held)).flatten() {
-        return advice;
-    }
+    let of_upload = held.evidence.facts.uploads.then(|| upload::advise(limit, held)).flatten();
+    of_upload.unwrap_or_else(|| for_download(limit, held))
+}
+
+/// What to do where nothing else is said of another program's transfer or of an upload.
+fn for_download(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     match limit {
         Limit::RateLimit => for_rate_limit(held),
         Limit::Application => vec![Advice::new(

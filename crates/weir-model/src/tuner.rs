@@ -62,8 +62,6 @@ pub struct Observation {
     pub round_trip: Option<Duration>,
     /// The lanes' round trips are well above their shortest: a queue stands before a full link.
     pub queue: bool,
-    /// The lanes upload: what reads their bytes and answers is the far end, not this machine.
-    pub uploads: bool,
     /// Segments arrived out of order: some were lost, if not by a full queue then by the path.
     pub disorder: bool,
 }
@@ -73,6 +71,8 @@ pub struct Observation {
 pub struct Tuner {
     max: u32,
     lanes: u32,
+    /// See [`Tuner::of_uploads`].
+    uploads: bool,
     state: TunerState,
     /// The windows since the lane count changed and the lanes had their first byte.
     recent: Recent,
@@ -191,6 +191,7 @@ impl Tuner {
         Tuner {
             max,
             lanes: first,
+            uploads: false,
             state: TunerState::Steady,
             recent: Recent::default(),
             best: 0.0,
@@ -206,6 +207,11 @@ impl Tuner {
             trials: Vec::new(),
             decided: Vec::new(),
         }
+    }
+
+    /// Of lanes that upload: what reads their bytes and answers is the far end, not this machine.
+    pub fn of_uploads(self) -> Tuner {
+        Tuner { uploads: true, ..self }
     }
 
     /// The trials so far.
@@ -241,7 +247,7 @@ impl Tuner {
 
     /// Takes a window in and says what is decided; how many lanes there are to be then is [`Tuner::lanes`].
     pub fn observe(&mut self, seen: &Observation) -> Vec<LaneChange> {
-        self.recent.push(seen);
+        self.recent.push(seen, self.uploads);
         if self.recent.is_full() {
             self.best = self.best.max(rate(self.recent.all()));
         }
@@ -281,6 +287,20 @@ impl Tuner {
         }
     }
 
+    /// More connections can lift this limit, or trying them is the only way to know.
+    fn may_help(&self, limit: Limit, seen: &Observation) -> bool {
+        match limit {
+            Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => {
+                lives_on_little(seen)
+            }
+            // A store that takes a connection's bytes slowly, or thinks before it answers, may do so for each.
+            Limit::Reader | Limit::Application if self.uploads => lives_on_little(seen),
+            // A second thread needs most of a processor to itself.
+            Limit::CpuCore => seen.free_cpus >= 0.6,
+            _ => false,
+        }
+    }
+
     /// The present rate, where more lanes may raise it.
     fn hopeful(&self, seen: &Observation, fallen: bool) -> Option<f64> {
         let few = few(seen);
@@ -290,7 +310,7 @@ impl Tuner {
             None if seen.now < FIRST_LOOK => return None,
             None => self.recent.last(if fallen { few } else { LOOKS })?,
         };
-        let hopeful = sure.is_some() || share(last, |limit| may_help(limit, seen)) > 0.5;
+        let hopeful = sure.is_some() || share(last, |limit| self.may_help(limit, seen)) > 0.5;
         if self.recent.is_lossy() && !self.recent.has_faded() {
             return None;
         }
@@ -304,12 +324,13 @@ impl Tuner {
     /// segments, or the last trial showed that nothing they share is full.
     fn is_sure(&self, last: &[Window], seen: &Observation) -> bool {
         let held = share(last, |limit| matches!(limit, Limit::ReceiveWindow | Limit::PathLoss)) >= 0.5;
-        let after_loss = |limit| may_help(limit, seen) || limit == Limit::Latency;
+        let after_loss = |limit| self.may_help(limit, seen) || limit == Limit::Latency;
         // One lane's few losses may be those of a queue that its slow start has filled.
         let lossy = self.recent.is_lossy() && !self.is_risky(rate(&last[last.len() - 1..]), seen);
         let lost = lossy && share(last, after_loss) == 1.0;
-        let paid = self.bold && self.judged.is_some() && share(last, |limit| may_help(limit, seen)) == 1.0;
-        (held && may_help(seen.limit, seen)) || lost || paid
+        let paid =
+            self.bold && self.judged.is_some() && share(last, |limit| self.may_help(limit, seen)) == 1.0;
+        (held && self.may_help(seen.limit, seen)) || lost || paid
     }
 
     /// The present lanes have lost what they, or as many, once brought.
@@ -442,18 +463,4 @@ fn few(seen: &Observation) -> usize {
 /// A lane that mostly waits gets the little it needs even on a busy machine.
 fn lives_on_little(seen: &Observation) -> bool {
     seen.free_cpus >= 0.2 || seen.own_cpu < 0.3 * f64::from(seen.lanes.max(1))
-}
-
-/// More connections can lift this limit, or trying them is the only way to know.
-fn may_help(limit: Limit, seen: &Observation) -> bool {
-    match limit {
-        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => {
-            lives_on_little(seen)
-        }
-        // A store that takes a connection's bytes slowly, or thinks before it answers, may do so for each.
-        Limit::Reader | Limit::Application if seen.uploads => lives_on_little(seen),
-        // A second thread needs most of a processor to itself.
-        Limit::CpuCore => seen.free_cpus >= 0.6,
-        _ => false,
-    }
 }

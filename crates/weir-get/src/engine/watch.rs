@@ -264,7 +264,6 @@ impl<'a> Watch<'a> {
             left: left(&census, &self.run.pool.active()),
             refused,
             queue: has_queue(interval),
-            uploads: false,
             disorder: interval
                 .lanes
                 .iter()

@@ -34,11 +34,11 @@ pub(super) struct Recent {
 
 impl Recent {
     /// Takes a window in.
-    pub(super) fn push(&mut self, seen: &Observation) {
+    pub(super) fn push(&mut self, seen: &Observation, uploads: bool) {
         if self.is_full() {
             self.windows.remove(0);
         }
-        let Observation { span, bytes, limit, uploads, queue, disorder, .. } = *seen;
+        let Observation { span, bytes, limit, queue, disorder, .. } = *seen;
         // What does not read what is uploaded is the far end.
         let is_local = is_local(limit) && !(uploads && limit == Limit::Reader);
         self.windows.push(Window { span, bytes, limit, is_local, queue, disorder });

@@ -87,7 +87,6 @@ pub(super) fn run(world: &mut dyn World, seconds: u64) -> SimulatedRun {
             refused: false,
             round_trip: sight.round_trip,
             queue: sight.queue,
-            uploads: false,
             disorder: sight.disorder,
         };
         let decided = tuner.observe(&seen).into_iter().map(Decision::Lanes);

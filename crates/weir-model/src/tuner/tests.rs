@@ -220,7 +220,6 @@ fn a_refusal_is_decided_on_at_once() {
         refused: true,
         round_trip: None,
         queue: false,
-        uploads: false,
         disorder: false,
     };
     let change = LaneChange { from: 4, to: 2, why: LaneReason::Refused };
@@ -233,7 +232,8 @@ fn a_refusal_is_decided_on_at_once() {
 #[test]
 fn a_far_reader_is_tried_with_more_and_an_own_one_with_fewer() {
     let lanes_after = |uploads: bool| {
-        let mut tuner = Tuner::new(4, 64);
+        let own = Tuner::new(4, 64);
+        let mut tuner = if uploads { own.of_uploads() } else { own };
         for tick in 1..=20 {
             let seen = Observation {
                 now: Duration::from_millis(tick * 100),
@@ -248,7 +248,6 @@ fn a_far_reader_is_tried_with_more_and_an_own_one_with_fewer() {
                 refused: false,
                 round_trip: None,
                 queue: false,
-                uploads,
                 disorder: false,
             };
             if let Some(change) = tuner.observe(&seen).first() {

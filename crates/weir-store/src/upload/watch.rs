@@ -110,7 +110,7 @@ impl<'a> Watch<'a> {
             quota: Quota::open(Pid(std::process::id())).ok(),
             seen: BTreeMap::new(),
             evidence: Evidence { facts, ..Evidence::default() },
-            tuner: options.lanes.is_none().then(|| Tuner::new(first, MOST_LANES)),
+            tuner: options.lanes.is_none().then(|| Tuner::new(first, MOST_LANES).of_uploads()),
             recent: Vec::new(),
             limit: None,
             has_peer: false,
@@ -237,7 +237,6 @@ impl<'a> Watch<'a> {
             left,
             refused,
             queue: queue_stands(round_trips),
-            uploads: true,
             disorder: senders().any(|seen| seen.retransmitted > 0),
             round_trip: senders().filter_map(|seen| seen.min_rtt).max(),
         };
