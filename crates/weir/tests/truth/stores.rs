@@ -33,7 +33,7 @@ use cases::{CASES, Here, Road, Says, StoreCase, Way};
 use store::CaseStore;
 
 /// So many cases at a time of those that mostly wait.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 6;
 
 /// How often the link is looked at: as of the matrix.
 const STRETCH: Duration = Duration::from_millis(250);

@@ -148,11 +148,11 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "a cap for each connection",
         ways: &[Way::Put],
         store: Doing::Caps(1_000_000),
-        objects: (1, 40 * MIB),
+        objects: (1, 35 * MIB),
         args: &["--part-size", "5MiB", "--checksum", "none"],
         says: Says::One(&[RateLimit]),
         words: &["of each connection whatever their number", "use more connections"],
-        lanes: 7,
+        lanes: 6,
         ..PLAIN
     },
     StoreCase {
@@ -238,10 +238,11 @@ pub(crate) const CASES: &[StoreCase] = &[
         ..PLAIN
     },
     StoreCase {
-        name: "one small object, 100 ms",
+        name: "small objects one by one, 100 ms",
         ways: &[Way::Get, Way::Put],
         road: AFAR,
-        objects: (1, 4 * KIB),
+        objects: (6, 2 * KIB),
+        args: &["-j", "1"],
         says: Says::One(&[Latency, RequestResponse]),
         ..PLAIN
     },
@@ -403,7 +404,7 @@ pub(crate) const CASES: &[StoreCase] = &[
     StoreCase {
         name: "nothing but this machine",
         ways: &[Way::Get, Way::Put],
-        objects: (1, 64 * MIB),
+        objects: (1, 32 * MIB),
         says: Says::Never(NOT_OF_A_MACHINE),
         ..PLAIN
     },
@@ -429,7 +430,7 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "this end's processor",
         ways: &[Way::Put],
         here: Here::Quota(0.15),
-        objects: (1, 16 * MIB),
+        objects: (1, 10 * MIB),
         says: Says::One(&[CpuCore, Verify]),
         ..PLAIN
     },
