@@ -241,7 +241,8 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "small objects one by one, 100 ms",
         ways: &[Way::Get, Way::Put],
         road: AFAR,
-        objects: (6, 2 * KIB),
+        // The list before them takes two round trips.
+        objects: (16, 2 * KIB),
         args: &["-j", "1"],
         says: Says::One(&[Latency, RequestResponse]),
         ..PLAIN
