@@ -232,3 +232,14 @@ pub fn address(text: &str, named_by: &str) -> Result<Url, StoreError> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.ok_or_else(|| StoreError::Usage(format!("cannot use {named_by}: expected a URL, as in https://HOST")))
 }
+
+/// The address of a service, which may come without its scheme.
+pub fn endpoint_of(text: &str) -> Result<Url, StoreError> {
+    let full = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let url = Url::parse(&full).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| {
+        StoreError::Usage(format!(
+            "cannot use the endpoint '{text}': expected a URL, as in https://HOST:PORT"
+        ))
+    })
+}

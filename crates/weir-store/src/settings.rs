@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use url::Url;
 use weir_codec::digest::Algorithm;
 
 use crate::address::{StoreKind, StoreUrl};
@@ -16,7 +15,7 @@ use crate::credentials::google::Google;
 use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::gcs::{self, GcsSettings, GcsStore};
-use crate::network::Network;
+use crate::network::{Network, endpoint_of};
 use crate::s3::{S3Bucket, S3Settings, S3Store};
 use crate::store::Store;
 
@@ -184,15 +183,4 @@ fn encryption(key: &[u8], prefix: &str, (name, digest): (&str, Algorithm)) -> Ve
         field("key", STANDARD.encode(key)),
         field(name, STANDARD.encode(digest.of(key))),
     ]
-}
-
-/// The address of a service, which may come without its scheme.
-pub(crate) fn endpoint_of(text: &str) -> Result<Url, StoreError> {
-    let full = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let url = Url::parse(&full).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| {
-        StoreError::Usage(format!(
-            "cannot use the endpoint '{text}': expected a URL, as in https://HOST:PORT"
-        ))
-    })
 }

@@ -23,8 +23,8 @@ use crate::credentials::google::GoogleProvider;
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
+use crate::network;
 use crate::s3::{Dialect, S3Bucket, S3Settings, S3Store};
-use crate::settings;
 use crate::store::{Store, named_below};
 use crate::upload::Uploads;
 
@@ -36,7 +36,7 @@ const JSON: &str = "/storage/v1";
 
 /// The service that `text` names: `https://HOST`, `https://HOST/storage/v1/`.
 pub fn endpoint_of(text: &str) -> Result<Url, StoreError> {
-    let mut url = settings::endpoint_of(text)?;
+    let mut url = network::endpoint_of(text)?;
     let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(path.strip_suffix(JSON).unwrap_or(&path));
     Ok(url)

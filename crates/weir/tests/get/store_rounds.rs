@@ -224,15 +224,14 @@ fn an_object_that_changes_meanwhile_is_not_mixed() {
         sandbox.write("x", pattern(12 * MIB, 2));
         done(&store, &sandbox, &["put", "x", &url]);
         running.signal(Signal::INT);
-        running.wait().exits(130);
+        // On a busy machine it may have ended before.
+        let ended = running.wait();
+        assert!(matches!(ended.status.code(), Some(0 | 130)), "{}", ended.stderr);
         let run = store.weir(&sandbox, &["get", &url, "-o", "out"]).run();
-        let run = if run.status.success() {
-            run
-        } else {
-            done(&store, &sandbox, &["get", &url, "-o", "out", "--force"])
-        };
+        if !run.status.success() {
+            done(&store, &sandbox, &["get", &url, "-o", "out", "--force"]);
+        }
         same(&sandbox, "x", "out");
-        drop(run);
     }
 }
 
@@ -241,7 +240,8 @@ fn ten_thousand_keys() {
     if !all_are_wanted() {
         return;
     }
-    for store in played() {
+    // Google's emulator writes a list of all of them with each.
+    for store in played().filter(|store| store.server != StoreServer::GcpEmulator) {
         let sandbox = Sandbox::new();
         grow(&store, &sandbox, "tree", 10_000);
         let began = Instant::now();
