@@ -21,13 +21,12 @@ Examples:
   weir cp -P 2222 -J gate file host:/tmp/               ssh's flags, as scp has them
   weir cp -r photos/ s3://bucket/2026/                  into a bucket, only what differs in size or time; or back
   weir cp --delete s3://a/set/ s3://b/set/              between buckets, by the store itself
-  weir cp gs://a/set/ s3://b/set/                       between stores of different kinds, through here
+  weir cp gs://a/set/ s3://b/set/                       between stores of two kinds, through here
 DIR/ means what is in DIR, DIR the folder itself. The same command goes on where an interrupted one stopped
 (.NAME.weir-part at the target holds what came, for as long as the source keeps its size and time; --delete removes the parts of files that
 the source does not have, find DIR -name '.*.weir-part' -delete all of them). Names that the target holds for one, and what two sources have
 under one name, are copied once and told. Between two hosts the data go from one to the other where either can connect, else through
-here: over connections to both, or inside ssh. Between two stores each object comes through here part by part, in memory; what held
-it is told, source or target, and one that was cut off begins again. The far host needs ssh; weir itself is copied to ~/.cache/weir there where it is missing.";
+here: over connections to both, or inside ssh. Between two kinds of store each object comes through here, part by part in memory. The far host needs ssh; weir itself is copied to ~/.cache/weir there where it is missing.";
 
 /// `weir cp`.
 #[derive(Debug, Args)]

@@ -233,13 +233,13 @@ fn faults_of_either_side() {
 /// Which side held it is told, and the judge does not blame this host's disk.
 #[test]
 fn the_slow_side_is_named() {
-    let google = Google { rate: Some(8 << 20), ..Google::with(&[("k", 10 * MIB)]) }.start();
+    let google = Google { rate: Some(256 << 10), ..Google::with(&[("k", MIB)]) }.start();
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
     let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["gs://src/k", "s3://dst/k"]);
     run.succeeds().says(&["the source held the copy"]);
     assert!(!run.stderr.contains("limit: source-disk"), "{}", run.stderr);
-    let google = Google::with(&[("k", 10 * MIB)]).start();
-    bucket.hook(|request| (request.method == "PUT").then_some(Fault::Slow(4 << 20)));
+    let google = Google::with(&[("k", MIB)]).start();
+    bucket.hook(|request| (request.method == "PUT").then_some(Fault::Slow(256 << 10)));
     bucket.holds().objects.clear();
     let run =
         copy(&sandbox, &google.url(""), &bucket.server.url(""), &["--json", "gs://src/k", "s3://dst/k"]);

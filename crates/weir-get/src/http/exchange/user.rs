@@ -101,7 +101,6 @@ impl Client<'_> {
             if mend == Mend::Again {
                 mended += 1;
             } else if !asks_again {
-                // Where others led to, the user has named nobody.
                 let is_known = authorizer.is_some() || sent.is_some() || !at_home;
                 let moved = self.moved(mend, url, &head, is_known);
                 let shown = Shown::of(sent.is_some(), known.is_some());
@@ -119,7 +118,7 @@ impl Client<'_> {
     }
 
     /// Where a refused request is asked for instead: where `mend` says, or by somebody who speaks for it from
-    /// now on; for who `is_known` has said already who they are nobody does.
+    /// now on. Nobody does for who `is_known`: has said already who they are, or was led there by others.
     fn moved(&self, mend: Mend, url: &Url, head: &ResponseHead, is_known: bool) -> Option<Url> {
         if let Mend::At(next) = mend {
             return Some(*next);
