@@ -1,4 +1,5 @@
 //! The ledger's real statements on real databases, under a clock of the test.
+#![allow(clippy::unwrap_used, reason = "a test that fails")]
 
 mod cluster;
 mod machine;

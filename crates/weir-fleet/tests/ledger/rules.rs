@@ -327,7 +327,7 @@ fn who_leaves_has_nothing_and_what_is_told_twice_counts_once() {
     let span =
         VerdictSpan { start: 0, length: 1000, limit: "network".to_owned(), share: 0.75, bytes: 1 << 20 };
     for _ in 0..2 {
-        ledger.tell(first, &[span.clone()]).unwrap();
+        ledger.tell(first, std::slice::from_ref(&span)).unwrap();
     }
     ledger.leave(first).unwrap();
     assert_eq!(ledger.renew(claim.lease, LEASE, 0, 0).unwrap(), Renewed::Lost);

@@ -1,0 +1,89 @@
+//! A fleet's commands beside its workers: a plan from a folder and a list, its status, its settings, its check.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Sandbox, WEIR};
+
+/// Files of a folder `from`.
+fn files(sandbox: &Sandbox) {
+    std::fs::create_dir_all(sandbox.path("from/sub")).unwrap();
+    for (name, text) in [("a", "1"), ("sub/b,c", "22"), ("sub/d", "")] {
+        std::fs::write(sandbox.path("from").join(name), text).unwrap();
+    }
+}
+
+/// `weir fleet` and these words, whose ledger is `l.db`; its stdout where it ends with `code`.
+fn fleet(sandbox: &Sandbox, words: &[&str], code: i32) -> String {
+    let words = [&["fleet"], words, &["--ledger", "l.db"]].concat();
+    let run = sandbox.weir(WEIR, words).run();
+    let stdout = String::from_utf8_lossy(&run.stdout).into_owned();
+    run.exits(code);
+    stdout
+}
+
+#[test]
+fn a_folder_is_planned_moved_checked_and_exported() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let planned = fleet(&sandbox, &["plan", "from/", "to"], 0);
+    assert!(planned.contains("planned 3 objects, 3 B, in 3 batches"), "{planned}");
+    let status = fleet(&sandbox, &["status"], 0);
+    assert!(status.contains("under way") && status.contains("no worker has joined"), "{status}");
+    let early = fleet(&sandbox, &["check"], 1);
+    assert!(early.contains("the fleet is not at its end"), "{early}");
+
+    let set = fleet(&sandbox, &["set", "--workers", "2", "--limit-rate", "50M", "--window", "0:00-23:59"], 0);
+    assert!(set.contains("to 2 workers, 50.0 MB/s a host, within 00:00-23:59 UTC"), "{set}");
+    fleet(&sandbox, &["set", "--workers", "all", "--limit-rate", "none", "--window", "none"], 0);
+    assert!(fleet(&sandbox, &["pause"], 0).contains("paused"));
+    assert!(fleet(&sandbox, &["resume"], 0).contains("giving out batches, to all workers"));
+
+    fleet(&sandbox, &["work"], 0);
+    let checked = fleet(&sandbox, &["check", "--source", "--digests"], 0);
+    assert!(checked.contains("all is done, and there"), "{checked}");
+    let status: Value = serde_json::from_str(&fleet(&sandbox, &["status", "--json"], 0)).unwrap();
+    assert_eq!((&status["complete"], &status["moved"]["objects"]), (&true.into(), &3.into()));
+    let csv = fleet(&sandbox, &["export"], 0);
+    assert!(csv.starts_with("source,target,size,state,batch,host,class,reason\n"), "{csv}");
+    assert!(csv.contains("\n\"sub/b,c\",\"sub/b,c\",2,done,"), "{csv}");
+    assert_eq!(fleet(&sandbox, &["export", "--format", "json", "--state", "failed"], 0), "");
+    // It is the same plan, and whole.
+    fleet(&sandbox, &["plan", "from/", "to"], 1);
+
+    std::fs::remove_file(sandbox.path("to/a")).unwrap();
+    std::fs::write(sandbox.path("to/sub/b,c"), "33").unwrap();
+    std::fs::write(sandbox.path("to/sub/d"), "x").unwrap();
+    let wrong = fleet(&sandbox, &["check", "--digests"], 1);
+    let names = ["a: missing", "sub/d: another size", "/to/sub/b,c differs from", "not all is right"];
+    assert!(names.iter().all(|name| wrong.contains(name)), "{wrong}");
+}
+
+#[test]
+fn what_is_wrong_with_a_plan_is_named() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let run = |words: &[&str]| sandbox.weir(WEIR, [&["fleet"], words].concat()).run();
+    std::fs::write(sandbox.path("list"), "a\nsub/d\ta\nsub/b,c\n").unwrap();
+    let doubled = run(&["plan", "--list", "list", "from/", "to", "--ledger", "two.db"]);
+    doubled.fails(1, &["objects share a target: a to a, sub/d to a"]);
+    // Nobody moves any of it.
+    run(&["work", "--ledger", "two.db", "--once"]).succeeds();
+    assert!(!sandbox.path("to").exists() || std::fs::read_dir(sandbox.path("to")).unwrap().next().is_none());
+    run(&["status", "--ledger", "none.db"])
+        .fails(1, &["none.db: no ledger is there; make one with weir fleet plan"]);
+    assert!(!Path::new(&sandbox.path("none.db")).exists());
+    run(&["plan", "s3://b/p", "to", "--ledger", "x.db"])
+        .fails(2, &["a fleet moves prefixes, which end with a '/'"]);
+    run(&["plan", "http://h/d/", "to", "--ledger", "x.db"]).fails(2, &["name its files by --list FILE"]);
+    run(&["plan", "from/", "http://h/d/", "--ledger", "x.db"]).fails(2, &["not to web servers"]);
+    run(&["plan", "absent/", "to", "--ledger", "x.db"]).fails(1, &["absent", "no such file"]);
+    run(&["set", "--window", "8-9", "--ledger", "two.db"]).fails(2, &["expected two times of a day in UTC"]);
+    run(&["retry", "--class", "bad", "--ledger", "two.db"]).fails(2, &["expected one of missing, changed"]);
+    std::fs::write(sandbox.path("text"), "no ledger at all\n").unwrap();
+    run(&["plan", "from/", "to", "--ledger", "text"]).fails(1, &["is a file of another kind, not a ledger"]);
+    assert_eq!(std::fs::read_to_string(sandbox.path("text")).unwrap(), "no ledger at all\n");
+    let away = "postgres://me:secret@127.0.0.1:1/d?sslmode=maybe";
+    run(&["status", "--ledger", away]).fails(1, &["postgres://me@127.0.0.1:1/d", "sslmode"]).hides("secret");
+}
