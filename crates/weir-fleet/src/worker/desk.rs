@@ -402,7 +402,9 @@ impl Desk {
     /// A complete batch, and what became of it.
     pub(super) fn complete(&self) -> Option<(BatchLease, BatchResults)> {
         let state = self.lock();
-        let held = state.batches.iter().find(|held| held.is_complete())?;
+        // A host that can move nothing gives back what it has, with nothing told of it.
+        let mut complete = state.batches.iter().filter(|held| held.is_complete() && state.trouble.is_none());
+        let held = complete.next()?;
         Some((held.lease, held.results()))
     }
 

@@ -298,7 +298,8 @@ fn a_host_that_may_not_leaves_its_batch_to_others() {
     });
     let report = work(&mut ledger, &mover, LONG);
     assert!(matches!(&report.end, WorkerEnd::Trouble(why) if why.contains("403")), "{:?}", report.end);
-    assert_eq!((ledger.done.len(), ledger.released.len()), (0, 1));
+    assert_eq!((ledger.done.len(), ledger.held.len()), (0, 0));
+    assert!(!ledger.released.is_empty());
 }
 
 #[test]
