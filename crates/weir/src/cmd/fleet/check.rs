@@ -13,6 +13,7 @@ use weir_fleet::ledger::{FleetLedger, FleetStatus, SqlLedger};
 use weir_fleet::object::FleetObject;
 use weir_fleet::plan::check::{Compared, Difference, Side, compare};
 use weir_fleet::plan::list::TargetNames;
+use weir_fleet::plan::{Found, Listing};
 use weir_report::escape::escape;
 
 use super::ends::{Asking, Planned, PlannedEnd, listed};
@@ -65,7 +66,11 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
         other => other,
     };
     let names = TargetNames::Keys(0);
-    let target = listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?;
+    let target = match target {
+        // No worker has made it yet.
+        PlannedEnd::Path(path) if !path.exists() => compare(&mut ledger, &mut Nothing, Side::Target)?,
+        target => listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?,
+    };
     let source = match check.source {
         true => Some(listed(&planned.source, names, &asking, |listing| {
             Ok(compare(&mut ledger, listing, Side::Source)?)
@@ -93,6 +98,19 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     };
     say(check, &checked)?;
     Ok(u8::from(!checked.is_right()))
+}
+
+/// The listing of a folder that is not there.
+struct Nothing;
+
+impl Listing for Nothing {
+    fn next(&mut self) -> Result<Option<Found>, FleetError> {
+        Ok(None)
+    }
+
+    fn has_own_targets(&self) -> bool {
+        true
+    }
 }
 
 /// Compares the content of what is done, file by file.
