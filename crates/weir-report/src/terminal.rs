@@ -24,7 +24,10 @@ use crate::schema::{AdviceRecord, CountsRecord, FileRecord, Record, RunOutcome, 
 const ROWS: usize = 16;
 
 /// Failed files that are named.
-const FAILURES: usize = 3;
+const FAILURES: usize = 10;
+
+/// How an error says what is to be done, which then is not said again.
+const RESUMES: &str = "run the same command again to resume";
 
 /// Notes that are shown one by one; a list of a thousand odd files has one cause.
 const NOTES: usize = 5;
@@ -107,9 +110,18 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         lines.push(format!("{} {}: {}", paint.error("failed:"), escape(&file.url), escape(error)));
     }
     if record.failed() > FAILURES as u64 {
-        lines.push(format!("{} {} more", paint.error("failed:"), record.failed() - FAILURES as u64));
+        let way = if record.command == "get" { "; --json-files FILE lists all" } else { "" };
+        lines.push(format!("{} {} more{way}", paint.error("failed:"), record.failed() - FAILURES as u64));
     }
-    if record.outcome == RunOutcome::Partial {
+    let not_begun = record.counts.as_ref().map_or(0, |counts| counts.not_begun);
+    if not_begun > 0 {
+        lines.push(format!("not begun: {not_begun} files"));
+    }
+    let says_it = |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains(RESUMES));
+    let all_say_it = record.failed() as usize == failed.len()
+        && failed.len() <= FAILURES
+        && (says_it(&record.error) || !failed.is_empty() && failed.iter().all(|file| says_it(&file.error)));
+    if record.outcome == RunOutcome::Partial && !all_say_it {
         let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
         let words = match record.bytes + earlier {
             0 => "nothing has arrived yet: the same command starts again",
@@ -245,8 +257,11 @@ fn copied(record: &Record) -> String {
         0 => String::new(),
         deleted => format!("{deleted} deleted, "),
     };
+    let failed = record.of_copy("failed");
     match (files, unchanged.min(files)) {
-        (0 | 1, 0) => deleted,
+        (files, 0) if failed > 0 => format!("{files} of {} files, {deleted}", files + failed),
+        (0 | 1, 0) if deleted.is_empty() => deleted,
+        (1, 0) => format!("1 file, {deleted}"),
         (files, 0) => format!("{files} files, {deleted}"),
         (1, _) => format!("0 of 1 file (it is there), {deleted}"),
         (files, same) if same == files => format!("0 of {files} files (all are there), {deleted}"),

@@ -18,6 +18,7 @@ mod fleet_plan;
 mod fleet_steer;
 mod fleet_work;
 mod foreign;
+mod foreign_commands;
 mod get;
 mod habits;
 mod hub;
@@ -64,6 +65,7 @@ pub use fleet_plan::FleetPlan;
 pub use fleet_steer::{FleetRetry, FleetSet, FleetSteer};
 pub use fleet_work::FleetWork;
 pub use foreign::{answer, instead, meant, mend};
+pub use foreign_commands::{answer as answer_command, mend as mend_command};
 pub use get::{Get, Jobs};
 pub use hub::HubArgs;
 pub use iperf3::is_meant as is_iperf3;
@@ -98,16 +100,29 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
     if is_version_in_json(&arguments) {
         arguments = ["weir", "version", "--json"].map(OsString::from).to_vec();
     }
-    let is_url = |first: &OsString| first.to_str().is_some_and(schemes::is_link);
+    let is_url =
+        |first: &OsString| first.to_str().is_some_and(|text| schemes::is_link(text) || has_port(text));
     let first = arguments.iter().skip(1).take_while(|word| *word == "--no-config").count() + 1;
     if arguments.get(first).is_some_and(is_url) {
         arguments.insert(first, "get".into());
+    }
+    if arguments.get(first).is_some_and(|word| word == "get") {
+        let of_get = arguments.split_off(first);
+        arguments.extend(habits::words(of_get));
     }
     if arguments.get(first).is_some_and(|word| word == "cp" || word == "plan") {
         let of_copy = arguments.split_off(first);
         arguments.extend(rsync::words(of_copy));
     }
     arguments
+}
+
+/// `HOST:PORT` or `HOST:PORT/PATH`, which no command is called.
+fn has_port(text: &str) -> bool {
+    let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
+    authority
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && !host.starts_with('-') && port.parse::<u16>().is_ok())
 }
 
 /// `weir --version --json`, in either order.
@@ -137,9 +152,11 @@ fn invoked_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// Moves bulk data as fast as the path allows, and names the stage that limits it.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version = VERSION, after_help = first_steps::WEIR, max_term_width = 110)]
+// An alias or a script gives a flag, and the command line gives it again: the last one counts.
+#[command(args_override_self = true)]
 pub struct Cli {
     /// Read no configuration file (~/.config/weir/config).
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 1000)]
     no_config: bool,
     /// What to do.
     #[command(subcommand)]
@@ -199,6 +216,22 @@ pub enum Command {
 }
 
 impl Command {
+    /// The same with the flags of other programs turned into weir's own; says what cannot be understood.
+    pub fn with_habits(self) -> Result<Command, String> {
+        Ok(match self {
+            Command::Get(get) => Command::Get(Box::new(get.with_habits()?)),
+            Command::Cp(mut cp) => {
+                cp.what.archive = cp.always.archive(cp.what.archive)?;
+                Command::Cp(cp)
+            }
+            Command::Plan(mut plan) => {
+                plan.what.archive = plan.of_copies.always.archive(plan.what.archive)?;
+                Command::Plan(plan)
+            }
+            other => other,
+        })
+    }
+
     /// How a command that has a record speaks.
     pub fn voice(&self) -> Option<&Voice> {
         match self {

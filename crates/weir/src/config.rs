@@ -58,11 +58,29 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
 /// Ends the program as clap would, unless there is something better to say.
 fn refused(mut error: clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
     let path = as_far_as_given(words).map(|given| innermost(&given).0).unwrap_or_default();
-    if let Some(answer) = args::answer(&path.join(" "), &error) {
+    // `weir help bench nte`: the commands that there are stand behind the word.
+    let of_help = words.get(1).is_some_and(|word| word == "help");
+    let above = if of_help { named(&words[2..]) } else { path.clone() };
+    let of_command = || args::answer_command(&above, &error);
+    if let Some(answer) = args::answer(&path.join(" "), &error).or_else(of_command) {
         return Err(Usage(answer).into());
     }
     args::mend(&path, &mut error);
+    args::mend_command(&above, &mut error);
     voice::end_with(&error)
+}
+
+/// The words that lead to a command, up to the first that does not.
+fn named(words: &[OsString]) -> Vec<String> {
+    let whole = Cli::command();
+    let mut above = &whole;
+    let mut path = Vec::new();
+    for word in words.iter().filter_map(|word| word.to_str()) {
+        let Some(below) = above.find_subcommand(word) else { break };
+        path.push(word.to_owned());
+        above = below;
+    }
+    path
 }
 
 /// What can be told of a command line that lacks something.

@@ -41,8 +41,8 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
     if let Some(voice) = cli.command.voice() {
         page::check(voice)?;
     }
-    match cli.command {
-        Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
+    match cli.command.with_habits().map_err(voice::Usage)? {
+        Command::Get(get) => cmd::get::run(&get),
         Command::Cp(cp) if cmd::cp_store::is_meant(&cp) => cmd::cp_store::run(&cp),
         Command::Put(put) => cmd::put::run(&put),
         Command::Cp(cp) => cmd::cp::run(&cp),

@@ -136,7 +136,7 @@ impl std::fmt::Display for Unread {
 }
 
 /// What a shell gives for a program that a closed pipe has ended: 128 and SIGPIPE.
-const CLOSED: u8 = 128 + 13;
+pub const CLOSED: u8 = 128 + 13;
 
 /// Results of printing.
 pub trait Printed<T> {

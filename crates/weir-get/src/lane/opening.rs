@@ -286,7 +286,7 @@ impl Lane<'_> {
         let Some(target) = taken else { return Ok(()) };
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(GetError::Refused(format!(
-            "{} names {} {here}, which already exists; pass -o {here} or --force to overwrite it",
+            "{} names {} '{here}', which already exists; pass -o '{here}' or --force to overwrite it",
             object::host_of(&answer.url),
             job.file_name(),
         )))

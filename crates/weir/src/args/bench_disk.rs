@@ -24,7 +24,7 @@ pub struct BenchDisk {
     #[arg(value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
     /// Write at most SIZE at a time [default: 1GiB, with --quick 256MiB].
-    #[arg(long, value_name = "BYTES", value_parser = parse_most)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_most)]
     pub size: Option<Bytes>,
     /// Measure less, in a shorter time.
     #[arg(long)]

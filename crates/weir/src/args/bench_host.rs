@@ -47,7 +47,7 @@ pub struct BenchHost {
     /// Hold at most N connections open at a time.
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub connections: u16,
-    /// Give up on a connect, a handshake or a round trip after TIME.
+    /// Give up on a connect, a handshake or a round trip after SECONDS.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds, conflicts_with = "local")]
     pub timeout: Duration,
     /// Download this URL over four connections while measuring round trips [default: one stream from an

@@ -50,7 +50,7 @@ pub struct BenchHttp {
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_requests, conflicts_with = "warm_up")]
     pub requests: Option<u64>,
     /// Send RATE requests a second in all, evenly; latency counts from the planned time.
-    #[arg(short = 'R', long, value_name = "PER_SECOND", value_parser = parse_rate)]
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// Spread the requests of --rate evenly (fixed), or with random gaps as independent users (exp).
     #[arg(short = 'D', long, value_enum, value_name = "HOW", default_value = "fixed")]

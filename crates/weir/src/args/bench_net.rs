@@ -61,7 +61,7 @@ pub struct BenchNet {
     /// Use IPv6 only.
     #[arg(short = '6', long = "version6", overrides_with = "v4")]
     pub v6: bool,
-    /// Print a line every SECONDS; 0 prints none [default: 1].
+    /// Print a line every SECONDS; 0 prints none.
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
     /// Print iperf3's JSON.

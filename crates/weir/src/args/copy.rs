@@ -116,13 +116,13 @@ pub struct Always {
     #[arg(short = 'p', short_alias = 't', long = "times", alias = "perms", hide = true)]
     pub preserve: bool,
     /// Keep hard links. Part of -a; accepted for compatibility with rsync.
-    #[arg(short = 'H', long, hide = true, requires = "archive")]
+    #[arg(short = 'H', long, hide = true)]
     pub hard_links: bool,
     /// Keep extended attributes. Part of -a; accepted for compatibility with rsync.
-    #[arg(short = 'X', long, hide = true, requires = "archive")]
+    #[arg(short = 'X', long, hide = true)]
     pub xattrs: bool,
     /// Keep access control lists. Part of -a; accepted for compatibility with rsync.
-    #[arg(short = 'A', long, hide = true, requires = "archive")]
+    #[arg(short = 'A', long, hide = true)]
     pub acls: bool,
     /// Compress. Always on where it pays; accepted for compatibility with rsync.
     #[arg(short = 'z', long, hide = true)]
@@ -131,8 +131,61 @@ pub struct Always {
     #[arg(long, hide = true)]
     pub partial: bool,
     /// Show progress. Always on at a terminal; accepted for compatibility with rsync.
-    #[arg(long, alias = "stats", hide = true)]
+    #[arg(long, aliases = ["stats", "human-readable"], hide = true)]
     pub progress: bool,
+    /// Copy symbolic links as links. Always on; accepted for compatibility with rsync.
+    #[arg(long = "links", hide = true)]
+    pub symbolic_links: bool,
+    /// Send whole files, or only what differs: weir decides; accepted for compatibility with rsync.
+    #[arg(long, alias = "no-whole-file", hide = true)]
+    pub whole_file: bool,
+    /// Keep owners. Part of -a; accepted for compatibility with rsync.
+    #[arg(long, hide = true)]
+    pub owner: bool,
+    /// Keep groups. Part of -a; accepted for compatibility with rsync.
+    #[arg(long, hide = true)]
+    pub group: bool,
+    /// Show progress. Always on at a terminal; accepted for compatibility with rsync.
+    #[arg(long, hide = true, value_name = "WHAT", value_parser = parse_info)]
+    pub info: Option<String>,
+}
+
+/// What rsync's `--info` asks for, where weir shows it anyway.
+fn parse_info(text: &str) -> Result<String, String> {
+    let is_shown = |what: &str| {
+        let what = what.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        ["progress", "stats", "flist", "none"].iter().any(|known| what.eq_ignore_ascii_case(known))
+    };
+    match text.split(',').all(is_shown) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("progress is shown on every terminal; --itemize-changes and -v name what is done".to_owned())
+        }
+    }
+}
+
+impl Always {
+    /// Whether `-a` is meant, where it `is_given` or not: owner and group together mean it, as in
+    /// rsync's `-rlptgoD`. Of its other parts none can be had alone.
+    pub fn archive(&self, is_given: bool) -> Result<bool, String> {
+        if is_given || self.owner && self.group {
+            return Ok(true);
+        }
+        let parts = [
+            (self.hard_links, "-H (hard links)"),
+            (self.xattrs, "-X (extended attributes)"),
+            (self.acls, "-A (access lists)"),
+            (self.owner, "--owner"),
+            (self.group, "--group"),
+        ];
+        match parts.iter().find(|(given, _)| *given) {
+            Some((_, part)) => Err(format!(
+                "{part} is part of -a here, which keeps owners, groups, attributes, access lists and hard links \
+                 together: add -a"
+            )),
+            None => Ok(false),
+        }
+    }
 }
 
 /// `--transport`.

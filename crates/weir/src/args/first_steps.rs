@@ -8,7 +8,7 @@ Begin with:
   weir why -- COMMAND      what limits the transfer of another program
   weir self-check          what works on this machine
   weir help get            all options of a command, with examples; likewise for the others
-Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept), 141 nobody read what was printed.
+Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what can be resumed is kept), 141 the reader of stdout is gone.
 File: ~/.config/weir/config (in $XDG_CONFIG_HOME/weir, where that is set) holds flags in front of those given, one a line: first those
 for every command that has them, then those below [get], [bench net] and so on. WEIR_CONFIG=FILE names another file, WEIR_CONFIG= none.
 Environment: http_proxy, https_proxy, no_proxy, NO_COLOR, SSL_CERT_FILE, NETRC, WEIR_CONFIG.";

@@ -11,14 +11,13 @@ type Row = (&'static str, &'static [&'static str], &'static str);
 /// One row for what has one answer. A command is named by its words below `weir`.
 const TABLE: &[Row] = &[
     // curl, wget, aria2c
-    ("get", &["--"], "wget's -O - is -o -, which is standard output"),
     ("get", &["--split", "--max-connection-per-server"], "-c N sets how many connections a file gets"),
     (
         "get",
         &["-Z", "--parallel", "--parallel-max", "--max-concurrent-downloads", "--max-threads"],
         "files are fetched in parallel anyway; -j N sets how many",
     ),
-    ("get", &["--retry", "--tries", "-t", "--max-tries"], "it is --retries N"),
+    ("get", &["--tries", "-t", "--max-tries"], "it is --retries N, which does not count the first try"),
     (
         "get",
         &["--waitretry", "--retry-delay", "--retry-wait"],
@@ -32,9 +31,9 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["-m", "--max-time", "--retry-max-time"],
-        "timeout SECONDS weir get ... ends it, and the same command resumes",
+        "'timeout SECONDS weir get ...' ends it, and the same command resumes",
     ),
-    ("get", &["-T", "--read-timeout"], "it is --timeout SECONDS; weir put FILE URL uploads (curl's -T)"),
+    ("get", &["-T", "--read-timeout"], "it is --timeout SECONDS; 'weir put FILE URL' uploads (curl's -T)"),
     ("get", &["--dns-timeout"], "it is --connect-timeout SECONDS, for a name and its connect together"),
     (
         "get",
@@ -46,11 +45,6 @@ const TABLE: &[Row] = &[
         "get",
         &["--output-dir", "--dir", "-d"],
         "-o DIR/ names a folder (aria2c's -d); weir sends no data (curl's -d)",
-    ),
-    (
-        "get",
-        &["-J", "--remote-name", "--remote-name-all", "--remote-header-name", "--content-disposition"],
-        "without -o a file gets the server's name; leave it out",
     ),
     ("get", &["--input-file"], "it is -i LIST"),
     (
@@ -84,7 +78,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["-I", "--head", "--spider", "--dry-run"],
-        "weir get fetches whole files; curl -I shows what a server says of one",
+        "weir get fetches whole files; 'curl -I URL' shows what a server says of one",
     ),
     (
         "get",
@@ -222,9 +216,8 @@ const TABLE: &[Row] = &[
         &["--fail-with-body", "--fail-early", "--content-on-error"],
         "an error response is not saved, and its message is shown; leave it out",
     ),
-    ("get", &["--create-dirs"], "-o DIR/ makes that folder, and -x those of the URL; leave it out"),
     ("get", &["--url"], "a URL needs no flag"),
-    ("get", &["--version"], "it is weir --version"),
+    ("get", &["--version"], "it is 'weir --version'"),
     ("get", &["--no-buffer"], "-o - passes bytes on as they come; leave it out"),
     (
         "get",
@@ -242,7 +235,7 @@ const TABLE: &[Row] = &[
             "--append-output",
             "--log",
         ],
-        "-v prints decisions and reasons to stderr: 2> FILE keeps them",
+        "-v prints decisions and reasons to stderr: '2> FILE' keeps them",
     ),
     (
         "get",
@@ -261,11 +254,7 @@ const TABLE: &[Row] = &[
         &["-D", "--include", "--dump-header", "--save-headers", "--server-response"],
         "a file holds the body only; --json reports the rest",
     ),
-    (
-        "get",
-        &["--trust-server-names", "--no-trust-server-names"],
-        "without -o a file gets the server's name; leave it out",
-    ),
+    ("get", &["--no-trust-server-names"], "without -o a file gets the server's name; leave it out"),
     (
         "get",
         &["--no-cache", "--no-hsts", "--no-cookies"],
@@ -315,7 +304,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["--enable-rpc", "--daemon", "--background"],
-        "weir get ends when its files are here; nohup weir get ... &",
+        "weir get ends when its files are here: 'nohup weir get ... &'",
     ),
     // scp, rsync
     (
@@ -323,16 +312,7 @@ const TABLE: &[Row] = &[
         &["-l"],
         "--limit-rate RATE is the limit (such as 10MB/s or 8Mbit; scp's -l); links are always copied (rsync's -l), leave it out",
     ),
-    (
-        "cp",
-        &["-g", "--owner", "--group"],
-        "-a keeps owners and groups, by their names (--numeric-ids by their numbers)",
-    ),
-    (
-        "cp",
-        &["-W", "--whole-file", "--no-whole-file"],
-        "if the target has an older version, only the differences are sent; leave it out",
-    ),
+    ("cp", &["-g"], "-a keeps owners and groups, by their names (--numeric-ids by their numbers)"),
     (
         "cp",
         &["--inplace", "--append", "--append-verify", "--partial-dir"],
@@ -362,7 +342,7 @@ const TABLE: &[Row] = &[
     ),
     (
         "cp",
-        &["--info", "--out-format"],
+        &["--out-format", "--log-file", "--debug"],
         "progress is shown on every terminal; --itemize-changes and -v name what is done, -n what would be",
     ),
     (
@@ -374,9 +354,8 @@ const TABLE: &[Row] = &[
     (
         "cp",
         &["--rsync-path"],
-        "weir finds or brings its own program there; --far-program PROGRAM names another one ('sudo weir')",
+        "weir finds or brings its own program there; --far-program PROGRAM names another one, such as 'sudo weir'",
     ),
-    ("cp", &["--human-readable"], "figures are always human-readable; leave it out"),
     (
         "cp",
         &["--compress-level", "--zl", "--compress-choice", "--zc", "--skip-compress"],
@@ -400,7 +379,7 @@ const TABLE: &[Row] = &[
         "names are never expanded there; leave it out",
     ),
     // iperf3
-    ("bench net", &["-F", "--file"], "weir bench disk measures a disk, weir cp a whole copy"),
+    ("bench net", &["-F", "--file"], "'weir bench disk' measures a disk, 'weir cp' a whole copy"),
     ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "only TCP and UDP are supported"),
     // wrk2, hey, oha
     (
@@ -409,6 +388,33 @@ const TABLE: &[Row] = &[
         "with --rate the latency from the send is printed beside the one from the plan; leave it out",
     ),
     ("bench http", &["-z"], "it is -d TIME"),
+    // python3 -m http.server, and other servers of folders
+    (
+        "serve",
+        &["-p", "--port", "-b", "--bind", "--host", "--addr", "--address"],
+        "it is --listen ADDR:PORT, or -l PORT for this machine alone",
+    ),
+    ("serve", &["-d", "--directory"], "the folder needs no flag: 'weir serve DIR'"),
+    ("serve", &["--ssl", "--https"], "it is --tls"),
+    // aws s3, s5cmd, rclone, curl
+    ("put", &["-r", "-R", "--recursive"], "a folder is sent with all in it; leave it out"),
+    ("put", &["-T", "--upload-file"], "the file needs no flag: 'weir put FILE URL'"),
+    (
+        "put",
+        &["-p", "--parallel", "--transfers", "--numworkers"],
+        "files are sent in parallel anyway; -j N sets how many",
+    ),
+    ("put", &["--include", "--exclude", "--delete", "--update"], "'weir cp FOLDER/ s3://BUCKET/' has it"),
+    (
+        "put",
+        &["-i", "--acl"],
+        "weir put sends the sources that it is given, as the bucket's owner; leave it out",
+    ),
+    ("ls", &["-a", "-A", "--all"], "names that begin with a dot are listed anyway; leave it out"),
+    ("ls", &["-t", "-S", "--sort"], "lines come in the store's order; 'weir ls -l URL | sort' has another"),
+    ("ls", &["-1"], "one name a line is printed anyway; leave it out"),
+    ("ls", &["-q", "--quiet"], "it prints what it lists, and nothing else; leave it out"),
+    ("ls", &["-d"], "'weir ls URL' without a / at the end lists the folder's own line"),
 ];
 
 /// What there is to say of the error of a command line with a flag that `command` does not have; `None` where nothing better
@@ -417,18 +423,31 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     if let Some(said) = of_value(command, error) {
         return Some(said);
     }
+    if let Some(said) = of_missing(command, error) {
+        return Some(said);
+    }
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag,
         _ => return None,
     };
     if command == "why" && !flag.starts_with('-') {
         return Some(format!(
-            "weir why watches a process (--pid PID), a port (--port PORT) or a peer (--peer HOST); weir why -- {flag} ... \
+            "weir why watches a process (--pid PID), a port (--port PORT) or a peer (--peer HOST); 'weir why -- {flag} ...' \
              starts a command"
         ));
     }
     let shown = if flag == "--" { "-" } else { flag };
     Some(format!("weir {command} has no {shown}: {}", instead(command, flag)?))
+}
+
+/// One word alone is what is sent: clap takes it for the target, which comes last.
+fn of_missing(command: &str, error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_target = command == "put" && missing.len() == 1;
+    (is_target && error.kind() == ErrorKind::MissingRequiredArgument).then(|| {
+        "no TARGET is given: 'weir put FILE s3://BUCKET/PREFIX/', or an http or https URL in its place"
+            .to_owned()
+    })
 }
 
 /// What does the same as a flag that `command` does not have, where another program's is known by it.
@@ -449,6 +468,7 @@ pub fn mend(path: &[String], error: &mut clap::Error) {
     if error.get(ContextKind::Usage).is_some() {
         error.insert(ContextKind::Usage, ContextValue::StyledStr(leaf.render_usage()));
     }
+    drop_a_far_value(error);
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
@@ -458,17 +478,29 @@ pub fn mend(path: &[String], error: &mut clap::Error) {
     {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(meant));
     }
-    // No URL begins with a dash.
-    if path == ["get"] {
+    // A source may begin with a dash, but no URL, folder to serve or record does.
+    if path != ["cp"] {
         error.remove(ContextKind::Suggested);
+    }
+}
+
+/// `tcsh` is not `zsh`.
+fn drop_a_far_value(error: &mut clap::Error) {
+    let value = |kind| match error.get(kind) {
+        Some(ContextValue::String(value)) => Some(value.as_str()),
+        _ => None,
+    };
+    let pair = value(ContextKind::InvalidValue).zip(value(ContextKind::SuggestedValue));
+    if pair.is_some_and(|(given, near)| strsim::osa_distance(given, near) > (near.len() / 4).clamp(1, 2)) {
+        error.remove(ContextKind::SuggestedValue);
     }
 }
 
 /// The option that `given` is a slip of the finger of (a letter too many, one that is missing, two that
 /// changed places), or the only one that it begins. `--list-only` is not `--inet6-only`.
 pub fn meant(command: &clap::Command, given: &str) -> Option<String> {
-    // Of a word of three letters any other is two slips away.
-    let slips = |name: &str| (name.len().saturating_sub("--".len() + 2) / 2).min(2);
+    // Of a word of three letters any other is two slips away, and so is `--port` of `--report`.
+    let slips = |name: &str| (name.len().saturating_sub("--".len()) / 4).min(2);
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
     let names = shown.flat_map(|arg| arg.get_long_and_visible_aliases().unwrap_or_default());
     let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
@@ -490,7 +522,7 @@ const VALUES: &[(&[&str], &str, &str)] = &[
     (
         &["cp", "plan"],
         "--port",
-        "-P takes ssh's port here, and {} is not one; leave out rsync's -P (--partial --progress), it is always on",
+        "-P takes ssh's port here, and {} is not one; rsync's -P (--partial --progress) is always on, leave it out",
     ),
     (
         &["cp"],
@@ -578,7 +610,7 @@ mod tests {
             let leaf =
                 command.split(' ').try_fold(&whole, |above, word| above.find_subcommand(word)).unwrap();
             let own = |long: &str| leaf.get_arguments().any(|arg| arg.get_long() == Some(long));
-            let words = way.split([' ', ',', ';', ':', '(', ')']);
+            let words = way.split([' ', ',', ';', ':', '(', ')', '\'']);
             for long in words.filter_map(|word| word.strip_prefix("--")) {
                 assert!(
                     own(long) || flags.iter().any(|flag| flag.strip_prefix("--") == long.split('=').next()),

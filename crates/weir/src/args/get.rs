@@ -19,16 +19,17 @@ Examples:
   weir get https://host/x.tar --checksum sha256:9f86...   complete only with this digest
   weir get https://host/x.tar -o - | tar x            into a pipe
   weir get -u me https://host/x.tar                   behind a login; asks for the password
+  weir get s3://bucket/data/ -o data/                 all below a prefix; without -o DIR/ into ./
   weir get hf://ORG/REPO -o model/                    a model's files, with their digests
   weir get oci://docker.io/library/alpine:3.22        an image, as an OCI layout
 The same command resumes an interrupted download (from FILE.part and FILE.weir).";
 
 /// `weir get`.
 #[derive(Debug, Args)]
-#[command(after_help = GET_EXAMPLES, args_override_self = true)]
+#[command(after_help = GET_EXAMPLES, override_usage = "weir get [OPTIONS] <URL>... | -i <LIST>")]
 pub struct Get {
-    /// The http or https URLs to fetch, or what hubs have: hf://ORG/REPO[@REV][/PATH],
-    /// oci://REGISTRY/NAME:TAG.
+    /// What to fetch: http and https URLs; objects and all below a prefix of stores (s3://BUCKET/KEY, gs://, az://, PREFIX/);
+    /// what hubs have (hf://ORG/REPO[@REV][/PATH], oci://REGISTRY/NAME:TAG).
     #[arg(value_name = "URL", required_unless_present = "list")]
     pub urls: Vec<String>,
     /// Save to this file, to this folder (ending in '/'), or to stdout ('-') [default: ./ with the server's
@@ -132,8 +133,9 @@ pub struct Get {
     /// Keep unfinished files in this folder instead of beside the target.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
-    /// Give up after N attempts in a row without progress; a silent name server is not retried.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    /// After a failure try again, up to N times in a row without progress; a silent name server is not asked
+    /// again.
+    #[arg(long, alias = "retry", value_name = "N", default_value_t = 5)]
     pub retries: u32,
     /// Give up on a connection after SECONDS without a byte, or without a complete response head.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]

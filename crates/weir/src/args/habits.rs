@@ -1,5 +1,7 @@
 //! What fingers that know curl and wget type: taken where it means the same, asked back where it means two things.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use url::Url;
 use weir_get::object;
@@ -57,6 +59,13 @@ pub struct Habits {
     /// Use no proxy (wget's name for --proxy '').
     #[arg(long, hide = true, conflicts_with = "proxy")]
     pub no_proxy: bool,
+    /// Name files as the server does (curl). Always on without -o; accepted for compatibility.
+    #[arg(short = 'J', long = "remote-header-name", hide = true, aliases = ["remote-name", "remote-name-all",
+          "content-disposition", "trust-server-names"])]
+    pub remote_name: bool,
+    /// Make the folders on the way to -o FILE (curl).
+    #[arg(long, hide = true)]
+    pub create_dirs: bool,
     /// Send this User-Agent field.
     #[arg(short = 'A', long, hide = true, value_name = "TEXT")]
     pub user_agent: Option<String>,
@@ -73,7 +82,7 @@ fn is_of_another_x(url: &str, of: usize) -> bool {
 pub fn parse_list(text: &str) -> Result<String, String> {
     match is_link(text) {
         false => Ok(text.to_owned()),
-        true => Err("expected a list in a file, or '-': weir get URL -o - | weir get -i - fetches one first (curl's -i \
+        true => Err("expected a list in a file, or '-': 'weir get URL -o - | weir get -i -' fetches one first (curl's -i \
                      saves heads too: leave it out)"
             .to_owned()),
     }
@@ -94,7 +103,7 @@ pub fn parse_cookie(text: &str) -> Result<String, String> {
     match is_link(text) {
         false => Ok(text.to_owned()),
         true => {
-            Err("expected NAME=VALUE or a file of cookies (wget's -b is nohup weir get ... &)".to_owned())
+            Err("expected NAME=VALUE or a file of cookies (wget's -b is 'nohup weir get ... &')".to_owned())
         }
     }
 }
@@ -104,6 +113,39 @@ fn is_link(text: &str) -> bool {
         .iter()
         .any(|scheme| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme)))
 }
+
+/// Words of wget's and curl's that are no flags here, as weir has them: `-O -` and `-qO-`, `-nc`, and `-O` before
+/// a URL, which is curl's.
+pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
+    let mut words = Vec::with_capacity(given.len());
+    let mut rest = given.into_iter().peekable();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            words.push(word);
+            words.extend(rest);
+            break;
+        }
+        let next = rest.peek().and_then(|next| next.to_str()).unwrap_or_default();
+        let letters = word.to_str().and_then(|word| word.strip_prefix('-')).unwrap_or_default();
+        let before = letters.strip_suffix("O-").or_else(|| letters.strip_suffix('O').filter(|_| next == "-"));
+        match before.filter(|before| before.chars().all(|letter| SWITCHES.contains(letter))) {
+            Some(before) => {
+                if !letters.ends_with('-') {
+                    rest.next();
+                }
+                words.extend((!before.is_empty()).then(|| format!("-{before}").into()));
+                words.extend(["-o", "-"].map(OsString::from));
+            }
+            None if letters == "nc" => words.push("--no-clobber".into()),
+            None if letters == "O" && is_link(next) => {}
+            None => words.push(word),
+        }
+    }
+    words
+}
+
+/// Letters of `weir get` without a value that stand before wget's and curl's `-O`.
+const SWITCHES: &str = "qsSfLgkvNJ46";
 
 impl Habits {
     /// Whether curl's `--proto` can be kept to for `urls`. weir leads from http to https, and never back.
@@ -148,7 +190,10 @@ impl Get {
 
     /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
     pub fn with_habits(mut self) -> Result<Get, String> {
-        if self.habits.ambiguous_output {
+        // wget has no such flags, or has not with its own -O.
+        let habits = &self.habits;
+        let is_curls = habits.location || habits.fail || habits.show_error || habits.remote_name;
+        if habits.ambiguous_output && !(is_curls && self.urls.iter().all(|url| is_link(url))) {
             return Err("-O has two meanings: for curl's, leave it out (the server's name is the default); \
                         for wget's -O FILE say -o FILE"
                 .to_owned());
@@ -169,5 +214,30 @@ impl Get {
         }
         self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_wget_and_curl_are_weirs() {
+        for (given, expected) in [
+            ("get -O - http://h/x", "get -o - http://h/x"),
+            ("get -O- http://h/x", "get -o - http://h/x"),
+            ("get -qO- http://h/x", "get -q -o - http://h/x"),
+            ("get -qO - http://h/x", "get -q -o - http://h/x"),
+            ("get -nc http://h/x", "get --no-clobber http://h/x"),
+            ("get -O http://h/x", "get http://h/x"),
+            ("get -O name http://h/x", "get -O name http://h/x"),
+            ("get -LO http://h/x", "get -LO http://h/x"),
+            ("get -H O- http://h/x", "get -H O- http://h/x"),
+            ("get -- -O-", "get -- -O-"),
+        ] {
+            let said = words(given.split(' ').map(OsString::from).collect());
+            let said: Vec<&str> = said.iter().map(|word| word.to_str().unwrap()).collect();
+            assert_eq!(said.join(" "), expected);
+        }
     }
 }

@@ -36,7 +36,7 @@ pub struct Plan {
     /// Read the codecs' figures from FILE instead; '-' reads stdin.
     #[arg(long, value_name = "FILE.csv")]
     pub codec_table: Option<PathBuf>,
-    /// Set the rate of the bottleneck link (such as 1Gbit or 100MB/s); repeat it to compare links.
+    /// Set the rate of the bottleneck link (1Gbit, 100MB/s; a number alone is bytes a second); repeat it to compare links.
     #[arg(long = "link", value_name = "RATE", value_parser = parse_rate)]
     pub links: Vec<Rate>,
     /// Set the path's round trip, with a unit (80ms).

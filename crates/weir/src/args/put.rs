@@ -21,7 +21,7 @@ The same command resumes an interrupted upload; --abort removes what it left at 
 
 /// `weir put`.
 #[derive(Debug, Args)]
-#[command(after_help = PUT_EXAMPLES, args_override_self = true)]
+#[command(after_help = PUT_EXAMPLES)]
 pub struct Put {
     /// The files, the folders (DIR/ means what is in it), or '-' for stdin.
     #[arg(value_name = "FILE|DIR|-", required = true)]

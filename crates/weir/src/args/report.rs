@@ -22,7 +22,7 @@ pub struct Report {
     pub records: Vec<PathBuf>,
     /// Write the page to FILE, into a folder, or to stdout ('-') [default: RECORD's name with .html, beside
     /// it].
-    #[arg(short, long, value_name = "PAGE.html")]
+    #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print nothing unless it fails.
     #[arg(short, long)]

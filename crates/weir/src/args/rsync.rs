@@ -9,7 +9,7 @@ const TAKES_A_PATTERN: [&str; 6] =
     ["--exclude", "--include", "--exclude-from", "--include-from", "--filter", "-f"];
 
 /// Letters of `weir cp` that have no value, and those of rsync that stand among them.
-const LETTERS: &str = "avrutpzqnHXACLKbxDhF";
+const LETTERS: &str = "avrutpzqnHXACLKbxDhFlgoWP";
 
 /// What rsync's `-F` stands for, once and again (rsync(1)).
 const FILTERS: [&str; 2] = ["--filter=: /.rsync-filter", "--filter=- .rsync-filter"];
@@ -48,15 +48,31 @@ fn of_letters(word: &OsStr, next: Option<&OsStr>) -> Option<(Option<String>, usi
     if letters.is_empty() || !letters.chars().all(|letter| LETTERS.contains(letter)) {
         return None;
     }
+    if is_sshs(letters, next) {
+        return None;
+    }
     let filters = match letters.split_once('F') {
         Some((_, "")) if !is_rsyncs(next) => return None,
         Some((_, file)) if !file.is_empty() && Path::new(file).is_file() => return None,
         _ => letters.matches('F').count(),
     };
     // Figures are for people anyway (rsync's -avh); alone `-h` asks for help.
-    let left: String = letters.chars().filter(|letter| *letter != 'F').collect();
+    let left: String = letters.chars().filter(|letter| !"FlWP".contains(*letter)).collect();
+    // Owner and group are part of -a.
+    let left = if left.contains(['g', 'o']) { left.replace(['g', 'o', 'a'], "") + "a" } else { left };
     let left = if left == "h" { left } else { left.replace('h', "") };
     Some(((!left.is_empty()).then(|| format!("-{left}")), filters))
+}
+
+/// Whether letters are ssh's and scp's: `-P` and `-l` with the number that they take there, `-o` with its
+/// option. An owner without a group, or the other way round, is more than weir can keep alone.
+fn is_sshs(letters: &str, next: Option<&OsStr>) -> bool {
+    let next = next.and_then(OsStr::to_str).unwrap_or_default();
+    let is_number = !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit());
+    let has = |letter| letters.contains(letter);
+    letters.ends_with(['P', 'l']) && is_number
+        || letters.ends_with('o') && (letters.len() == 1 || next.contains('='))
+        || (has('g') || has('o')) && !has('a') && !(has('g') && has('o'))
 }
 
 /// Whether what is behind a `-F` is no configuration of ssh's, which it takes here: nothing, a flag, a
@@ -86,6 +102,19 @@ mod tests {
             ("cp -F none host:x b", "cp -F none host:x b"),
             ("cp -Fmy_config host:x b", "cp -Fmy_config host:x b"),
             ("cp -- -F -avh", "cp -- -F -avh"),
+            ("cp -rlptgoD a b", "cp -rptDa a b"),
+            ("cp -avog a b", "cp -va a b"),
+            ("cp -avP a b", "cp -av a b"),
+            ("cp -P a b", "cp a b"),
+            ("cp a b -avP", "cp a b -av"),
+            ("cp -P 2222 a b", "cp -P 2222 a b"),
+            ("cp -rP 2222 a b", "cp -rP 2222 a b"),
+            ("cp -rl a b", "cp -r a b"),
+            ("cp -l 800 a b", "cp -l 800 a b"),
+            ("cp -W a b", "cp a b"),
+            ("cp -g a b", "cp -g a b"),
+            ("cp -ro a b", "cp -ro a b"),
+            ("cp -ao BatchMode=yes a b", "cp -ao BatchMode=yes a b"),
         ] {
             let given = given.split(' ').map(OsString::from).collect();
             let said: Vec<String> =

@@ -21,7 +21,7 @@ Exit code: 0 when get, cp and why have all they need (other rows may be limited 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SelfCheck {
-    /// Report a probe as missing if it has not answered after TIME.
+    /// Report a probe as missing if it has not answered after SECONDS.
     #[arg(long, value_name = "SECONDS", default_value = "0.8", value_parser = parse_seconds)]
     pub timeout: Duration,
     /// Run this probe alone, in this process: what the command starts for those that want one of their own.

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use anyhow::Context;
 use weir_codec::codec::Codec;
 use weir_cp::error::CopyError;
 use weir_cp::lane::way::{LaneOptions, Way};
@@ -38,7 +37,7 @@ use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Copies what `cp` names. Returns the exit code.
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
@@ -209,7 +208,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     }
     record.connections = Some(report.lanes);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
-    record.error = report.outcome.as_ref().err().map(ToString::to_string);
+    record.error = report.outcome.as_ref().err().map(|error| in_words(error, report));
     let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     record.files = problem_records(&report.problems);
     let cp = serde_json::json!({
@@ -247,6 +246,17 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     }
     record.extra.insert("stages".to_owned(), stages(report));
     record
+}
+
+/// The error that ended a copy; of an interruption also what is there.
+fn in_words(error: &CopyError, report: &Report) -> String {
+    let kept = report.totals.bytes + report.totals.kept;
+    match error {
+        CopyError::Interrupted if kept > 0 => {
+            format!("interrupted; {} are at the target, run the same command again to resume", Bytes(kept))
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Paths that failed, as a record has them.
@@ -353,8 +363,7 @@ fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
         }
     }
     if cp.voice.json {
-        // What was moved is told, or it is said that it could not be: whoever reads no more has a transfer to answer for.
-        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !cp.voice.quiet {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;

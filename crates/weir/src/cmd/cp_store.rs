@@ -6,7 +6,6 @@ mod told;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use weir_model::evidence::{Evidence, Facts, Interval};
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome};
@@ -22,7 +21,7 @@ use crate::cmd::chosen;
 use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Whether a store is on either side.
 pub fn is_meant(cp: &Cp) -> bool {
@@ -186,7 +185,7 @@ fn say(cp: &Cp, record: &Record, outcome: &TreeOutcome) -> anyhow::Result<()> {
         }
     }
     if cp.voice.json {
-        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !cp.voice.quiet {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;

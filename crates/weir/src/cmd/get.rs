@@ -40,7 +40,7 @@ use crate::evidence;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Fetches what `get` names. Returns the exit code.
 pub fn run(get: &Get) -> anyhow::Result<u8> {
@@ -50,6 +50,9 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     if let Some(temp) = &get.temp_dir {
         let cannot = || format!("cannot use --temp-dir {}", temp.display());
         Folder::open(temp).with_context(cannot)?;
+    }
+    if get.habits.create_dirs {
+        make_folders(&get.output)?;
     }
     let options = options(get);
     if let Some(path) = &get.json_files {
@@ -104,11 +107,25 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// The folders on the way to what `-o` names (curl's `--create-dirs`).
+fn make_folders(outputs: &[String]) -> anyhow::Result<()> {
+    let folders =
+        outputs.iter().filter(|output| *output != "-").filter_map(|output| Path::new(output).parent());
+    for folder in folders.filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    Ok(())
+}
+
 /// Tells of the run, and keeps what was asked for. Returns the exit code.
 fn tell(get: &Get, is_list: bool, report: &RunReport, gains: Gains) -> anyhow::Result<u8> {
     let code = gains.code;
     let record = record(is_list, report, gains);
-    say(get, &record)?;
+    // Whoever closed stdout has what it wanted, as behind `| head`.
+    if code != voice::CLOSED {
+        say(get, &record)?;
+    }
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
     Ok(code)
@@ -319,8 +336,7 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
         }
     }
     if get.voice.json {
-        // What was moved is told, or it is said that it could not be: whoever reads no more has a transfer to answer for.
-        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !get.voice.quiet {
         let render = if get.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;

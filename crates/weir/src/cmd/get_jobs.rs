@@ -278,7 +278,7 @@ impl OutputOption {
         if let Some(missing) = folder.filter(|folder| !folder.exists()) {
             let missing = missing.display();
             return Err(Usage(format!(
-                "cannot write {text}: no folder {missing}; create it, or pass -o {missing}/ to have it created"
+                "cannot write {text}: no folder {missing}; create it, or pass -o '{missing}/' to have it created"
             ))
             .into());
         }

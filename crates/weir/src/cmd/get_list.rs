@@ -28,7 +28,7 @@ use crate::cmd::get_entries::{Entries, Entry, List, OfHub, Pass, key_of};
 use crate::cmd::get_hubs::{self, Endings, Found, Group, Hubs, Resolved, Taking, Unknown};
 use crate::cmd::get_jobs::{self, OutputOption, Wanted, folders_of, parse_link};
 use crate::cmd::get_sums::Sums;
-use crate::voice::Usage;
+use crate::voice::{self, Usage};
 
 /// Entries that are there twice: so many are named, the others counted.
 const NAMED: usize = 100;
@@ -277,14 +277,14 @@ impl Asked<Order> {
         let identity = self.identity(get, list, folder);
         match ListJournal::open(folder, get.temp_dir.as_deref(), &identity, get.force) {
             Ok(Opened::Ready(mut journal, done)) => {
-                if let Some(done) = &done {
-                    tracing::warn!(
-                        "{} of {} files are complete since an earlier run ({}) and are not asked for again; \
+                if let Some(done) = done.as_ref().filter(|_| !get.voice.quiet) {
+                    voice::warn(&format!(
+                        "note: {} of {} files are complete since an earlier run ({}) and are not asked for again; \
                          --force fetches all",
                         done.count(),
                         self.files,
                         journal.path().display()
-                    );
+                    ));
                 }
                 journal.keep_durable();
                 Ok((Some(journal), done))

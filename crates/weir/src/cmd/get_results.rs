@@ -16,6 +16,7 @@ use weir_store::buckets::Buckets;
 use crate::cmd::get_each::EachFile;
 use crate::cmd::get_hubs::{self, Endings, Unknown};
 use crate::interrupt::INTERRUPTED;
+use crate::voice::CLOSED;
 
 /// Files that the record lists one by one, about 4 MB in memory; of more it lists those that failed, and
 /// those of which something is to be said.
@@ -48,6 +49,8 @@ struct GatheredState {
     unverified: u64,
     resumed: u64,
     interrupted: u64,
+    /// The reader of stdout went away.
+    is_closed: bool,
     folder: Folder,
 }
 
@@ -97,8 +100,17 @@ impl Gathered {
         if let Some(each) = self.each {
             each.end()?;
         }
-        let GatheredState { mut files, bad, is_short, mut counts, unverified, resumed, folder, interrupted } =
-            self.state.into_inner();
+        let GatheredState {
+            mut files,
+            bad,
+            is_short,
+            mut counts,
+            unverified,
+            resumed,
+            folder,
+            interrupted,
+            is_closed,
+        } = self.state.into_inner();
         let not_given = report.not_given.unwrap_or(0) as u64;
         counts.not_begun += not_given;
         counts.files += not_given;
@@ -110,6 +122,7 @@ impl Gathered {
             journal.end(!is_lacking && report.not_given.is_some() && report.broken.is_none());
         }
         let code = match () {
+            () if is_closed => CLOSED,
             () if report.interrupted && (is_lacking || report.not_given.is_none()) => INTERRUPTED,
             () if unverified > 0 => 3,
             () if counts.failed + counts.bad_lines > 0 || report.broken.is_some() => 1,
@@ -200,6 +213,8 @@ impl GatheredState {
             }
             JobOutcome::Failed(error) => {
                 counts.failed += 1;
+                self.is_closed |=
+                    matches!(error, GetError::OutputClosed { path } if path == Path::new("stdout"));
                 self.unverified += u64::from(error.is_verification());
             }
         }

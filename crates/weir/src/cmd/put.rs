@@ -32,7 +32,7 @@ use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Sends what `put` names. Returns the exit code.
 pub fn run(put: &Put) -> anyhow::Result<u8> {
@@ -205,7 +205,7 @@ fn dry_run(put: &Put, plan: &Plan, filled: &Filled) -> anyhow::Result<u8> {
         let mut record = Record::new("put", outcome(code, false), 0, 0.0);
         record.files = plan.jobs.iter().map(|job| file(job, filled)).collect();
         record.extra.insert("put".to_owned(), json!({ "dry_run": true, "would_send": bytes }));
-        records::render(&record, &mut stdout).context("cannot print the record")?;
+        records::render(&record, &mut stdout).printed("the record")?;
     }
     plan.failed.iter().for_each(|(name, error)| voice::warn(&format!("{}: {}", escape(name), escape(error))));
     if !put.voice.quiet {
@@ -309,7 +309,7 @@ fn say(put: &Put, record: &Record) -> anyhow::Result<()> {
         }
     }
     if put.voice.json {
-        records::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        records::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !put.voice.quiet {
         let render = if put.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         let sheet = voice::sheet(&std::io::stderr());

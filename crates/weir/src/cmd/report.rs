@@ -71,7 +71,7 @@ fn target(report: &Report) -> anyhow::Result<Option<PathBuf>> {
             if !page::may_replace(&path) {
                 let path = path.display();
                 anyhow::bail!(
-                    "cannot write {path}: it exists and is not a page of weir; pass -o {path} to overwrite it"
+                    "cannot write {path}: it exists and is not a page of weir; pass -o '{path}' to overwrite it"
                 );
             }
             path

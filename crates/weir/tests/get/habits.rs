@@ -81,13 +81,48 @@ fn what_means_two_things_is_asked_back() {
     assert!(sandbox.names().is_empty());
 }
 
+/// What curl and wget mean by it is done.
+#[test]
+fn lines_of_curl_and_wget_work() {
+    let server = Server::start(|request, wire| wire.answer("200 OK", &[], request.path().as_bytes()));
+    let (url, sandbox) = (server.url("name"), Sandbox::new());
+    for args in [&["-qO-", &*url][..], &["-O", "-", &url], &["-sLO-", &url]] {
+        assert_eq!(sandbox.get(args).run().succeeds().stdout, b"/name", "{args:?}");
+    }
+    assert!(sandbox.names().is_empty());
+    for args in [&["-O", &*url][..], &["-fsSLO", &url], &["-OJ", &url], &["-nc", "--retry", "2", &url]] {
+        sandbox.get(args).run().succeeds();
+        assert_eq!(sandbox.read("name"), b"/name", "{args:?}");
+    }
+    sandbox.get(["--create-dirs", "-o", "deep/er/x", &url]).run().succeeds();
+    assert_eq!(sandbox.read("deep/er/x"), b"/name");
+    // A host with its port is none of weir's commands.
+    let bare = url.trim_start_matches("http://");
+    sandbox.weir(env!("CARGO_BIN_EXE_weir"), [bare, "-o", "bare"]).run().succeeds();
+    assert_eq!(sandbox.read("bare"), b"/name");
+}
+
+/// N more than the first, as with curl; each time without a range too, which a server may not know.
+#[test]
+fn retries_are_what_follows_the_first_attempt() {
+    let server = Server::start(|_, wire| wire.answer("500 Down", &[], b""));
+    let sandbox = Sandbox::new();
+    let mut counts = [0, 1].map(|retries| {
+        let before = server.requests().len();
+        sandbox.get([&server.url("x"), "-q", "--retries", &retries.to_string()]).run().exits(1);
+        server.requests().len() - before
+    });
+    counts.sort_unstable();
+    assert_eq!(counts[1] - counts[0], 1, "{counts:?}");
+}
+
 #[test]
 fn flags_of_other_programs_are_answered() {
     let sandbox = Sandbox::new();
     for (words, way) in [
-        (&["get", "-O-", "http://h/x"][..], "weir get has no -: wget's -O - is -o -"),
-        (&["http://h/x", "-x", "4"], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
-        (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
+        (&["http://h/x", "-x", "4"][..], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
+        (&["get", "--tries=3", "http://h/x"], "it is --retries N"),
+        (&["get", "-m", "9", "http://h/x"], "'timeout SECONDS weir get ...' ends it"),
         (&["get", "--tlsv1.3", "http://h/x"], "weir speaks TLS 1.3"),
         (&["get", "--url", "http://h/x"], "a URL needs no flag"),
         (&["get", "--max-download-limit=1M", "http://h/x"], "it is --limit-rate RATE"),
@@ -95,13 +130,26 @@ fn flags_of_other_programs_are_answered() {
         (&["get", "-c", "jar.txt", "http://h/x"], "--save-cookies FILE"),
         (&["get", "-b", "http://h/x"], "nohup"),
         (&["cp", "a"], "weir cp SRC... DST"),
-        (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),
-        (
-            &["cp", "-avzP", "a", "b"],
-            "-P takes ssh's port here, and 'a' is not one; leave out rsync's -P (--partial --progress)",
-        ),
-        (&["plan", "-avzP", "a", "b"], "it is always on"),
-        (&["cp", "a", "b", "-avP"], "-P takes ssh's port here"),
+        (&["why", "curl", "http://h/x"], "'weir why -- curl ...' starts a command"),
+        (&["cp", "--port", "a", "h:b"], "rsync's -P (--partial --progress) is always on, leave it out"),
+        (&["cp", "-H", "a", "b"], "-H (hard links) is part of -a here"),
+        (&["cp", "--owner", "a", "b"], "--owner is part of -a here"),
+        (&["plan", "-X", "a", "b"], "-X (extended attributes) is part of -a here"),
+        (&["cp", "-g", "a", "b"], "-a keeps owners and groups"),
+        (&["cp", "--inplace", "a", "b"], "a file gets its name only when complete"),
+        (&["cp", "--info=name", "a", "b"], "--itemize-changes and -v name what is done"),
+        (&["put", "big.bin"], "no TARGET is given: 'weir put FILE s3://BUCKET/PREFIX/'"),
+        (&["put", "-r", "a", "s3://b/"], "weir put has no -r: a folder is sent with all in it"),
+        (&["serve", "--port", "8123", "."], "weir serve has no --port: it is --listen ADDR:PORT"),
+        (&["serve", "-p", "8123", "."], "it is --listen ADDR:PORT"),
+        (&["ls", "-a", "s3://b/"], "names that begin with a dot are listed anyway"),
+        (&["gte", "http://h/x"], "similar subcommand exists: 'get'"),
+        (&["help", "gte"], "similar subcommand exists: 'get'"),
+        (&["help", "bench", "nte"], "similar subcommand exists: 'net'"),
+        (&["sync", "a", "b"], "there is no 'weir sync': 'weir cp --update SRC/ DST/'"),
+        (&["rm", "s3://b/x"], "weir deletes only by 'weir cp --delete"),
+        (&["help", "mb"], "as 'aws s3 mb' does"),
+        (&["-v"], "'weir --version' prints the version"),
         (&["cp", "-e", "ssh 'x", "a", "h:b"], "a quote is not closed"),
         (&["cp", "-l", "800", "a", "h:b"], "--limit-rate RATE"),
         (&["plan", "-R", "a", "h:b"], "weir plan has no -R"),
@@ -109,7 +157,7 @@ fn flags_of_other_programs_are_answered() {
         (&["cp", "-avS", "a", "b"], "take the word behind them"),
         (
             &["--no-config", "bench", "net", "-c", "h", "-F", "x"],
-            "weir bench net has no -F: weir bench disk measures a disk, weir cp a whole copy",
+            "weir bench net has no -F: 'weir bench disk' measures a disk, 'weir cp' a whole copy",
         ),
     ] {
         let weir = sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run();
@@ -132,9 +180,9 @@ fn flags_of_other_programs_are_answered() {
 fn the_usage_of_an_error_is_the_whole_of_the_command() {
     let sandbox = Sandbox::new();
     for (words, usage) in [
-        (&["get", "--nonsense", "http://h/x"][..], "Usage: weir get [OPTIONS] [URL]..."),
-        (&["get", "--no-clobber", "--force", "http://h/x"], "Usage: weir get [OPTIONS] [URL]..."),
-        (&["get"], "Usage: weir get [OPTIONS] [URL]..."),
+        (&["get", "--nonsense", "http://h/x"][..], "Usage: weir get [OPTIONS] <URL>..."),
+        (&["get", "--no-clobber", "--force", "http://h/x"], "Usage: weir get [OPTIONS] <URL>..."),
+        (&["get"], "Usage: weir get [OPTIONS] <URL>..."),
         (&["cp", "--nonsense", "a", "b"], "Usage: weir cp [OPTIONS] <SRC... DST>..."),
         (&["serve", "--nonsense", "--key", "k", "."], "Usage: weir serve [OPTIONS] <DIR>"),
         (&["serve", "--key", "k", "."], "Usage: weir serve [OPTIONS] <DIR>"),

@@ -75,8 +75,8 @@ fn curls_names_and_letters_are_taken_as_on_the_command_line() {
     assert_eq!(run.succeeds().stderr, "");
     assert_eq!(fields(&server, "user-agent"), [Some("me".to_owned())]);
     assert_eq!(fields(&server, "x-one"), [Some("1".to_owned())]);
-    weir(&with("[get]\nretry = 5\n"), &["get", &server.url("a")])
-        .fails(2, &["line 2: weir get has no --retry: it is --retries N"]);
+    weir(&with("[get]\ntries = 5\n"), &["get", &server.url("a")])
+        .fails(2, &["line 2: weir get has no --tries: it is --retries N"]);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn a_file_that_is_here_does_not_give_way_to_a_name_that_the_server_chose() {
     let run = sandbox.get([&server.url("latest")]).run();
     run.fails(
         1,
-        &["127.0.0.1 names latest notes.txt, which already exists; pass -o notes.txt or --force to overwrite it"],
+        &["127.0.0.1 names latest 'notes.txt', which already exists; pass -o 'notes.txt' or --force to overwrite it"],
     );
     assert_eq!(sandbox.read("notes.txt"), b"mine");
     assert_eq!(sandbox.names(), ["notes.txt"]);
