@@ -19,12 +19,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use weir_codec::digest::Expected;
 use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
 use super::opening::Opened;
 use super::{Lane, refuse_unfit};
-use crate::error::GetError;
+use crate::error::{Fate, GetError};
 use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, JobOutcome};
 use crate::journal::Journal;
@@ -35,6 +36,7 @@ use crate::sink::folder::Target;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::{Stamp, Standing};
 use crate::sink::{self, Existing, PartFile, in_place};
+use crate::verify;
 use weir_observe::stage_clock::Stage;
 
 /// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and
@@ -72,6 +74,21 @@ impl Lane<'_> {
             self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place));
         // Where nothing may be replaced a file of the same size that is not older may still be another one.
         stamp.filter(|stamp| self.run.options.existing == Existing::Replaced || stamp.is_whole())
+    }
+
+    /// A file that stays as it is has what the user expects of it, or it is said.
+    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, GetError> {
+        let methods = verify::methods(&job.expectations);
+        if methods.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.state.clock.enter(Stage::Other);
+        let digests = sink::open_to_read(target)
+            .and_then(|file| verify::digests_of_file(file, &methods, &|| self.run.is_stopped()));
+        let failed = |source| GetError::Local { action: "read", path: target.to_owned(), source, kept: None };
+        let Some(found) = digests.map_err(failed)? else { return Err(GetError::Interrupted) };
+        verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
+        Ok(found.into_iter().map(|found| found.digest).collect())
     }
 
     /// A server says that the object has not changed. The report of the file that stays; `None` where it

@@ -10,11 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use url::Url;
-use weir_codec::digest::Expected;
 
 use super::{Lane, decode, refuse_unfit};
 use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
-use crate::error::{DECLARED, Fate, GetError};
+use crate::error::{DECLARED, GetError};
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, JobOutcome, Output, Pinned};
 use crate::journal::Journal;
@@ -261,21 +260,6 @@ impl Lane<'_> {
             }
             _ => Ok(None),
         }
-    }
-
-    /// A file that stays as it is has what the user expects of it, or it is said.
-    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, GetError> {
-        let methods = verify::methods(&job.expectations);
-        if methods.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.state.clock.enter(Stage::Other);
-        let digests = sink::open_to_read(target)
-            .and_then(|file| verify::digests_of_file(file, &methods, &|| self.run.is_stopped()));
-        let failed = |source| GetError::Local { action: "read", path: target.to_owned(), source, kept: None };
-        let Some(found) = digests.map_err(failed)? else { return Err(GetError::Interrupted) };
-        verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
-        Ok(found.into_iter().map(|found| found.digest).collect())
     }
 
     /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a

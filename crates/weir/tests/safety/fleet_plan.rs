@@ -8,9 +8,9 @@ use crate::support::{Sandbox, WEIR};
 
 /// Files of a folder `from`.
 fn files(sandbox: &Sandbox) {
-    std::fs::create_dir_all(sandbox.path("from/sub")).unwrap();
+    std::fs::create_dir_all(sandbox.path("from/sub")).expect("a folder");
     for (name, text) in [("a", "1"), ("sub/b,c", "22"), ("sub/d", "")] {
-        std::fs::write(sandbox.path("from").join(name), text).unwrap();
+        std::fs::write(sandbox.path("from").join(name), text).expect("a file");
     }
 }
 

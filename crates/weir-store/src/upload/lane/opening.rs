@@ -11,11 +11,11 @@ use super::Lane;
 use crate::error::StoreError;
 use crate::upload::elsewhere::Elsewhere;
 use crate::upload::job::{JobReport, PutOutcome, Source};
-use crate::upload::journal::{Intent, Journal, JournalError, STDIN, Said};
+use crate::upload::journal::{Intent, Journal, JournalError, KeptPart, STDIN, Said};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
 use crate::upload::transfer::Transfer;
-use crate::upload::{Condition, Part, Stored, Sum, Upload};
+use crate::upload::{Condition, Part, PartThere, Stored, Sum, Upload};
 
 /// What an earlier run has left.
 enum Left {
@@ -252,34 +252,13 @@ impl Lane<'_> {
         };
         let Intent { plan, algorithm, .. } = said.intent;
         let algorithm = algorithm.and_then(|name| name.parse::<Algorithm>().ok());
-        let kept: Vec<Part> = (said.parts.into_iter())
-            .filter_map(|part| {
-                let value = part.sum.as_deref().and_then(|text| hex::decode(text).ok());
-                let sum = algorithm.zip(value).map(|(algorithm, value)| Sum { algorithm, value });
-                // Without its digest that of the whole is not known.
-                let is_known = algorithm.is_none() || sum.is_some();
-                is_known.then_some(Part { number: part.number, tag: part.tag, sum })
-            })
-            .collect();
+        let kept = kept_parts(said.parts, algorithm);
         let upload = Upload { object: self.run.object(job), id: &id };
         let listed = self.run.uploads.parts(&mut self.caller, &upload);
         self.count();
         match listed {
             Ok(Some(there)) => {
-                let is_there = |part: &Part| {
-                    let length = plan.range(part.number, identity.size).1;
-                    let same = |other: &&crate::upload::PartThere| other.number == part.number;
-                    there.iter().find(same).is_some_and(|other| other.tag == part.tag && other.size == length)
-                };
-                let sent = kept.len();
-                let parts: Vec<Part> = kept.into_iter().filter(is_there).collect();
-                if parts.len() < sent {
-                    let again = sent - parts.len();
-                    notes.push(format!(
-                        "the store does not list {again} of the {sent} parts of an earlier run as they were sent; \
-                         they are sent again"
-                    ));
-                }
+                let parts = still_there(kept, &there, plan, identity.size, notes);
                 Ok(Left::Upload { id, plan, algorithm, parts })
             }
             Ok(None) => {
@@ -408,6 +387,43 @@ pub(super) fn whole_or_why(source: &Elsewhere) -> Result<Option<String>, StoreEr
         (None, false) => "its store keeps no digest of all of it".to_owned(),
     };
     Ok(Some(format!("not verified against {}: {why}", source.shown)))
+}
+
+/// What the journal says of the parts that were sent.
+fn kept_parts(parts: Vec<KeptPart>, algorithm: Option<Algorithm>) -> Vec<Part> {
+    let of = |part: KeptPart| {
+        let value = part.sum.as_deref().and_then(|text| hex::decode(text).ok());
+        let sum = algorithm.zip(value).map(|(algorithm, value)| Sum { algorithm, value });
+        // Without its digest that of the whole is not known.
+        let is_known = algorithm.is_none() || sum.is_some();
+        is_known.then_some(Part { number: part.number, tag: part.tag, sum })
+    };
+    parts.into_iter().filter_map(of).collect()
+}
+
+/// Those of `kept` that are at the store as they were sent, by its list `there`.
+fn still_there(
+    kept: Vec<Part>,
+    there: &[PartThere],
+    plan: Plan,
+    size: u64,
+    notes: &mut Vec<String>,
+) -> Vec<Part> {
+    let is_there = |part: &Part| {
+        let length = plan.range(part.number, size).1;
+        let same = there.iter().find(|other| other.number == part.number);
+        same.is_some_and(|other| other.tag == part.tag && other.size == length)
+    };
+    let sent = kept.len();
+    let parts: Vec<Part> = kept.into_iter().filter(is_there).collect();
+    let again = sent - parts.len();
+    if again > 0 {
+        notes.push(format!(
+            "the store does not list {again} of the {sent} parts of an earlier run as they were sent; they are sent \
+             again"
+        ));
+    }
+    parts
 }
 
 /// A journal that cannot be written is none from then on.
