@@ -56,8 +56,8 @@ pub(crate) fn all_are_wanted() -> bool {
 
 /// Those of this run, one after another.
 pub(crate) fn played() -> impl Iterator<Item = PlayedStore> {
-    let ordinary = [StoreServer::Moto, StoreServer::Gofakes3, StoreServer::GcpEmulator];
-    let rest = [StoreServer::S3sFs, StoreServer::Azurite];
+    let ordinary = [StoreServer::Moto, StoreServer::GcpEmulator];
+    let rest = [StoreServer::Gofakes3, StoreServer::S3sFs, StoreServer::Azurite];
     let servers = ordinary.into_iter().chain(rest.into_iter().filter(|_| all_are_wanted()));
     servers.filter_map(PlayedStore::start)
 }
