@@ -31,7 +31,9 @@ test: ## format, lints, all tests; licences and sources of all dependencies, and
 	@# The fuzz targets are a workspace of their own: whoever changes a parser must hear of its target here.
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) $(LOCKED) -- -D warnings
-	cargo test --workspace --no-fail-fast $(LOCKED)
+	@# The program that starts the programs of tests: cargo names its variable by the triple of this machine.
+	runner=CARGO_TARGET_$$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER; \
+	    env "$$runner=$(CURDIR)/scripts/test-program" cargo test --workspace --no-fail-fast $(LOCKED)
 	@cat $(TARGET)/truth/sample/matrix.md 2>/dev/null || true
 	@scripts/deny
 

@@ -109,6 +109,15 @@ impl StoreError {
         matches!(self.status(), Some(300..=499 | 501)) || matches!(self, StoreError::Refused { .. })
     }
 
+    /// The answer, or the fault on the way to it, without what was asked; itself, if there is none.
+    pub fn into_answer(self) -> Result<GetError, StoreError> {
+        match self {
+            StoreError::Http(answer) => Ok(answer),
+            StoreError::Answered { answer, .. } => Ok(*answer),
+            other => Err(other),
+        }
+    }
+
     fn is_one_of(&self, codes: &[&str], statuses: &[u16]) -> bool {
         match self {
             StoreError::Refused { code, .. } => codes.contains(&code.as_str()),

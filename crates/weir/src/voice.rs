@@ -213,6 +213,7 @@ pub fn code(error: &anyhow::Error) -> u8 {
     let of_store = match error.downcast_ref::<StoreError>() {
         Some(StoreError::Usage(_)) => return USAGE,
         Some(StoreError::Http(error)) => Some(error),
+        Some(StoreError::Answered { answer, .. }) => Some(&**answer),
         _ => None,
     };
     match of_store.or_else(|| error.downcast_ref::<weir_get::error::GetError>()) {

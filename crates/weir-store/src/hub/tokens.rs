@@ -22,7 +22,6 @@ use weir_http::netrc::Login;
 use super::asking::{Way, call, json};
 use super::oci::is_this_machine;
 use crate::caller::refusal;
-use crate::error::StoreError;
 
 /// A refusal within this time after a token came is of a request that was on its way before, or means it.
 const FRESH: Duration = Duration::from_secs(1);
@@ -118,12 +117,12 @@ impl Tokens {
                 _ => Err(refusal(&what, &call, &reply)),
             }
         });
-        let given = asked.map_err(|error| match error {
-            StoreError::Http(error @ GetError::Status { status: 400..=403, .. }) => {
+        let given = asked.map_err(|error| match error.into_answer() {
+            Ok(error @ GetError::Status { status: 400..=403, .. }) => {
                 refused(format!("{error}; {}", self.way_in(host)))
             }
-            StoreError::Http(error) => error,
-            other => GetError::Refused(other.to_string()),
+            Ok(error) => error,
+            Err(other) => GetError::Refused(other.to_string()),
         })?;
         let token = given.token.or(given.access_token);
         let is_token =

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
-use weir_get::GetError;
 use weir_tree::Name;
 
 use super::content;
@@ -198,7 +197,7 @@ impl Across<'_> {
                     self.copy.hears.moved(&self.to.url(to), object.size);
                     return Ok(None);
                 }
-                Err(error) if !does_not_copy(&error) => return Err(error),
+                Err(error) if !error.is_unknown_request() => return Err(error),
                 Err(error) => tracing::info!("{error}; it comes through here"),
             }
         }
@@ -221,16 +220,6 @@ impl Across<'_> {
         let size = Some(source.size);
         let source = JobSource::Elsewhere(Arc::new(source));
         Ok(Some(Job { source, key: to.to_owned(), size, attributes: attributes_of(looked) }))
-    }
-}
-
-/// Some small stores have no word for a copy.
-fn does_not_copy(error: &StoreError) -> bool {
-    let by_status = |error: &GetError| matches!(error, GetError::Status { status: 405 | 501, .. });
-    match error {
-        StoreError::Refused { code, .. } => matches!(code.as_str(), "NotImplemented" | "MethodNotAllowed"),
-        StoreError::Http(error) => by_status(error),
-        _ => false,
     }
 }
 

@@ -10,8 +10,8 @@ use super::{StoreArgs, StoreNetworkArgs, Voice, parse_lanes};
 
 const WORK_EXAMPLES: &str = "\
 Examples:
-  weir fleet work --ledger plan.db                       move what the plan has, with others on this host
-  weir fleet work --ledger postgres://fleet@db/fleet     the same on any host; start as many as you like
+  weir fleet work --ledger plan.db                       move what the plan has, beside others here
+  weir fleet work --ledger postgres://fleet@db/fleet     the same on any host, as often as you like
   weir fleet work --ledger plan.db --once                leave when no batch is free now
   srun -N 8 weir fleet work --ledger postgres://...      one on each of eight hosts
 A worker holds a batch by a lease, and renews it while bytes move; when it is killed, others get the batch.
@@ -43,6 +43,9 @@ pub struct FleetWork {
     /// Hold a batch for so long without a sign of life; a shorter time gives it to others sooner.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease)]
     pub lease: Duration,
+    /// How much is said.
+    #[command(flatten)]
+    pub voice: Voice,
 
     /// How object stores are asked.
     #[command(flatten)]
@@ -50,9 +53,6 @@ pub struct FleetWork {
     /// How they are reached.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
-    /// How much is said.
-    #[command(flatten)]
-    pub voice: Voice,
 }
 
 /// Three renewals in it, each an answer of a busy database; and no longer than anybody waits for a dead host.

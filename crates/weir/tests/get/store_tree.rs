@@ -330,7 +330,7 @@ fn what_the_store_copies_itself_is_not_judged() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
     bucket.hold("p/x", pattern(MIB, 1));
     // Longer than what is too short to judge.
-    bucket.hook(|_| Some(Fault::Late(std::time::Duration::from_millis(100))));
+    bucket.hook(|_| Some(Fault::Late(std::time::Duration::from_millis(200))));
     let args = ["cp", "--json", "s3://b/p/", "s3://b/q/"];
     let record = weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds().json();
     assert_eq!(record["cp"]["server_side"], true, "{record:#}");

@@ -44,7 +44,7 @@ fn a_page_is_written_beside_its_record() {
     // Its own page is replaced without a word, another's file is not.
     report(&sandbox, &["run.json", "-q"]).succeeds();
     sandbox.write("run.html", "my thesis");
-    report(&sandbox, &["run.json"]).fails(1, &["not a page of weir", "-o run.html"]);
+    report(&sandbox, &["run.json"]).fails(1, &["not a page of weir", "-o 'run.html'"]);
     assert_eq!(text(&sandbox, "run.html"), "my thesis");
     report(&sandbox, &["run.json", "-o", "run.html"]).succeeds();
 }

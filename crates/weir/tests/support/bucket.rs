@@ -188,6 +188,9 @@ fn gives(
     if request.method != "GET" || is_upload {
         return None;
     }
+    if let Some(Fault::Late(span)) = fault {
+        std::thread::sleep(*span);
+    }
     let key = path.trim_start_matches('/').split_once('/').map_or("", |(_, key)| key);
     if key.is_empty() {
         let objects = holds.lock().expect("an unpoisoned bucket").objects.clone();
@@ -200,9 +203,6 @@ fn gives(
         Some(Fault::Slow(pace)) => Some(*pace),
         _ => None,
     };
-    if let Some(Fault::Late(span)) = fault {
-        std::thread::sleep(*span);
-    }
     let fields = own_fields(&stored.fields);
     let object = Object { bytes: stored.bytes, etag: Some(stored.tag), rate, fields, ..Object::new(0) };
     Some(object.serve(request, wire))

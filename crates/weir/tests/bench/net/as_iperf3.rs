@@ -467,7 +467,7 @@ fn a_link_named_iperf3_is_iperf3() {
     sandbox
         .weir(&program, ["-c", "h", "-F", "x"])
         .run()
-        .fails(1, &["iperf3: parameter error - ", "weir cp a whole copy"]);
+        .fails(1, &["iperf3: parameter error - ", "'weir cp' a whole copy"]);
     for (words, says) in [
         (&["-c", "h", "-t", "x"][..], "'x'"),
         (&["-c", "h", "--no-such-thing"], "--no-such-thing"),
