@@ -247,6 +247,12 @@ impl Tuner {
 
     /// Takes a window in and says what is decided; how many lanes there are to be then is [`Tuner::lanes`].
     pub fn observe(&mut self, seen: &Observation) -> Vec<LaneChange> {
+        let mut own = *seen;
+        if self.uploads && seen.limit == Limit::Reader {
+            // What is late and sent twice waits for the far end's reader, and for no link.
+            (own.queue, own.disorder) = (false, false);
+        }
+        let seen = &own;
         self.recent.push(seen, self.uploads);
         if self.recent.is_full() {
             self.best = self.best.max(rate(self.recent.all()));

@@ -147,8 +147,9 @@ pub(crate) const CASES: &[StoreCase] = &[
     StoreCase {
         name: "a cap for each connection",
         ways: &[Way::Put],
-        store: Doing::Caps(1_000_000),
-        objects: (1, 35 * MIB),
+        // A part takes three seconds: there are parts left when the trial's lanes come.
+        store: Doing::Caps(2_000_000),
+        objects: (1, 75 * MIB),
         args: &["--part-size", "5MiB", "--checksum", "none"],
         says: Says::One(&[RateLimit]),
         words: &["of each connection whatever their number", "use more connections"],
