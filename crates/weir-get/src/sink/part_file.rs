@@ -153,6 +153,17 @@ pub(crate) fn whole_of(name: &Path) -> Option<&Path> {
     KEPT.iter().find_map(|suffix| Some(Path::new(OsStr::from_bytes(bytes.strip_suffix(suffix.as_bytes())?))))
 }
 
+/// The part, opened or made. [`Found::Nothing`]: somebody else was quicker to make it, so look again.
+fn open_or_create(folder: &Folder, part: &OsStr) -> io::Result<Found> {
+    match beside::open(folder, part, For::Writing)? {
+        Found::Nothing => match beside::create(folder, part) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Found::Nothing),
+            made => made.map(Found::Ours),
+        },
+        found => Ok(found),
+    }
+}
+
 impl PartFile {
     /// Opens or creates the part file of `target` and locks it against other weirs.
     pub fn open(target: &Target, home: Home) -> Result<PartFile, GetError> {
@@ -160,13 +171,9 @@ impl PartFile {
         let failed =
             |source| GetError::Local { action: "open", path: folder.shown(part), source, kept: None };
         for _ in 0..TRIES {
-            let file = match beside::open(folder, part, For::Writing).map_err(failed)? {
+            let file = match open_or_create(folder, part).map_err(failed)? {
                 Found::Ours(file) => file,
-                Found::Nothing => match beside::create(folder, part) {
-                    // Somebody else was quicker.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                    other => other.map_err(failed)?,
-                },
+                Found::Nothing => continue,
                 Found::Blocked(why) => return PartFile::for_this_run(target, home, &why),
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -200,12 +207,9 @@ impl PartFile {
         let failed =
             |source| GetError::Local { action: "open", path: folder.shown(part), source, kept: None };
         for _ in 0..TRIES {
-            let file = match beside::open(folder, part, For::Writing).map_err(failed)? {
+            let file = match open_or_create(folder, part).map_err(failed)? {
                 Found::Ours(file) => file,
-                Found::Nothing => match beside::create(folder, part) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                    other => other.map_err(failed)?,
-                },
+                Found::Nothing => continue,
                 Found::Blocked(why) => return Err(GetError::Refused(format!("cannot share a part: {why}"))),
             };
             // Whoever fetches all of it has it alone.
