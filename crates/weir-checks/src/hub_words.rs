@@ -1,5 +1,5 @@
-//! What hubs say: lists of repositories, manifests of images, pointers of git-lfs. A file that is to be fetched
-//! has a name below its folder and an address at its hub.
+//! What hubs say: lists of repositories, manifests of images, pointers of git-lfs. A file that is to be
+//! fetched has a name below its folder and an address at its hub.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};

@@ -23,8 +23,8 @@ const FIELDS: usize = 6;
 /// An object that is to be moved. Names are bytes: those of files need not be UTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetObject {
-    /// Below the root of the manifest: a key behind the prefix, a path below the folder. A whole URL where the
-    /// root is a list.
+    /// Below the root of the manifest: a key behind the prefix, a path below the folder. A whole URL where
+    /// the root is a list.
     pub source: Vec<u8>,
     /// Below the root of the target.
     pub target: Vec<u8>,

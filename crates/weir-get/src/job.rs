@@ -66,8 +66,8 @@ pub struct Job {
     pub expectations: Vec<Expectation>,
     /// What a manifest says of it: another object is not fetched.
     pub pinned: Option<Pinned>,
-    /// These bytes of it alone, into a part that other hosts fill as well and that gets no name here. It takes
-    /// [`Existing::Kept`] and a `pinned` size and strong tag.
+    /// These bytes of it alone, into a part that other hosts fill as well and that gets no name here. It
+    /// takes [`Existing::Kept`] and a `pinned` size and strong tag.
     pub piece: Option<Range<u64>>,
 }
 
@@ -193,8 +193,8 @@ pub struct Options {
     pub go_on: bool,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
-    /// What becomes of a file that is there. [`Existing::Kept`] goes without `temp_dir`, and two jobs of a run
-    /// may then have one name: the first to be complete gets it.
+    /// What becomes of a file that is there. [`Existing::Kept`] goes without `temp_dir`, and two jobs of a
+    /// run may then have one name: the first to be complete gets it.
     pub existing: Existing,
     /// Where files grow; `None`: beside their names.
     pub temp_dir: Option<PathBuf>,

@@ -164,7 +164,8 @@ pub struct Interval {
     /// Time that at least one lane slept because the server said so (`Retry-After`, RateLimit, a 429 or 503).
     #[serde(with = "seconds")]
     pub server_backoff: Duration,
-    /// Time that at least one lane slept after a failure of the server (a 500 and others), before it asked again.
+    /// Time that at least one lane slept after a failure of the server (a 500 and others), before it asked
+    /// again.
     #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
     pub server_failing: Duration,
     /// Time in which no lane had anything to do because the list of what is to be moved was waited for.

@@ -299,7 +299,8 @@ impl Tuner {
             Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => {
                 lives_on_little(seen)
             }
-            // A store that takes a connection's bytes slowly, or thinks before it answers, may do so for each.
+            // A store that takes a connection's bytes slowly, or thinks before it answers, may do so for
+            // each.
             Limit::Reader | Limit::Application if self.uploads => lives_on_little(seen),
             // A second thread needs most of a processor to itself.
             Limit::CpuCore => seen.free_cpus >= 0.6,

@@ -92,8 +92,8 @@ impl Buckets {
         })
     }
 
-    /// The store of a link, with credentials. A host's metadata and programs are asked for those only where the
-    /// user wants it (`--sign`): whoever is refused an object by chance waits for nobody.
+    /// The store of a link, with credentials. A host's metadata and programs are asked for those only where
+    /// the user wants it (`--sign`): whoever is refused an object by chance waits for nobody.
     fn linked(&self, link: &StoreLink) -> Result<Arc<dyn Store>, String> {
         let wants = self.flags.sign;
         let named = |name: &&str| (self.environment)(name).is_some_and(|text| !text.is_empty());

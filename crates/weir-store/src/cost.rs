@@ -1,8 +1,8 @@
 //! What a copy with a store asks for: parts, requests, and what those cost. Pure.
 //!
-//! Stores bill requests in two classes: those that write or list (Amazon's PUT, COPY, POST, LIST; Google's class
-//! A), and those that read (GET, HEAD; class B). Deletions are free. What leaves a store is billed by the byte as
-//! well, by contracts that no table here knows.
+//! Stores bill requests in two classes: those that write or list (Amazon's PUT, COPY, POST, LIST; Google's
+//! class A), and those that read (GET, HEAD; class B). Deletions are free. What leaves a store is billed by
+//! the byte as well, by contracts that no table here knows.
 
 use crate::address::StoreKind;
 use crate::error::StoreError;
@@ -101,8 +101,8 @@ pub struct Price {
     pub origin: String,
 }
 
-/// The list price of the usual class; `None` of a store whose price hangs on more than that (Azure's on the tier
-/// and the redundancy of the account).
+/// The list price of the usual class; `None` of a store whose price hangs on more than that (Azure's on the
+/// tier and the redundancy of the account).
 ///
 /// * Amazon: <https://aws.amazon.com/s3/pricing/>, S3 Standard, us-east-1.
 /// * Google: <https://cloud.google.com/storage/pricing-examples>, Standard, one region.

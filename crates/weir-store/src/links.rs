@@ -1,8 +1,8 @@
 //! Links of https that lead to objects of a store: `https://ACCOUNT.blob.core.windows.net/CONTAINER/KEY`,
 //! `https://BUCKET.s3.REGION.amazonaws.com/KEY`, `https://storage.googleapis.com/BUCKET/KEY`.
 //!
-//! They are links like any other, and asked for as such. What is known here counts where the store refuses who
-//! has not said who they are: then, and to the store's own hosts alone, over TLS, a request is signed.
+//! They are links like any other, and asked for as such. What is known here counts where the store refuses
+//! who has not said who they are: then, and to the store's own hosts alone, over TLS, a request is signed.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -24,8 +24,8 @@ pub struct StoreLink {
 }
 
 impl StoreLink {
-    /// What `url` leads to; `None` of any other link, of a bucket, and of one that is signed already or names a
-    /// user.
+    /// What `url` leads to; `None` of any other link, of a bucket, and of one that is signed already or names
+    /// a user.
     pub fn of(url: &Url) -> Option<StoreLink> {
         let is_plain = url.scheme() == "https" && url.port().is_none() && url.username().is_empty();
         let host = url.host_str().filter(|_| is_plain && url.password().is_none())?;
@@ -68,8 +68,8 @@ impl StoreLink {
         is_object.then_some(StoreLink { url, endpoint: None, path_style: None, region: None })
     }
 
-    /// `BUCKET.s3.REGION.amazonaws.com`, `s3.REGION.amazonaws.com/BUCKET`, without the region, with a dash before
-    /// it (until 2019), with `dualstack.`; `.cn` behind it.
+    /// `BUCKET.s3.REGION.amazonaws.com`, `s3.REGION.amazonaws.com/BUCKET`, without the region, with a dash
+    /// before it (until 2019), with `dualstack.`; `.cn` behind it.
     fn of_amazon(host: &str, path: &str) -> Option<StoreLink> {
         let domain = ["amazonaws.com", "amazonaws.com.cn"]
             .into_iter()
@@ -105,7 +105,8 @@ impl StoreLink {
         })
     }
 
-    /// The answer refuses somebody who has not said who they are. Azure hides what is private behind other words.
+    /// The answer refuses somebody who has not said who they are. Azure hides what is private behind other
+    /// words.
     pub fn is_refused(&self, head: &ResponseHead) -> bool {
         let code = head.header("x-ms-error-code").unwrap_or_default();
         match (self.url.kind, head.status) {

@@ -2,8 +2,8 @@
 //!
 //! [`FleetLedger`] is all that a worker needs, so that it may as well be spoken over a connection. It is
 //! implemented once, by [`SqlLedger`], whose statements both databases understand; what differs between them
-//! is in [`sqlite`] and [`postgres`] and is their way to a transaction. Every operation is one transaction, and every one may
-//! be repeated: after a broken connection nobody knows whether it was done.
+//! is in [`sqlite`] and [`postgres`] and is their way to a transaction. Every operation is one transaction,
+//! and every one may be repeated: after a broken connection nobody knows whether it was done.
 //!
 //! Times are the database's: no clock of a worker decides about a lease.
 

@@ -2,8 +2,8 @@
 
 use super::database::{DatabaseError, Transaction};
 
-/// Each version's statements, from the first on: a ledger of version 2 had the first two done to it. Version 1
-/// is the tables themselves.
+/// Each version's statements, from the first on: a ledger of version 2 had the first two done to it. Version
+/// 1 is the tables themselves.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 
 /// The version that this weir writes.

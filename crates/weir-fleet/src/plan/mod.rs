@@ -169,8 +169,8 @@ impl Plan<'_> {
         written
     }
 
-    /// Into a store a large object goes by one worker, in parts over all its connections, or the store copies it
-    /// itself: only a folder takes what several bring.
+    /// Into a store a large object goes by one worker, in parts over all its connections, or the store copies
+    /// it itself: only a folder takes what several bring.
     fn rules(&self) -> PlanRules {
         let large = self.rules.large.filter(|_| !self.ends.target.contains("://"));
         PlanRules { large, ..self.rules.clone() }

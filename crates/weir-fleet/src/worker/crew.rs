@@ -24,8 +24,8 @@ pub(super) const NOT_JUDGED: &str = "not-judged";
 /// Moves an object; `None`: the run was ended meanwhile.
 pub(super) type OneTask<'a> = dyn FnMut(&FleetTask) -> Option<TaskEnd> + 'a;
 
-/// Lets `hands` threads do what the desk gives: each makes a tool with `make` and uses it for one object after
-/// another. `moved` are the bytes so far.
+/// Lets `hands` threads do what the desk gives: each makes a tool with `make` and uses it for one object
+/// after another. `moved` are the bytes so far.
 pub(super) fn work<'a>(
     run: &MoverRun<'_>,
     hands: usize,
@@ -39,8 +39,8 @@ pub(super) fn work<'a>(
             let alive = alive.clone();
             let body = move || {
                 let _alive = alive;
-                // A fault of one hand is not to leave its object in flight for ever: the others go on, and the
-                // lease of the batch ends.
+                // A fault of one hand is not to leave its object in flight for ever: the others go on, and
+                // the lease of the batch ends.
                 let _ = catch_unwind(AssertUnwindSafe(|| serve(run, &mut *make())));
             };
             let thread = std::thread::Builder::new().name("mover".to_owned()).stack_size(512 << 10);

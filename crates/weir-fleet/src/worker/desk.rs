@@ -1,8 +1,8 @@
 //! What a worker holds: batches that its clerk has claimed, and the objects of them that its mover moves.
 //!
-//! A mover takes [`FleetTask`]s in the order of the batch and tells how each ended. It gets no more of them than it
-//! is about to begin, since what is not begun can still be given to another worker. The clerk is told when a
-//! batch is complete, and when what is left is so little that the next one should be claimed.
+//! A mover takes [`FleetTask`]s in the order of the batch and tells how each ended. It gets no more of them
+//! than it is about to begin, since what is not begun can still be given to another worker. The clerk is told
+//! when a batch is complete, and when what is left is so little that the next one should be claimed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::class::FailureClass;
 use crate::ledger::{BatchClaim, BatchLease, BatchResults, BatchWork, ObjectFailure};
 use crate::object::{FleetObject, ObjectRange};
 
-/// Bytes begun at once; more where a second brings more. Two objects are begun in any case: while one ends, the
-/// other is carried.
+/// Bytes begun at once; more where a second brings more. Two objects are begun in any case: while one ends,
+/// the other is carried.
 const BYTES_AT_ONCE: u64 = 64 << 20;
 const LEAST_AT_ONCE: usize = 2;
 
-/// So long after a claim others may be given what the ledger does not know to be begun; they are half a second
-/// after it.
+/// So long after a claim others may be given what the ledger does not know to be begun; they are half a
+/// second after it.
 const UNTOLD: Duration = Duration::from_millis(400);
 
-/// So long before the last byte of what is held the next batch is claimed: a claim takes some milliseconds, and
-/// a hundred where the database is far or busy. Whoever claims earlier takes what others could do.
+/// So long before the last byte of what is held the next batch is claimed: a claim takes some milliseconds,
+/// and a hundred where the database is far or busy. Whoever claims earlier takes what others could do.
 const AHEAD: Duration = Duration::from_millis(400);
 
-/// So many objects in a row that fail by a fault of this host, with not one that succeeds: it is the host, and
-/// not the objects.
+/// So many objects in a row that fail by a fault of this host, with not one that succeeds: it is the host,
+/// and not the objects.
 const TROUBLE: u32 = 8;
 
 /// An object to be moved.

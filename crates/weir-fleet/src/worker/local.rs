@@ -1,5 +1,5 @@
-//! From a folder into a folder, both reached from this host (a shared file system): each file is copied by the
-//! kernel, which can leave that to the file system or its server (`copy_file_range(2)`).
+//! From a folder into a folder, both reached from this host (a shared file system): each file is copied by
+//! the kernel, which can leave that to the file system or its server (`copy_file_range(2)`).
 //!
 //! A file counts as copied when it was read to its end, is as it was when it was opened, and the part has its
 //! size, and its digest where the manifest names one. A copy that is cut off begins anew.

@@ -1,8 +1,8 @@
 //! A worker: claims batches of a ledger and moves them by weir's engines until the plan is done.
 //!
-//! Two threads talk over a [`desk`]: the [`clerk`] with the ledger, and the mover with the engine, which is one
-//! run over all batches, so that connections and the number of lanes outlive each. A run is ended and begun
-//! anew only where a batch was lost while it moved, or the rate of the host was changed.
+//! Two threads talk over a [`desk`]: the [`clerk`] with the ledger, and the mover with the engine, which is
+//! one run over all batches, so that connections and the number of lanes outlive each. A run is ended and
+//! begun anew only where a batch was lost while it moved, or the rate of the host was changed.
 //!
 //! | from | to | mover | engine |
 //! | --- | --- | --- | --- |
@@ -12,8 +12,8 @@
 //! | a folder | a folder | [`local`] | `copy_file_range(2)` |
 //!
 //! That an object is at its target once is made there: a part is verified and gets its name by a rename that
-//! replaces nothing (a store: by a PUT under the condition that nothing is there). The ledger hears of it after
-//! that. Whoever does the same object a second time finds it there.
+//! replaces nothing (a store: by a PUT under the condition that nothing is there). The ledger hears of it
+//! after that. Whoever does the same object a second time finds it there.
 
 pub mod across;
 mod clerk;

@@ -48,7 +48,8 @@ fn was_joined(path: &Path, object: &FleetObject) -> bool {
     is_whole && Target::open(path).is_ok_and(|target| !Home::shared(&target).has_part())
 }
 
-/// Which part a piece went into. Where somebody removed the part meanwhile, the next piece goes into another one.
+/// Which part a piece went into. Where somebody removed the part meanwhile, the next piece goes into another
+/// one.
 pub(super) fn note(to: &TargetTree, object: &FleetObject) -> Result<String, TaskEnd> {
     let (_, part) = open(to, object)?;
     let inode = part.file().metadata().map_err(|error| failed(&part, &error))?.ino();

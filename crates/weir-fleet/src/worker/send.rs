@@ -1,4 +1,5 @@
-//! From a folder into a store, by the engine of uploads: some hundreds of files a run of it, large ones in parts.
+//! From a folder into a store, by the engine of uploads: some hundreds of files a run of it, large ones in
+//! parts.
 //!
 //! Every object is stored under the condition that nothing has its key. Where something has, it is looked at:
 //! with the size and the time or the digest of the file it is its upload, and else it stays, and the file
@@ -67,7 +68,8 @@ pub struct SendManner {
 }
 
 impl<'a> Send<'a> {
-    /// From the folder `from` into the bucket `store`, whose keys begin with `prefix`; `shown`: `s3://BUCKET/`.
+    /// From the folder `from` into the bucket `store`, whose keys begin with `prefix`; `shown`:
+    /// `s3://BUCKET/`.
     pub fn new(
         from: &Path,
         store: Arc<dyn Store>,

@@ -10,8 +10,8 @@ use weir_model::limit::Limit;
 use super::desk::Desk;
 use crate::ledger::VerdictSpan;
 
-/// Long enough that a day of a hundred workers takes a million short rows at most, short enough that a page shows
-/// when something changed.
+/// Long enough that a day of a hundred workers takes a million short rows at most, short enough that a page
+/// shows when something changed.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// Spans that are kept while the ledger is away: those of some minutes.

@@ -199,8 +199,8 @@ impl PartFile {
         PartFile::for_this_run(target, home, &why)
     }
 
-    /// The part of `target`, of `size` bytes, in a tree that other hosts write too: each fills a piece of it. It
-    /// stays, whatever becomes of a piece.
+    /// The part of `target`, of `size` bytes, in a tree that other hosts write too: each fills a piece of it.
+    /// It stays, whatever becomes of a piece.
     pub fn open_piece(target: &Target, size: u64) -> Result<PartFile, GetError> {
         let home = Home::shared(target);
         let (folder, part) = (&home.folder, &home.part);

@@ -163,7 +163,8 @@ impl GcsStore {
             what: what.to_owned(),
             why: "names no place for the content".to_owned(),
         })?;
-        // Behind a port that is forwarded the store knows itself by another name than the one that leads there.
+        // Behind a port that is forwarded the store knows itself by another name than the one that leads
+        // there.
         let place = &session[Position::BeforePath..Position::AfterQuery];
         let url = self.settings.endpoint.join(place).ok();
         let url = url.filter(|url| url.origin() == self.settings.endpoint.origin()).unwrap_or(session);

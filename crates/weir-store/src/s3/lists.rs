@@ -82,7 +82,8 @@ impl S3Store {
     }
 }
 
-/// The page that a store's answer to `ask` is; otherwise what is wrong with it, as in `the store's answer ...`.
+/// The page that a store's answer to `ask` is; otherwise what is wrong with it, as in `the store's answer
+/// ...`.
 pub fn read_page(body: &[u8], ask: &ListAsk<'_>) -> Result<Page, String> {
     let kind = if ask.versions { Kind::Versions } else { Kind::V2 };
     PageRead::of(body)?.into_page(ask, kind)
@@ -100,8 +101,8 @@ impl S3Store {
     }
 
     /// The page, which says that its keys are encoded, has them so: some servers repeat that word, and write
-    /// keys as they are. Where it matters they are asked once for the same page without it, which then has the
-    /// same letters.
+    /// keys as they are. Where it matters they are asked once for the same page without it, which then has
+    /// the same letters.
     fn encodes(
         &self,
         caller: &mut Caller<'_>,

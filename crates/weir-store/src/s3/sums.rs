@@ -1,5 +1,5 @@
-//! What S3 keeps of an object that came in parts, or without a checksum: the digest of the digests of its parts,
-//! and the MD5 that its ETag is; and how the sizes of the parts are asked for.
+//! What S3 keeps of an object that came in parts, or without a checksum: the digest of the digests of its
+//! parts, and the MD5 that its ETag is; and how the sizes of the parts are asked for.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html>
 
 use base64::Engine;
@@ -68,11 +68,11 @@ fn count_of(text: &str) -> Option<u32> {
 
 /// The sizes of the parts of the object at `url`.
 ///
-/// S3 lists them where their checksums were kept (GetObjectAttributes), for whoever may ask for that. Everybody
-/// who may read the object may ask for the size of one part. Parts of which the first and the last are such as
-/// they would be if all but the last were equal, and together make the object, are taken to be equal: all
-/// programs that upload make them so. It can be wrong where somebody has put together parts of sizes that only
-/// come to that sum.
+/// S3 lists them where their checksums were kept (GetObjectAttributes), for whoever may ask for that.
+/// Everybody who may read the object may ask for the size of one part. Parts of which the first and the last
+/// are such as they would be if all but the last were equal, and together make the object, are taken to be
+/// equal: all programs that upload make them so. It can be wrong where somebody has put together parts of
+/// sizes that only come to that sum.
 pub(super) fn layout(url: &Url, kept: &KeptDigest, size: u64, ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {
     let count = kept.parts.unwrap_or(1);
     if count == 1 {
@@ -124,8 +124,8 @@ fn listed(url: &Url, count: u32, ask: &mut Ask<'_>) -> Result<Option<Vec<u64>>, 
     Ok(Some(sizes).filter(|sizes| sizes.len() as u32 == count))
 }
 
-/// The sizes in a page of GetObjectAttributes, whose first part has the number `next`; `None` where it has none,
-/// or not one after another.
+/// The sizes in a page of GetObjectAttributes, whose first part has the number `next`; `None` where it has
+/// none, or not one after another.
 fn sizes_in(body: &[u8], next: u32) -> Option<Vec<u64>> {
     let (mut number, mut size, mut sizes, mut is_whole) = (None, None, Vec::new(), true);
     let ended = |path: &[&str], text: &str| match path {

@@ -1,5 +1,5 @@
-//! From one prefix of a store to another: the store copies the objects itself, or they come through here, where
-//! two stores are asked, or one that does not copy.
+//! From one prefix of a store to another: the store copies the objects itself, or they come through here,
+//! where two stores are asked, or one that does not copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ pub struct Across<'a> {
     pub seen: Option<&'a Mutex<SeenNames>>,
 }
 
-/// Copies what is `chosen`: `sends` is given one lot after another of what comes through here. Returns how many
-/// objects the list had and the pattern took.
+/// Copies what is `chosen`: `sends` is given one lot after another of what comes through here. Returns how
+/// many objects the list had and the pattern took.
 pub fn run(
     across: &Across<'_>,
     chosen: Chosen<'_>,

@@ -1,5 +1,5 @@
-//! An object of another store as what is sent: each part is fetched by requests of its own, of one version, and
-//! held until the target has taken it. Nothing of it is left on this machine.
+//! An object of another store as what is sent: each part is fetched by requests of its own, of one version,
+//! and held until the target has taken it. Nothing of it is left on this machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -78,7 +78,8 @@ impl fmt::Debug for Elsewhere {
 }
 
 impl Elsewhere {
-    /// How it is cut: into parts that several lanes can hold in memory, unless the target takes none so small.
+    /// How it is cut: into parts that several lanes can hold in memory, unless the target takes none so
+    /// small.
     pub(super) fn plan(&self, bounds: &Bounds) -> Result<Plan, StoreError> {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20) << 20;
         let least = mib(self.size.div_ceil(u64::from(bounds.parts))).max(bounds.least_part);

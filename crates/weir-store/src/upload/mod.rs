@@ -12,8 +12,8 @@
 //! | [`Uploads::abort`] | AbortMultipartUpload | the same | no request; blocks nobody commits go after a week |
 //! | [`Uploads::pending`] | ListMultipartUploads | the same | List Blobs, `include=uncommittedblobs` |
 //!
-//! GCS' resumable uploads, whose parts must follow one another, fit no lanes: they are used with one part, for
-//! what is large and goes in one request. A store that knows no parts gets everything in one.
+//! GCS' resumable uploads, whose parts must follow one another, fit no lanes: they are used with one part,
+//! for what is large and goes in one request. A store that knows no parts gets everything in one.
 //!
 //! An upload's way: [`engine`] starts lanes; a `lane` opens a job ([`source`]), begins its upload or resumes
 //! one ([`journal`]), and sends it part by part ([`plan`]); after the last part it becomes an object. What is

@@ -28,8 +28,8 @@ The same command resumes an interrupted download (from FILE.part and FILE.weir).
 #[derive(Debug, Args)]
 #[command(after_help = GET_EXAMPLES, override_usage = "weir get [OPTIONS] <URL>... | -i <LIST>")]
 pub struct Get {
-    /// What to fetch: http and https URLs; objects and all below a prefix of stores (s3://BUCKET/KEY, gs://, az://, PREFIX/);
-    /// what hubs have (hf://ORG/REPO[@REV][/PATH], oci://REGISTRY/NAME:TAG).
+    /// What to fetch: http and https URLs; objects and all below a prefix of stores (s3://BUCKET/KEY, gs://,
+    /// az://, PREFIX/); what hubs have (hf://ORG/REPO[@REV][/PATH], oci://REGISTRY/NAME:TAG).
     #[arg(value_name = "URL", required_unless_present = "list")]
     pub urls: Vec<String>,
     /// Save to this file, to this folder (ending in '/'), or to stdout ('-') [default: ./ with the server's

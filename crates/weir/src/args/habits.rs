@@ -114,8 +114,8 @@ fn is_link(text: &str) -> bool {
         .any(|scheme| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme)))
 }
 
-/// Words of wget's and curl's that are no flags here, as weir has them: `-O -` and `-qO-`, `-nc`, and `-O` before
-/// a URL, which is curl's.
+/// Words of wget's and curl's that are no flags here, as weir has them: `-O -` and `-qO-`, `-nc`, and `-O`
+/// before a URL, which is curl's.
 pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
     let mut words = Vec::with_capacity(given.len());
     let mut rest = given.into_iter().peekable();

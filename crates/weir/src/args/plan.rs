@@ -36,7 +36,8 @@ pub struct Plan {
     /// Read the codecs' figures from FILE instead; '-' reads stdin.
     #[arg(long, value_name = "FILE.csv")]
     pub codec_table: Option<PathBuf>,
-    /// Set the rate of the bottleneck link (1Gbit, 100MB/s; a number alone is bytes a second); repeat it to compare links.
+    /// Set the rate of the bottleneck link (1Gbit, 100MB/s; a number alone is bytes a second); repeat it to
+    /// compare links.
     #[arg(long = "link", value_name = "RATE", value_parser = parse_rate)]
     pub links: Vec<Rate>,
     /// Set the path's round trip, with a unit (80ms).
@@ -89,7 +90,8 @@ pub struct Plan {
     /// Of SRC and DST: what is copied, over what, as weir cp has it.
     #[command(flatten)]
     pub what: What,
-    /// With a store: a thousand requests that write or list cost USD dollars [default: the store's list price].
+    /// With a store: a thousand requests that write or list cost USD dollars [default: the store's list
+    /// price].
     #[arg(long, value_name = "USD", value_parser = parse_price)]
     pub price_write: Option<f64>,
     /// With a store: a thousand requests that read cost USD dollars [default: the store's list price].

@@ -26,8 +26,8 @@ pub struct Put {
     /// The files, the folders (DIR/ means what is in it), or '-' for stdin.
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub sources: Vec<String>,
-    /// Where to: an object, or with a '/' at its end a prefix, of s3://BUCKET, gs://BUCKET, az://CONTAINER, or
-    /// of an http or https URL.
+    /// Where to: an object, or with a '/' at its end a prefix, of s3://BUCKET, gs://BUCKET, az://CONTAINER,
+    /// or of an http or https URL.
     #[arg(value_name = "TARGET", required = true)]
     pub target: String,
 

@@ -162,7 +162,8 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
     record
 }
 
-/// What is seen from here of a copy that the store makes by itself: how much, how long, and nothing of its way.
+/// What is seen from here of a copy that the store makes by itself: how much, how long, and nothing of its
+/// way.
 fn unseen(outcome: &TreeOutcome) -> Evidence {
     let why = "the store copied the objects itself, and no byte of them passed this machine";
     let facts = Facts { unseen: Some(why.to_owned()), ..Facts::default() };

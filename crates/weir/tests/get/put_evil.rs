@@ -178,8 +178,8 @@ fn a_file_that_changes_is_refused_and_nothing_is_left() {
     assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
 }
 
-/// A store that lists neither parts nor uploads: what was sent before is sent again, and that is said; --abort
-/// goes by the upload that the journal names.
+/// A store that lists neither parts nor uploads: what was sent before is sent again, and that is said;
+/// --abort goes by the upload that the journal names.
 #[test]
 fn a_store_that_lists_no_uploads_costs_the_resume_and_no_more() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());

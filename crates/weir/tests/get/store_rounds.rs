@@ -73,8 +73,8 @@ fn objects_of_every_size() {
     }
 }
 
-/// Letters of a key that have to be encoded. The links that Google's emulator gives are not, so that rclone does
-/// not find what they lead to.
+/// Letters of a key that have to be encoded. The links that Google's emulator gives are not, so that rclone
+/// does not find what they lead to.
 fn odd(store: &PlayedStore) -> &'static str {
     match store.server {
         StoreServer::GcpEmulator if all_are_wanted() => "",

@@ -164,8 +164,8 @@ fn an_archived_object_says_how_to_restore_it() {
     }
 }
 
-/// Between two parts the object goes: nothing is published, the run says so, and an object that takes its place
-/// comes whole.
+/// Between two parts the object goes: nothing is published, the run says so, and an object that takes its
+/// place comes whole.
 #[test]
 fn an_object_that_is_deleted_while_it_comes() {
     for command in [&["get", "-o", "out", "s3://b/k", "-c"][..], &["cp", "s3://b/k", "out", "-c"]] {
@@ -343,7 +343,8 @@ fn keys_like_patterns_and_folders() {
     bucket.weir(&sandbox, &["cp", "s3://b/none/", "empty"]).run().succeeds();
 }
 
-/// A segment that no URL can hold is refused before anything is asked, by name, and the others of a tree come.
+/// A segment that no URL can hold is refused before anything is asked, by name, and the others of a tree
+/// come.
 #[test]
 fn keys_that_no_url_can_hold() {
     let objects: [(&str, &[u8]); 3] = [("a/../b", b"x"), ("./c", b"x"), ("good", b"good")];

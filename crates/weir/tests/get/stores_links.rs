@@ -1,5 +1,5 @@
-//! Links of https that lead to private objects of stores: a plain download is one as before, and where the store
-//! refuses it, credentials that are there are used, at the store's own hosts alone.
+//! Links of https that lead to private objects of stores: a plain download is one as before, and where the
+//! store refuses it, credentials that are there are used, at the store's own hosts alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -1,5 +1,5 @@
-//! `weir plan` with a store on either side: parts and requests as a copy has them, what they cost, how long it
-//! takes.
+//! `weir plan` with a store on either side: parts and requests as a copy has them, what they cost, how long
+//! it takes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -1,6 +1,6 @@
-//! The ways to a store and a hub that are no straight line: through a proxy, behind an authority of one's own,
-//! at an address of IPv6 alone. Each command that asks stores takes each of them, and so does whoever gives it
-//! credentials.
+//! The ways to a store and a hub that are no straight line: through a proxy, behind an authority of one's
+//! own, at an address of IPv6 alone. Each command that asks stores takes each of them, and so does whoever
+//! gives it credentials.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -16,8 +16,8 @@ const SECRET: &str = "a-secret-of-tests";
 /// What each object is.
 const BODY: &[u8] = b"the bytes of an object";
 
-/// A store of any kind with one object, `k`, in the bucket `b`, that takes whatever is put; and a hub with one
-/// model of one file.
+/// A store of any kind with one object, `k`, in the bucket `b`, that takes whatever is put; and a hub with
+/// one model of one file.
 fn store(request: &Request, wire: &mut Wire) -> io::Result<()> {
     let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
     wire.receive(length)?;

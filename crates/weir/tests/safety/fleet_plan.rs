@@ -1,4 +1,5 @@
-//! A fleet's commands beside its workers: a plan from a folder and a list, its status, its settings, its check.
+//! A fleet's commands beside its workers: a plan from a folder and a list, its status, its settings, its
+//! check.
 
 use std::path::Path;
 

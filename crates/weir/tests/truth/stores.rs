@@ -1,8 +1,8 @@
 //! Is the verdict right where the far end is an object store?
 //!
-//! Each case plants one cause at the store, on the way or at this end and lets `weir get`, `put` and `cp` move
-//! objects as a user would. What limits is known by how it was made; of a path that loses segments the link's
-//! own counters tell whether it was full.
+//! Each case plants one cause at the store, on the way or at this end and lets `weir get`, `put` and `cp`
+//! move objects as a user would. What limits is known by how it was made; of a path that loses segments the
+//! link's own counters tell whether it was full.
 
 #[path = "stores/cases.rs"]
 mod cases;
@@ -289,8 +289,8 @@ impl LinkFacts {
         facts
     }
 
-    /// As of the matrix: a link that was full for a quarter of the time is one of the causes, and so are losses.
-    /// A transfer this short is in slow start for a good part of it.
+    /// As of the matrix: a link that was full for a quarter of the time is one of the causes, and so are
+    /// losses. A transfer this short is in slow start for a good part of it.
     fn right(&self) -> &'static [Limit] {
         match (f64::from(self.full) > QUARTER * f64::from(self.stretches), self.dropped > 0) {
             (true, true) => &[Limit::PathBandwidth, Limit::PathLoss, Limit::Latency],

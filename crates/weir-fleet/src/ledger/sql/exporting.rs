@@ -34,8 +34,8 @@ pub struct ObjectRow {
 }
 
 impl SqlLedger {
-    /// Tells `each` of all objects of the plan and what became of them, in no order. What workers do meanwhile
-    /// may be seen or not.
+    /// Tells `each` of all objects of the plan and what became of them, in no order. What workers do
+    /// meanwhile may be seen or not.
     ///
     /// # Errors
     /// What `each` says, and what the ledger does.

@@ -1,5 +1,5 @@
-//! How a plan comes into a ledger: begun, batches added, sealed. One planner at a time, by a lease and a fence
-//! as a batch has; what an older one adds is refused.
+//! How a plan comes into a ledger: begun, batches added, sealed. One planner at a time, by a lease and a
+//! fence as a batch has; what an older one adds is refused.
 
 use std::time::Duration;
 

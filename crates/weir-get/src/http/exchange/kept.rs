@@ -11,8 +11,8 @@ use crate::http::call::{AtHand, Call};
 type KeptParts = (KeptDigest, Option<Arc<[u64]>>);
 
 impl Client<'_> {
-    /// The digest that a store keeps of all of the object of `size` bytes that `answer` brings; why it is of no
-    /// use; `None` where it keeps none.
+    /// The digest that a store keeps of all of the object of `size` bytes that `answer` brings; why it is of
+    /// no use; `None` where it keeps none.
     ///
     /// The body of the answer waits meanwhile: what is asked goes over another connection.
     pub(crate) fn kept_of(&mut self, answer: &Answer, size: u64) -> Option<Result<KeptParts, String>> {

@@ -68,7 +68,8 @@ impl Waited {
                 // On a busy machine an interval may pass without a look at a socket.
                 if seen.looks > 0 {
                     looked_at += active;
-                    // A lane that had nothing to do for most of the time was looked at as often as the others.
+                    // A lane that had nothing to do for most of the time was looked at as often as the
+                    // others.
                     let resting =
                         f64::from(seen.nothing_in_flight.min(seen.awaiting)) / f64::from(seen.looks);
                     rests += active.min(resting * interval.span.as_secs_f64());

@@ -9,7 +9,8 @@
 //!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
 //!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
-//! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]), or fails ([`failing`]).
+//! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]), or fails
+//! ([`failing`]).
 //!
 //! Acquits: it never sends but when it was asked, and owes nothing (of (2) only: a rest is somebody's pause);
 //! another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow);

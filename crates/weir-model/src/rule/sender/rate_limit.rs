@@ -1,8 +1,8 @@
 //! Is the sender held at a rate that someone set: its own limit, or a pacing of its socket (SO_MAX_PACING_RATE)?
 //!
 //! Convicts when weir's own sender slept for its limit (`bench net -b`), or because the store asked it to
-//! wait (503, 429), as [`super::super::rate_limit`] does of a receiver; or when an upload's connections are taken
-//! at one rate whatever their number ([`per_connection`]); else when all of these hold:
+//! wait (503, 429), as [`super::super::rate_limit`] does of a receiver; or when an upload's connections are
+//! taken at one rate whatever their number ([`per_connection`]); else when all of these hold:
 //! 1. a largest pacing rate is set on the socket, and the kernel paces at it (95 %);
 //! 2. data wait unsent, and acknowledgements come at 85 % of it or more: headers and whole segments take the rest.
 //!
@@ -27,8 +27,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     told.unwrap_or_else(|| by_flow(interval, context, judge_flow))
 }
 
-/// The store takes each connection of an upload at one rate: a trial's goodput grew with the lanes, they carry
-/// equal rates, that of the trial, and each is held by the store, which does not read in time
+/// The store takes each connection of an upload at one rate: a trial's goodput grew with the lanes, they
+/// carry equal rates, that of the trial, and each is held by the store, which does not read in time
 /// ([`reader`]): what holds one by one and is no window, path or thread of this end is a rate that was set.
 fn per_connection(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     if !context.facts.uploads {

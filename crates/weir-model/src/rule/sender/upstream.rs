@@ -1,8 +1,8 @@
 //! Does an upload wait for the program that writes what it sends?
 //!
-//! Convicts as a stage of a copy is convicted ([`crate::rule::stage`]): the threads waited for standard input,
-//! each by itself or for the one that reads it, two fifths of their time or more, longer than for any other
-//! stage, and their connections did not have enough to send meanwhile.
+//! Convicts as a stage of a copy is convicted ([`crate::rule::stage`]): the threads waited for standard
+//! input, each by itself or for the one that reads it, two fifths of their time or more, longer than for any
+//! other stage, and their connections did not have enough to send meanwhile.
 //!
 //! Acquits: input that comes faster than it is sent.
 //!

@@ -55,8 +55,8 @@ struct Given {
     secret: String,
 }
 
-/// The login for `registry`, a host with its port; of several files the first that has one. Programs are asked
-/// until `stop` is set.
+/// The login for `registry`, a host with its port; of several files the first that has one. Programs are
+/// asked until `stop` is set.
 pub fn login_of(registry: &str, environment: Environment<'_>, stop: &AtomicBool) -> Option<Login> {
     files(environment).into_iter().find_map(|path| {
         let text = match weir_units::read_text(&path, MAX_CONFIG) {

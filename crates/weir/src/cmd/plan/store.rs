@@ -1,5 +1,5 @@
-//! `weir plan SRC... DST` with a store: how many parts and requests a copy is, what those cost, and how long it
-//! takes over a link that is named.
+//! `weir plan SRC... DST` with a store: how many parts and requests a copy is, what those cost, and how long
+//! it takes over a link that is named.
 
 use std::io::Write;
 use std::path::Path;

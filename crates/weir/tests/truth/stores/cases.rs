@@ -147,8 +147,8 @@ pub(crate) const CASES: &[StoreCase] = &[
     StoreCase {
         name: "a cap for each connection",
         ways: &[Way::Put],
-        // A part takes three seconds: there are parts left when the trial's lanes come. What sockets hold of them
-        // blurs the trial's rates, so that it may stay with a store that does not read in time.
+        // A part takes three seconds: there are parts left when the trial's lanes come. What sockets hold of
+        // them blurs the trial's rates, so that it may stay with a store that does not read in time.
         store: Doing::Caps(2_000_000),
         objects: (1, 75 * MIB),
         args: &["--part-size", "5MiB", "--checksum", "none"],
