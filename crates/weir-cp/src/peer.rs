@@ -14,7 +14,7 @@ use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
 use crate::hello;
-use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout};
+use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout, TimedStream};
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
 use crate::list::Names;
@@ -57,26 +57,17 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     let own = hello::own(version, speeds.of_ciphers());
     let driver = Outlet::new(&control);
     driver.try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
-    let theirs = match next_of(&mut input, &events_to)? {
-        Some(FromDriver::Hello(theirs)) => theirs,
-        _ => return Err(events_to.out_of_turn("something before hello")),
-    };
-    input.get_mut().limit = Some(IDLE_TIMEOUT);
-    hello::check("the driver", &theirs)?;
-    let (start, measures) = match next_of(&mut input, &events_to)? {
-        Some(FromDriver::Start(start)) => (*start, false),
-        Some(FromDriver::Measure(start)) => (*start, true),
-        _ => return Err(events_to.out_of_turn("something before the start")),
-    };
-    // No shorter than its own: the driver gives up by itself, and says so.
-    let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
-    input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
-    let begun = begin(start, measures, (&own, &theirs), (&control, speeds), &events_to);
+    let begun = greet(&mut input, &events_to).and_then(|(theirs, start, measures)| {
+        begin(start, measures, (&own, &theirs), (&control, speeds), &events_to)
+    });
     let (end, context, _listener) = match begun {
         Ok(begun) => begun,
+        // Both ends have seen the other's number, and a message of this protocol may mean anything in another.
+        Err(error @ CopyError::Protocol { .. }) => return Err(error),
         Err(error) => {
             driver.send(&ToDriver::Abort(error.to_failure()));
             // The driver reads that and closes.
+            input.get_mut().limit = Some(IDLE_TIMEOUT);
             while let Ok(Some(_)) = frame::read(&mut input, &mut Vec::new()) {}
             return Err(error);
         }
@@ -108,6 +99,28 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     }
     end.stop();
     Ok(())
+}
+
+/// The driver's first words: who the other end is, what to do, and whether it is only to be measured.
+fn greet(
+    input: &mut BufReader<TimedStream<File>>,
+    events: &Events,
+) -> Result<(Hello, Start, bool), CopyError> {
+    let theirs = match next_of(input, events)? {
+        Some(FromDriver::Hello(theirs)) => theirs,
+        _ => return Err(events.out_of_turn("something before hello")),
+    };
+    input.get_mut().limit = Some(IDLE_TIMEOUT);
+    hello::check("the driver", &theirs)?;
+    let (start, measures) = match next_of(input, events)? {
+        Some(FromDriver::Start(start)) => (*start, false),
+        Some(FromDriver::Measure(start)) => (*start, true),
+        _ => return Err(events.out_of_turn("something before the start")),
+    };
+    // No shorter than its own: the driver gives up by itself, and says so.
+    let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
+    input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
+    Ok((theirs, start, measures))
 }
 
 /// Makes the end that the driver asked for, and what accepts its lanes.

@@ -4,7 +4,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -36,6 +37,9 @@ const REPEATED: usize = 200;
 /// How long ssh may take to end once its input has.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How long ssh's own end is waited for after the end of its output: both come of one exit, the first that is seen may be either.
+const EXIT: Duration = Duration::from_millis(500);
+
 /// How to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
@@ -63,6 +67,8 @@ struct Program {
 #[derive(Debug)]
 pub struct Far {
     child: Child,
+    /// What it runs as here: ssh, or weir itself.
+    program: String,
     /// To it.
     pub input: Option<TimedStream<ChildStdin>>,
     /// From it.
@@ -172,7 +178,10 @@ impl Far {
     fn spawn(mut command: Command, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|source| CopyError::Ssh { program, source })?;
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(source) => return Err(CopyError::Ssh { program, source }),
+        };
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(CopyError::Ssh { program: "ssh".into(), source: io::ErrorKind::BrokenPipe.into() });
         };
@@ -183,7 +192,8 @@ impl Far {
         let patient = idle_timeout.with(input).and_then(|input| Ok((input, idle_timeout.with(output)?)));
         let (input, output) = patient.map_err(|source| CopyError::Ssh { program: "ssh".into(), source })?;
         let output = BufReader::with_capacity(1 << 16, output);
-        Ok(Far { child, input: Some(input), output: Some(output), said: None, told: false, heard: false })
+        let (input, output) = (Some(input), Some(output));
+        Ok(Far { child, program, input, output, said: None, told: false, heard: false })
     }
 
     /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
@@ -311,21 +321,44 @@ impl Far {
         self.said.as_ref().map_or_else(String::new, |said| format!(" and said: {said}"))
     }
 
+    /// Why nothing comes from it any more, where its process tells: of ssh the exit code is the far program's, unless it is 255.
+    pub(crate) fn how_it_ended(&mut self) -> Option<String> {
+        let status = self.exit_within(EXIT)?;
+        Some(match (status.code(), status.signal()) {
+            // ssh(1): "255 if an error occurred", and where a signal ended the far program.
+            (Some(255), _) => {
+                "ssh's connection broke, or weir was killed there (ssh ended with code 255)".into()
+            }
+            (Some(code), _) => format!("weir there ended with code {code}"),
+            (None, Some(signal)) => format!("{} was ended by signal {signal}", self.program),
+            (None, None) => return None,
+        })
+    }
+
     /// No more words to it, and its end.
     pub fn end(&mut self) {
         self.input = None;
         // Only a host that hangs keeps ssh from ending; then it is not waited for.
+        if self.exit_within(FAREWELL).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    fn exit_within(&mut self, time: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(200);
-        while start.elapsed() < FAREWELL {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+        while start.elapsed() < time {
+            match self.child.try_wait() {
+                Ok(None) => {}
+                Ok(ended) => return ended,
+                // Nobody's child any more: there is nothing to wait for.
+                Err(_) => return None,
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        None
     }
 }
 
