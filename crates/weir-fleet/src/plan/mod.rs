@@ -7,6 +7,7 @@
 
 pub mod again;
 pub mod check;
+pub mod content;
 pub mod cut;
 pub mod list;
 pub mod prefix;
