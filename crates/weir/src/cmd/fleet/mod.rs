@@ -3,8 +3,10 @@
 mod check;
 mod ends;
 mod export;
+pub mod far;
 mod plan;
 mod run;
+mod run_hosts;
 mod status;
 mod steer;
 mod work;

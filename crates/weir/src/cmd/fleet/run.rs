@@ -1,5 +1,6 @@
 //! `weir fleet run`: workers on many hosts, by whichever launcher was named.
 
+use super::run_hosts;
 use crate::args::{FleetLauncher, FleetRun};
 use crate::voice::{self, Usage};
 
@@ -7,7 +8,7 @@ use crate::voice::{self, Usage};
 pub fn run(run: &FleetRun) -> anyhow::Result<u8> {
     voice::start_log(run.voice.quiet, run.voice.verbose);
     match run.launcher() {
-        Some(FleetLauncher::Hosts(_)) => Err(Usage("not yet".to_owned()).into()),
-        None => Err(Usage("no hosts are named; write --hosts HOST,...".to_owned()).into()),
+        Some(FleetLauncher::Hosts(hosts)) => run_hosts::run(run, hosts),
+        None => Err(Usage("no host is named; write --hosts HOST,...".to_owned()).into()),
     }
 }
