@@ -15,6 +15,7 @@ mod bad_versions;
 mod bad_words;
 mod endings;
 mod fleet_plan;
+mod fleet_run;
 mod fleet_work;
 mod histories;
 mod kill;
