@@ -12,6 +12,7 @@
 
 pub mod class;
 pub mod error;
+pub mod launch;
 pub mod ledger;
 pub mod object;
 pub mod plan;

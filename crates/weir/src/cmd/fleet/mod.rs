@@ -4,6 +4,7 @@ mod check;
 mod ends;
 mod export;
 mod plan;
+mod run;
 mod status;
 mod steer;
 mod work;
@@ -25,6 +26,7 @@ pub fn run(fleet: &Fleet) -> anyhow::Result<u8> {
     match &fleet.command {
         FleetCommand::Plan(plan) => plan::run(plan),
         FleetCommand::Work(work) => work::run(work),
+        FleetCommand::Run(run) => run::run(run),
         FleetCommand::Status(status) => status::run(status),
         FleetCommand::Set(set) => steer::set(set),
         FleetCommand::Pause(steer) => steer::pause(steer),

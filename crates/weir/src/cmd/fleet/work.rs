@@ -71,9 +71,9 @@ fn manner(work: &FleetWork) -> WorkerManner {
     let host = work.name.clone().unwrap_or_else(|| uname.nodename().to_string_lossy().into_owned());
     WorkerManner {
         who: WorkerIdentity { host, pid: std::process::id(), version: VERSION.to_owned() },
-        lease: work.lease,
+        lease: work.worker.lease,
         once: work.once,
-        rate: work.limit_rate,
+        rate: work.worker.limit_rate,
     }
 }
 
@@ -87,24 +87,24 @@ impl Planned {
         };
         Ok(match (&self.source, &self.target) {
             (PlannedEnd::Path(from), PlannedEnd::Path(to)) => {
-                Box::new(LocalCopy::new(from, made(to)?, work.lanes)?)
+                Box::new(LocalCopy::new(from, made(to)?, work.worker.lanes)?)
             }
             (PlannedEnd::Web(base), PlannedEnd::Path(to)) => {
                 let from = FetchSource::Web(Some(Url::parse(base)?));
-                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
+                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Store(url), PlannedEnd::Path(to)) => {
                 let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
-                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
+                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
                 let environment = |name: &str| std::env::var(name).ok();
-                let manner = SendManner { lanes: work.lanes, journals: journal::folder(&environment) };
+                let manner = SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) };
                 let end = end(url)?;
                 Box::new(Send::new(from, end.store, &end.prefix, &end.shown, &way.http, manner))
             }
             (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.kind == to.kind => {
-                Box::new(Across::new(end(from)?, end(to)?, &way.http, work.lanes))
+                Box::new(Across::new(end(from)?, end(to)?, &way.http, work.worker.lanes))
             }
             (PlannedEnd::Store(_) | PlannedEnd::Web(_), _) => {
                 return Err(Usage(
@@ -144,9 +144,9 @@ struct Way {
 
 impl Way {
     fn open(work: &FleetWork, stop: &Arc<AtomicBool>) -> anyhow::Result<Way> {
-        let network = asked_store::network(&work.network, stop)?;
+        let network = asked_store::network(&work.worker.network, stop)?;
         let (trust, proxies) = (network.trust.clone(), network.proxies.clone().unwrap_or_default());
-        let buckets = stores::buckets(&work.store, network)?;
+        let buckets = stores::buckets(&work.worker.store, network)?;
         let http = Http::new(trust, proxies, Version::Auto, Vec::new(), Who::default())
             .authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
         Ok(Way { http, buckets })

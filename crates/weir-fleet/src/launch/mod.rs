@@ -1,0 +1,4 @@
+//! Workers are started on other hosts, and looked after until the plan is done: a file for each way to start
+//! them.
+
+pub mod hosts;

@@ -1,0 +1,44 @@
+//! `weir fleet run`: its options. How workers are started is a group of options for each launcher, in a file of
+//! its own; one of them must be named.
+
+use clap::{ArgGroup, Args};
+
+use super::{FleetHosts, Voice, WorkerArgs};
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  weir fleet run --ledger plan.db --hosts a,b,me@c:2222            a worker on each host, by ssh
+  weir fleet run --ledger plan.db --hosts hosts.txt --workers-per-host 2 -i ~/.ssh/fleet
+  weir fleet run --ledger plan.db --hosts localhost,a              and one here, without ssh";
+
+/// `weir fleet run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES, group(ArgGroup::new("launcher").required(true)))]
+pub struct FleetRun {
+    /// The ledger: a file, or postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "FILE|URL", required = true)]
+    pub ledger: String,
+    /// How much is said.
+    #[command(flatten)]
+    pub voice: Voice,
+
+    /// How workers move.
+    #[command(flatten)]
+    pub worker: WorkerArgs,
+    /// Workers on hosts, by ssh.
+    #[command(flatten)]
+    pub on: FleetHosts,
+}
+
+/// Who starts the workers.
+pub enum FleetLauncher<'a> {
+    /// ssh, on these hosts.
+    Hosts(&'a str),
+}
+
+impl FleetRun {
+    /// The one that is named; the parser takes no command line with none or with two.
+    pub fn launcher(&self) -> Option<FleetLauncher<'_>> {
+        self.on.hosts.as_deref().map(FleetLauncher::Hosts)
+    }
+}
