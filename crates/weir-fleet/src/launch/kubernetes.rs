@@ -122,7 +122,9 @@ impl KubernetesJob {
         for (what, name) in names.filter(|(_, name)| !is_subdomain(name)) {
             return invalid(what, name, "a name of a-z, 0-9, '-' and '.'");
         }
-        if self.image.is_empty() || self.image.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        if self.image.is_empty()
+            || self.image.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+        {
             return invalid("image", &self.image, "one as in registry.example.org/weir:1");
         }
         for (what, text) in [("number of cores", &self.cpu), ("memory", &self.memory)] {
@@ -179,9 +181,7 @@ impl KubernetesJob {
             pod["serviceAccountName"] = json!(account);
         }
         if !self.claims.is_empty() {
-            let volume = |(at, mount): (usize, &ClaimMount)| {
-                json!({ "name": format!("claim-{at}"), "persistentVolumeClaim": { "claimName": mount.claim } })
-            };
+            let volume = |(at, mount): (usize, &ClaimMount)| json!({ "name": format!("claim-{at}"), "persistentVolumeClaim": { "claimName": mount.claim } });
             pod["volumes"] = self.claims.iter().enumerate().map(volume).collect();
         }
         if self.on_one_node {
@@ -215,9 +215,7 @@ impl KubernetesJob {
             container["envFrom"] = self.secrets.iter().map(secret).collect();
         }
         if !self.claims.is_empty() {
-            let mount = |(at, mount): (usize, &ClaimMount)| {
-                json!({ "name": format!("claim-{at}"), "mountPath": mount.path })
-            };
+            let mount = |(at, mount): (usize, &ClaimMount)| json!({ "name": format!("claim-{at}"), "mountPath": mount.path });
             container["volumeMounts"] = self.claims.iter().enumerate().map(mount).collect();
         }
         container
@@ -239,17 +237,20 @@ impl KubernetesJob {
         let mut command = Command::new("kubectl");
         command.args(["apply", "--filename=-"]);
         let limits = ProgramLimits { time: LIMIT, output: MOST, stop };
-        let ended = program::run(command, self.yaml().as_bytes(), limits).map_err(|failure| match failure {
-            ProgramFailure::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                KubernetesError::Kubectl("it is not installed here; leave --apply out, and apply what is printed".to_owned())
-            }
-            ProgramFailure::Io(error) => KubernetesError::Kubectl(plain(&error)),
-            ProgramFailure::TookLonger => KubernetesError::Kubectl(format!(
-                "no end within {}; kubectl get jobs shows whether it was made",
-                human_duration(LIMIT)
-            )),
-            ProgramFailure::Interrupted => KubernetesError::Interrupted,
-        })?;
+        let ended =
+            program::run(command, self.yaml().as_bytes(), limits).map_err(|failure| match failure {
+                ProgramFailure::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    KubernetesError::Kubectl(
+                        "it is not installed here; leave --apply out, and apply what is printed".to_owned(),
+                    )
+                }
+                ProgramFailure::Io(error) => KubernetesError::Kubectl(plain(&error)),
+                ProgramFailure::TookLonger => KubernetesError::Kubectl(format!(
+                    "no end within {}; kubectl get jobs shows whether it was made",
+                    human_duration(LIMIT)
+                )),
+                ProgramFailure::Interrupted => KubernetesError::Interrupted,
+            })?;
         let line = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
             let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

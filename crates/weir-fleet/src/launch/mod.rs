@@ -2,3 +2,5 @@
 //! them.
 
 pub mod hosts;
+pub mod kubernetes;
+pub mod slurm;

@@ -108,9 +108,12 @@ impl SlurmArray {
             if let Some((_, why)) = OWN.iter().find(|(own, _)| own.iter().any(|own| is_option(option, own))) {
                 return refused(why);
             }
-            let hides = is_option(option, EXPORT.0) && !exports_all(option.split_once('=').map_or("", |two| two.1));
+            let hides =
+                is_option(option, EXPORT.0) && !exports_all(option.split_once('=').map_or("", |two| two.1));
             if hides && let Some((name, _)) = self.secrets.first() {
-                return refused(&format!("tasks would not get {name}; leave it out, or write ALL,NAME=VALUE"));
+                return refused(&format!(
+                    "tasks would not get {name}; leave it out, or write ALL,NAME=VALUE"
+                ));
             }
         }
         Ok(())
@@ -256,13 +259,16 @@ fn asked(
 /// What a program of Slurm's complained, in one line.
 fn complaint(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said: Vec<&str> = lines.map(|line| line.split_once("error: ").map_or(line, |(_, said)| said)).collect();
+    let said: Vec<&str> =
+        lines.map(|line| line.split_once("error: ").map_or(line, |(_, said)| said)).collect();
     let said = quoted(&said.join("; "));
     let way_out = match &said {
         said if said.contains("Invalid job array") => {
             "; scontrol show config names the largest array (MaxArraySize)"
         }
-        said if said.contains("contact slurm controller") => "; nothing was submitted, run the same command again",
+        said if said.contains("contact slurm controller") => {
+            "; nothing was submitted, run the same command again"
+        }
         _ => "",
     };
     format!("{said}{way_out}")
@@ -296,10 +302,14 @@ mod tests {
 
     #[test]
     fn options_go_through_but_those_that_make_something_else_of_it() {
-        for good in ["--partition=long", "-plong", "--time=1:00:00", "--export=NONE", "-wn1", "--acctg-freq=3"] {
+        for good in
+            ["--partition=long", "-plong", "--time=1:00:00", "--export=NONE", "-wn1", "--acctg-freq=3"]
+        {
             array(&[good]).check().unwrap_or_else(|error| panic!("{good}: {error}"));
         }
-        for bad in ["--array=0-9", "-a1", "--arr=1", "--wrap=true", "-W", "--wait", "--test-only", "long", "--", "-"] {
+        for bad in
+            ["--array=0-9", "-a1", "--arr=1", "--wrap=true", "-W", "--wait", "--test-only", "long", "--", "-"]
+        {
             let error = array(&[bad]).check().unwrap_err().to_string();
             assert!(error.starts_with(&format!("cannot pass '{bad}' to sbatch: ")), "{error}");
         }
@@ -326,7 +336,10 @@ mod tests {
     fn complaints_are_one_line_with_a_way_out() {
         let text = "sbatch: error: Batch job submission failed: Invalid job array specification\n";
         let said = complaint(text);
-        assert!(said.starts_with("Batch job submission failed: Invalid job array") && said.contains("MaxArraySize"));
+        assert!(
+            said.starts_with("Batch job submission failed: Invalid job array")
+                && said.contains("MaxArraySize")
+        );
         assert_eq!(complaint("sbatch: error: a\n\nsbatch: error: b\n"), "a; b");
     }
 }

@@ -3,8 +3,11 @@
 mod check;
 mod ends;
 mod export;
+mod handed;
+mod kubernetes;
 mod plan;
 mod run;
+mod slurm;
 mod status;
 mod steer;
 mod work;
