@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use weir_units::program::{self, ProgramFailure, ProgramLimits};
 use weir_units::{human_duration, plain, quoted};
 
+use super::said::one_line;
+
 /// How long `kubectl` may take: it asks the server a dozen questions, and waits 32 s for each.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -251,14 +253,9 @@ impl KubernetesJob {
                 )),
                 ProgramFailure::Interrupted => KubernetesError::Interrupted,
             })?;
-        let line = |bytes: &[u8]| {
-            let text = String::from_utf8_lossy(bytes);
-            let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-            quoted(&lines.join("; "))
-        };
         match ended.status.success() {
-            true => Ok(line(&ended.out)),
-            false => Err(KubernetesError::Kubectl(line(&ended.err))),
+            true => Ok(one_line(&ended.out)),
+            false => Err(KubernetesError::Kubectl(one_line(&ended.err))),
         }
     }
 }

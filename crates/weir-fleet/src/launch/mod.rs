@@ -3,4 +3,5 @@
 
 pub mod hosts;
 pub mod kubernetes;
+mod said;
 pub mod slurm;

@@ -18,6 +18,8 @@ use std::time::Duration;
 use weir_units::program::{self, ProgramEnd, ProgramFailure, ProgramLimits};
 use weir_units::{human_duration, plain, quoted};
 
+use super::said::one_line;
+
 /// How long Slurm's programs may take: a controller that is busy or changes over to its backup keeps them
 /// waiting for its `SlurmctldTimeout`, two minutes.
 const LIMIT: Duration = Duration::from_secs(150);
@@ -252,16 +254,14 @@ fn asked(
     let ProgramEnd { status, out, err } = ended;
     match status.success() {
         true => Ok(String::from_utf8_lossy(&out).into_owned()),
-        false => Err(failed(complaint(&String::from_utf8_lossy(&err)))),
+        false => Err(failed(complaint(&err))),
     }
 }
 
 /// What a program of Slurm's complained, in one line.
-fn complaint(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said: Vec<&str> =
-        lines.map(|line| line.split_once("error: ").map_or(line, |(_, said)| said)).collect();
-    let said = quoted(&said.join("; "));
+fn complaint(bytes: &[u8]) -> String {
+    // Each line of it begins with the program's name.
+    let said = one_line(bytes).replace("sbatch: error: ", "").replace("sinfo: error: ", "");
     let way_out = match &said {
         said if said.contains("Invalid job array") => {
             "; scontrol show config names the largest array (MaxArraySize)"
@@ -334,12 +334,12 @@ mod tests {
 
     #[test]
     fn complaints_are_one_line_with_a_way_out() {
-        let text = "sbatch: error: Batch job submission failed: Invalid job array specification\n";
+        let text = b"sbatch: error: Batch job submission failed: Invalid job array specification\n";
         let said = complaint(text);
         assert!(
             said.starts_with("Batch job submission failed: Invalid job array")
                 && said.contains("MaxArraySize")
         );
-        assert_eq!(complaint("sbatch: error: a\n\nsbatch: error: b\n"), "a; b");
+        assert_eq!(complaint(b"sbatch: error: a\n\nsbatch: error: b\n\x1b"), "a; b");
     }
 }

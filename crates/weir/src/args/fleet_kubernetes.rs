@@ -7,7 +7,7 @@ use weir_fleet::launch::kubernetes::{ClaimMount, MOST_WORKERS};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub struct FleetKubernetes {
-    /// Print the manifest of an indexed Job of N workers.
+    /// Print the manifest of an indexed Job of N workers, as YAML or (--json) JSON.
     #[arg(long, value_name = "N", group = "launcher", requires = "image", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_WORKERS)))]
     pub kubernetes: Option<u32>,
     /// Apply the manifest by kubectl instead of printing it.

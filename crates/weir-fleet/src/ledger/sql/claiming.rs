@@ -252,7 +252,12 @@ pub(super) fn claim_of(
 ) -> Result<BatchClaim, DatabaseError> {
     let lease = BatchLease { batch: must(row.int(0), "a batch")?, fence: must(row.int(1), "a fence")? };
     let work = match row.text(2) {
-        Some("objects") => BatchWork::Objects(moving::objects(transaction, lease.batch)?),
+        Some("objects") => {
+            let objects = moving::objects(transaction, lease.batch)?;
+            // What is not in the list would be done by nobody, and never missed.
+            let is_all = (objects.len() as u64 == row.count(4)).then_some(objects);
+            BatchWork::Objects(must(is_all, &format!("the number of objects of batch {}", lease.batch))?)
+        }
         Some("range") => {
             let (object, range) = large(transaction, row)?;
             BatchWork::Range(object, range)
@@ -277,6 +282,8 @@ fn large(transaction: &mut dyn Transaction, row: &Row) -> Result<(FleetObject, O
     let object = found.bytes(0).and_then(unpack).and_then(|objects| objects.into_iter().next());
     let object = must(object, "a large object")?;
     let range = row.count(7)..row.count(8);
+    let is_inside = range.start <= range.end && object.size.is_none_or(|size| range.end <= size);
+    must(is_inside.then_some(()), "the range of a batch")?;
     let token = found.text(1).map(str::to_owned);
     Ok((object, ObjectRange { large, part: row.count(6), range, token }))
 }

@@ -16,6 +16,7 @@ pub(super) fn objects(
 
 /// Bytes of these, as far as they are known.
 pub(super) fn bytes_of<'a>(objects: impl IntoIterator<Item = &'a FleetObject>) -> u64 {
+    // A list has less than 2^60 of them: see `unpack`.
     objects.into_iter().map(|object| object.size.unwrap_or(0)).sum()
 }
 

@@ -20,7 +20,8 @@ pub fn run(run: &FleetRun, workers: u32) -> anyhow::Result<u8> {
     job.check().map_err(|error| Usage(error.to_string()))?;
     let mut out = std::io::stdout().lock();
     if !run.kubernetes.apply {
-        return out.write_all(job.yaml().as_bytes()).printed("the manifest").map(|()| 0);
+        let text = if run.voice.json { format!("{:#}\n", job.manifest()) } else { job.yaml() };
+        return out.write_all(text.as_bytes()).printed("the manifest").map(|()| 0);
     }
     match job.apply(&stop) {
         Ok(said) => {

@@ -30,7 +30,7 @@ pub fn run(run: &FleetRun, tasks: u32) -> anyhow::Result<u8> {
         node: None,
     };
     array.check().map_err(|error| Usage(error.to_string()))?;
-    if !has_work(run, &handed, &stop)? {
+    if !run.slurm.print && !has_work(run, &handed, &stop)? {
         return Ok(0);
     }
     let submitted = placed(&mut array, &handed, &stop).and_then(|()| match run.slurm.print {
