@@ -37,6 +37,16 @@ pub struct PlanEnds {
     pub target: String,
 }
 
+impl PlanEnds {
+    /// The target that keeps nothing: objects are fetched and counted alone.
+    pub const NOWHERE: &str = "/dev/null";
+
+    /// Nothing is kept.
+    pub fn keeps_nothing(&self) -> bool {
+        self.target == PlanEnds::NOWHERE
+    }
+}
+
 /// Who works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerIdentity {

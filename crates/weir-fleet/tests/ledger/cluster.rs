@@ -9,6 +9,12 @@ use std::sync::Mutex;
 /// Who runs it where the test is root, whom it refuses: `nobody`.
 const NOBODY: u32 = 65534;
 
+/// A folder in memory where there is one: every transaction waits for its disk.
+pub fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
+}
+
 pub struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
@@ -34,7 +40,7 @@ impl Cluster {
             println!("skipped: PostgreSQL is not installed (scripts/need test)");
             return None;
         };
-        let folder = crate::folder();
+        let folder = folder();
         if is_root() {
             chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("a folder of nobody");
         }

@@ -181,8 +181,16 @@ pub(super) fn claim(
     }
 }
 
+/// What is not done, in the words of the two indexes.
+const OPEN: [&str; 2] = ["state = 'leased'", "state = 'waiting'"];
+
 fn is_anything_open(transaction: &mut dyn Transaction) -> Result<bool, DatabaseError> {
-    Ok(!transaction.query("SELECT id FROM batch WHERE state <> 'done' LIMIT 1", &[])?.is_empty())
+    for open in OPEN {
+        if !transaction.query(&format!("SELECT id FROM batch WHERE {open} LIMIT 1"), &[])?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The batch that an answer which got lost gave out.
@@ -194,7 +202,8 @@ pub(super) fn asked_before(
     Ok(transaction.query(&sql, &[ask.into()])?.into_iter().next())
 }
 
-/// Takes the first batch that is due.
+/// Takes a batch that is due: one whose lease has ended, which others wait for longest, or else the first that
+/// waits.
 fn take(
     transaction: &mut dyn Transaction,
     worker: WorkerId,
@@ -202,22 +211,32 @@ fn take(
     ask: i64,
     host: &str,
 ) -> Result<Option<Row>, DatabaseError> {
-    let sql = format!(
-        "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
-         losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
-         due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE state <> 'done' \
-         AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}}) \
-         ORDER BY priority DESC, id LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
-    );
-    let values = [worker.0.into(), ask.into(), millis(length), host.into()];
-    Ok(transaction.query(&sql, &values)?.into_iter().next())
+    for (open, order) in OPEN.into_iter().zip(["due", "priority DESC, id"]) {
+        let sql = format!(
+            "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
+             losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
+             due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE {open} \
+             AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}}) \
+             ORDER BY {order} LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
+        );
+        let values = [worker.0.into(), ask.into(), millis(length), host.into()];
+        if let Some(row) = transaction.query(&sql, &values)?.into_iter().next() {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
 }
 
 /// Nothing is due: when something may be.
 fn held(transaction: &mut dyn Transaction, hall: &Hall) -> Result<Claimed, DatabaseError> {
-    let sql = "SELECT min(due) FROM batch WHERE state <> 'done'";
+    let mut due: Option<i64> = None;
+    for open in OPEN {
+        let sql = format!("SELECT min(due) FROM batch WHERE {open}");
+        let least = one(transaction.query(&sql, &[])?, "a time")?.int(0);
+        due = due.into_iter().chain(least).min();
+    }
     // The last one was put aside just now.
-    let Some(due) = one(transaction.query(sql, &[])?, "a time")?.int(0) else { return Ok(hall.over()) };
+    let Some(due) = due else { return Ok(hall.over()) };
     let wait = due.saturating_sub(hall.now).clamp(SOONEST, LATEST);
     Ok(Claimed::Wait(WaitReason::Held, Duration::from_millis(wait.unsigned_abs())))
 }
