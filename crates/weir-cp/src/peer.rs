@@ -14,7 +14,7 @@ use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
 use crate::hello;
-use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout};
+use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout, TimedStream};
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
 use crate::list::Names;
@@ -40,13 +40,31 @@ const LOGIN: Duration = Duration::from_secs(600);
 /// How long the addresses of the other end are tried.
 const TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// Serves one session over these streams, on a machine of which `speeds` are known.
-pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Result<(), CopyError> {
-    descriptors::raise();
-    let (mailbox, events) = channel();
-    let events_to = Events::new("the other end", mailbox);
-    let io = |error: std::io::Error| lost(&events_to, &error);
-    let idle_timeout = IdleTimeout::new(Arc::default());
+/// A connection to a driver, from its first words on.
+struct Opened {
+    input: BufReader<TimedStream<File>>,
+    control: Arc<Control>,
+    own: Hello,
+    theirs: Hello,
+}
+
+/// A connection that is for something else than copies from here on.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// From the driver.
+    pub input: BufReader<TimedStream<File>>,
+    /// To it.
+    pub output: TimedStream<File>,
+}
+
+/// Says the first words, and hears the driver's.
+fn open(
+    (input, output): (File, File),
+    idle_timeout: &IdleTimeout,
+    (version, speeds): (&str, &Speeds),
+    events: &Events,
+) -> Result<Opened, CopyError> {
+    let io = |error: std::io::Error| lost(events, &error);
     let exemption = idle_timeout.while_it_talks(input.as_fd()).map_err(io)?;
     let (mut input, mut output) =
         (idle_timeout.with(input).map_err(io)?, idle_timeout.with(output).map_err(io)?);
@@ -55,17 +73,40 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
     let own = hello::own(version, speeds.of_ciphers());
-    let driver = Outlet::new(&control);
-    driver.try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
-    let theirs = match next_of(&mut input, &events_to)? {
+    Outlet::new(&control).try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
+    let theirs = match next_of(&mut input, events)? {
         Some(FromDriver::Hello(theirs)) => theirs,
-        _ => return Err(events_to.out_of_turn("something before hello")),
+        _ => return Err(events.out_of_turn("something before hello")),
     };
     input.get_mut().limit = Some(IDLE_TIMEOUT);
     hello::check("the driver", &theirs)?;
+    Ok(Opened { input, control, own, theirs })
+}
+
+/// Serves one session over these streams, on a machine of which `speeds` are known. `Some`: the session is no
+/// copy, and for whoever called to go on with.
+pub fn serve(
+    input: File,
+    output: File,
+    version: &str,
+    speeds: &Speeds,
+) -> Result<Option<HandedOver>, CopyError> {
+    descriptors::raise();
+    let (mailbox, events) = channel();
+    let events_to = Events::new("the other end", mailbox);
+    let idle_timeout = IdleTimeout::new(Arc::default());
+    let raw = output.try_clone().map_err(|error| lost(&events_to, &error))?;
+    let opened = open((input, output), &idle_timeout, (version, speeds), &events_to)?;
+    let Opened { mut input, control, own, theirs } = opened;
+    let driver = Outlet::new(&control);
     let (start, measures) = match next_of(&mut input, &events_to)? {
         Some(FromDriver::Start(start)) => (*start, false),
         Some(FromDriver::Measure(start)) => (*start, true),
+        Some(FromDriver::Fleet) => {
+            let mut output = idle_timeout.with(raw).map_err(|error| lost(&events_to, &error))?;
+            output.limit = Some(IDLE_TIMEOUT);
+            return Ok(Some(HandedOver { input, output }));
+        }
         _ => return Err(events_to.out_of_turn("something before the start")),
     };
     // No shorter than its own: the driver gives up by itself, and says so.
@@ -107,7 +148,7 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
         }
     }
     end.stop();
-    Ok(())
+    Ok(None)
 }
 
 /// Makes the end that the driver asked for, and what accepts its lanes.

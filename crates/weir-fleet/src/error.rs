@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_units::human_duration;
 
 /// Why something could not be done with the ledger. `place` is the ledger as a person names it, without its
 /// password.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum FleetError {
     /// There is no ledger there yet.
     #[error("{place}: no ledger is there; make one with weir fleet plan SRC DST --ledger {place}")]

@@ -187,7 +187,7 @@ pub enum Command {
     Fleet(Fleet),
     /// List what an object store holds: buckets, folders, objects, versions.
     Ls(Box<Ls>),
-    /// Run the remote end of cp, which cp starts itself.
+    /// Run the remote end of cp, or a worker of fleet run, which these start themselves.
     #[command(hide = true)]
     Peer {
         /// Only check this program's digest.

@@ -1,7 +1,22 @@
-//! Workers are started on other hosts, and looked after until the plan is done: a file for each way to start
-//! them.
+//! Workers are started on other hosts, and looked after until the plan is done.
+//!
+//! | launcher | what it does | where |
+//! | --- | --- | --- |
+//! | `--hosts` | starts workers by ssh, as `weir cp` starts its far end, and restarts them | [`crew`] |
+//!
+//! By ssh a worker needs nothing but port 22: it asks the ledger over the connection that it was started by
+//! ([`wire`], [`far_ledger`]), and the one who started it answers out of a file or a database that only this
+//! host reaches ([`hub`]).
 
+pub mod crew;
+pub mod far_ledger;
 pub mod hosts;
+<<<<<<< HEAD
 pub mod kubernetes;
 mod said;
 pub mod slurm;
+=======
+pub mod hub;
+mod post;
+pub mod wire;
+>>>>>>> launch

@@ -48,7 +48,7 @@ const MOST_AWAY: Duration = Duration::from_secs(3600);
 const PACE: Duration = Duration::from_secs(1);
 
 /// How a worker ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum WorkerEnd {
     /// All batches of the plan are done.
     Complete,

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+<<<<<<< HEAD
 use percent_encoding::percent_decode_str;
+=======
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+>>>>>>> launch
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use weir_units::Bytes;
@@ -83,6 +87,50 @@ impl fmt::Display for DatabaseUrl {
 impl fmt::Debug for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
+    }
+}
+
+impl DatabaseUrl {
+    /// An address by which other hosts reach the same database, with all that this process knows of the way:
+    /// its text holds the password.
+    ///
+    /// # Errors
+    /// In words, where it can be reached from this host alone.
+    pub fn for_other_hosts(&self) -> Result<String, String> {
+        let settings = PostgresSettings::of(self)?;
+        let config = &settings.config;
+        let here = |why: &str| {
+            Err(format!(
+                "other hosts cannot reach {self}: {why}; name it by an address of the network, or leave out \
+                 --ledger-from-hosts: then they ask it through this host"
+            ))
+        };
+        let mut hosts = Vec::new();
+        for (number, host) in config.get_hosts().iter().enumerate() {
+            let Host::Tcp(host) = host else { return here("it is reached by a socket of this host") };
+            if host == "localhost" || host == "::1" || host.starts_with("127.") {
+                return here("it is named as this host's own");
+            }
+            let ports = config.get_ports();
+            let port = ports.get(number).or_else(|| ports.last()).copied().unwrap_or(5432);
+            let is_address = host.contains(':');
+            hosts.push(if is_address { format!("[{host}]:{port}") } else { format!("{host}:{port}") });
+        }
+        let coded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let user = coded(config.get_user().unwrap_or_default());
+        let password = config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let password = password.map(|password| format!(":{}", coded(&password))).unwrap_or_default();
+        let name = coded(config.get_dbname().unwrap_or_default());
+        let mode = match (settings.encryption.verified, config.get_ssl_mode()) {
+            (true, _) => "verify-full",
+            (false, SslMode::Disable) => "disable",
+            (false, SslMode::Require) => "require",
+            (false, _) => "prefer",
+        };
+        let root = settings.encryption.root.as_ref().map(|root| format!("&sslrootcert={}", root.display()));
+        let (root, schema) = (root.unwrap_or_default(), coded(&settings.schema));
+        let hosts = hosts.join(",");
+        Ok(format!("postgres://{user}{password}@{hosts}/{name}?sslmode={mode}&schema={schema}{root}"))
     }
 }
 
@@ -334,6 +382,18 @@ mod tests {
         assert_eq!((found.schema.as_str(), found.config.get_password()), ("two", Some(&b"p"[..])));
         assert!(settings("postgres://h/d?sslmode=maybe", &[]).is_err());
         assert!(settings("postgres://h/d", &[("PGSERVICE", "none-such")]).is_err());
+    }
+
+    #[test]
+    fn other_hosts_are_told_the_whole_way() {
+        let other = |url: &str| url.parse::<DatabaseUrl>().unwrap().for_other_hosts();
+        let told = other("postgres://me:p%40s:s@db:7/d?sslmode=require&schema=two").unwrap();
+        assert_eq!(told, "postgres://me:p%40s%3As@db:7/d?sslmode=require&schema=two");
+        let (one, again) = (told.parse::<DatabaseUrl>().unwrap(), other(&told).unwrap());
+        assert_eq!((again, one.to_string()), (told, "postgres://me@db:7/d".to_owned()));
+        for here in ["postgres://me@localhost/d", "postgres://me@127.0.0.1/d", "postgres:///d?host=/run"] {
+            assert!(other(here).unwrap_err().contains("leave out --ledger-from-hosts"), "{here}");
+        }
     }
 
     #[test]

@@ -3,11 +3,18 @@
 mod check;
 mod ends;
 mod export;
+<<<<<<< HEAD
 mod handed;
-mod kubernetes;
 mod plan;
 mod run;
-mod slurm;
+=======
+pub mod far;
+mod plan;
+mod run;
+mod run_hosts;
+mod run_kubernetes;
+mod run_slurm;
+>>>>>>> launch
 mod status;
 mod steer;
 mod work;

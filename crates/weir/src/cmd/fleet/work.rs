@@ -42,14 +42,10 @@ pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
     voice::start_log(work.voice.quiet, work.voice.verbose);
     let signals = signals()?;
     let mut ledger = super::open(&work.ledger, &signals.stop)?;
-    let planned = Planned::of(&ledger.ends()?)?;
-    let way = Way::open(work, &signals.stop)?;
-    let mover = planned.mover(work, &way)?;
-    let manner = manner(work);
     let mut live = Live::new(!work.voice.quiet && std::io::stderr().is_terminal(), 2);
-    let report = worker::run(&mut ledger, &*mover, &manner, &signals, &mut live);
+    let worked = carry_out(work, &mut ledger, &signals, &mut live);
     live.clear();
-    let report = report?;
+    let (manner, report) = worked?;
     let code = code(&report, ledger.status().map_or(report.totals.failed, |status| status.failed));
     let record = record(&manner, &report, code);
     say(work, &record, &report)?;
@@ -57,8 +53,23 @@ pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// Works on what `ledger` has, until the plan is done or `signals` say otherwise.
+pub fn carry_out(
+    work: &FleetWork,
+    ledger: &mut dyn FleetLedger,
+    signals: &WorkerSignals,
+    live: &mut Live,
+) -> anyhow::Result<(WorkerManner, WorkerReport)> {
+    let planned = Planned::of(&ledger.ends()?)?;
+    let way = Way::open(work, &signals.stop)?;
+    let mover = planned.mover(work, &way)?;
+    let manner = manner(work);
+    let report = worker::run(ledger, &*mover, &manner, signals, live)?;
+    Ok((manner, report))
+}
+
 /// SIGTERM lets what is held end; SIGINT, and a second SIGTERM, give it back.
-fn signals() -> anyhow::Result<WorkerSignals> {
+pub fn signals() -> anyhow::Result<WorkerSignals> {
     let signals = WorkerSignals { drain: interrupt::wish()?, stop: interrupt::wish()? };
     interrupt::on_signals(&[SIGINT], &signals.stop, || low_level::exit(INTERRUPTED.into()))?;
     let stop = Arc::clone(&signals.stop);
@@ -162,7 +173,8 @@ fn code(report: &WorkerReport, given_up: u64) -> u8 {
     }
 }
 
-fn word(end: &WorkerEnd) -> &'static str {
+/// How a worker ended, in a word.
+pub fn word(end: &WorkerEnd) -> &'static str {
     match end {
         WorkerEnd::Complete => "complete",
         WorkerEnd::Nothing => "nothing",
