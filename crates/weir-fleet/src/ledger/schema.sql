@@ -55,9 +55,7 @@ CREATE TABLE batch (
     range_end BIGINT,
     note TEXT
 );
--- Apart, so that a claim looks at no batch that others hold.
-CREATE INDEX batch_waiting ON batch (priority DESC, id) WHERE state = 'waiting';
-CREATE INDEX batch_leased ON batch (due) WHERE state = 'leased';
+CREATE INDEX batch_open ON batch (priority DESC, id) WHERE state <> 'done';
 CREATE INDEX batch_ask ON batch (ask) WHERE ask IS NOT NULL;
 CREATE INDEX batch_large ON batch (large) WHERE large IS NOT NULL;
 

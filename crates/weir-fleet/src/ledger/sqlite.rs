@@ -192,9 +192,7 @@ fn of_sqlite(error: rusqlite::Error) -> DatabaseError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             DatabaseError::Passing("another process is writing to it".to_owned())
         }
-        Some(ErrorCode::DiskFull) => {
-            DatabaseError::Refused("no space left on its device; free space and go on".to_owned())
-        }
+        Some(ErrorCode::DiskFull) => DatabaseError::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             DatabaseError::Refused(format!(
                 "{words}; it and its folder must be there and writable for this user"

@@ -3,6 +3,8 @@
 
 mod cluster;
 mod machine;
+mod migrations;
+mod network;
 mod planning;
 mod postgres;
 mod refusals;

@@ -238,6 +238,9 @@ fn of_postgres(error: tokio_postgres::Error) -> DatabaseError {
     };
     let words = told.message().to_owned();
     let code = told.code();
+    if *code == SqlState::DISK_FULL {
+        return DatabaseError::Full;
+    }
     match code.code().get(..2) {
         // Connections, resources, locks, a server that begins or ends.
         Some("08" | "40" | "53" | "55" | "57" | "58") => DatabaseError::Passing(words),

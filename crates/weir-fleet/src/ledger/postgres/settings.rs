@@ -7,11 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-<<<<<<< HEAD
-use percent_encoding::percent_decode_str;
-=======
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
->>>>>>> launch
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use weir_units::Bytes;
@@ -70,13 +66,6 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-impl DatabaseUrl {
-    /// The whole address but for its password, and that.
-    pub fn without_password(&self) -> (&str, Option<&str>) {
-        (&self.open, self.password.as_deref())
-    }
-}
-
 /// Without its password.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,6 +80,11 @@ impl fmt::Debug for DatabaseUrl {
 }
 
 impl DatabaseUrl {
+    /// The whole address but for its password, and that.
+    pub fn without_password(&self) -> (&str, Option<&str>) {
+        (&self.open, self.password.as_deref())
+    }
+
     /// An address by which other hosts reach the same database, with all that this process knows of the way:
     /// its text holds the password.
     ///

@@ -3,18 +3,13 @@
 mod check;
 mod ends;
 mod export;
-<<<<<<< HEAD
-mod handed;
-mod plan;
-mod run;
-=======
 pub mod far;
+mod handed;
 mod plan;
 mod run;
 mod run_hosts;
 mod run_kubernetes;
 mod run_slurm;
->>>>>>> launch
 mod status;
 mod steer;
 mod work;

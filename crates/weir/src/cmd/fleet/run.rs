@@ -11,6 +11,9 @@ pub fn run(run: &FleetRun) -> anyhow::Result<u8> {
         Some(FleetLauncher::Hosts(hosts)) => run_hosts::run(run, hosts),
         Some(FleetLauncher::Slurm(tasks)) => run_slurm::run(run, tasks),
         Some(FleetLauncher::Kubernetes(workers)) => run_kubernetes::run(run, workers),
-        None => Err(Usage("no workers are named; write --hosts HOST,..., --slurm N or --kubernetes N".to_owned()).into()),
+        None => {
+            Err(Usage("no workers are named; write --hosts HOST,..., --slurm N or --kubernetes N".to_owned())
+                .into())
+        }
     }
 }
