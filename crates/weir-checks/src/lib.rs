@@ -32,6 +32,7 @@ pub mod delta_recipe;
 pub mod delta_signature;
 pub mod digest_field;
 pub mod entry;
+pub mod fleet_rows;
 pub mod hub_words;
 pub mod journal;
 pub mod load_answer;
@@ -76,6 +77,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("delta_signature", delta_signature::check),
     ("digest_field", digest_field::check),
     ("entry", entry::check),
+    ("fleet_rows", fleet_rows::check),
     ("hub_words", hub_words::check),
     ("journal", journal::check),
     ("load_answer", load_answer::check),

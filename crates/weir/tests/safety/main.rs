@@ -14,6 +14,7 @@ mod bad_server;
 mod bad_versions;
 mod bad_words;
 mod endings;
+mod fleet_ledgers;
 mod fleet_plan;
 mod fleet_queue;
 mod fleet_work;
