@@ -326,8 +326,8 @@ impl Far {
         let overheard = self.last_words();
         match code {
             Some(255) if let Some(words) = overheard => {
-                let host = host.shown();
-                format!("ssh could not connect or log in: {words}; try the same by hand: ssh {host} true")
+                let by_hand = format!("{} {} true", host.ssh.join(" "), host.shown());
+                format!("ssh could not connect or log in: {words}; try the same by hand: {by_hand}")
             }
             Some(255) => {
                 "ssh could not connect or log in, its words are above; try the same by hand: ssh HOST true"

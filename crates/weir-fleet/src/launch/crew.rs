@@ -17,6 +17,7 @@ use super::hosts::FleetHost;
 use super::hub::HubLedger;
 use super::post::{self, Fate, Line};
 use super::wire::{Farewell, WorkOrder};
+use crate::ledger::postgres::DatabaseUrl;
 use crate::worker::{WorkerEnd, WorkerSignals};
 
 /// Pauses before a worker is started again.
@@ -50,8 +51,8 @@ pub struct CrewManner {
     pub workers: u32,
     /// Words of `weir fleet work`.
     pub words: Vec<String>,
-    /// The database that workers connect to by themselves, with its password.
-    pub ledger: Option<String>,
+    /// The database that workers connect to by themselves.
+    pub ledger: Option<DatabaseUrl>,
 }
 
 /// Something that people want to know.
@@ -258,7 +259,7 @@ impl Crew<'_> {
         let began = Instant::now();
         *slot.standing.lock() = Standing::Working;
         self.tell(number, CrewEvent::Began);
-        let line = Line { ledger: self.ledger, signals: self.signals, cut: &slot.cut };
+        let line = Line { ledger: self.ledger, signals: self.signals, over: &self.over, cut: &slot.cut };
         (post::serve(far, &line), began.elapsed())
     }
 

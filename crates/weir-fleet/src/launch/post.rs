@@ -27,6 +27,10 @@ const DRAINS: Duration = Duration::from_secs(40);
 /// And one that was asked to give back what it holds.
 const STOPS: Duration = Duration::from_secs(5);
 
+/// The plan is done: a worker hears of it when it asks the next time, 5 s later at most, and one that does not
+/// come to its end by itself is not waited for.
+const FINISHES: Duration = Duration::from_secs(20);
+
 /// How a worker's life ended.
 #[derive(Debug)]
 pub(super) enum Fate {
@@ -42,6 +46,8 @@ pub(super) enum Fate {
 pub(super) struct Line<'a> {
     pub(super) ledger: &'a HubLedger,
     pub(super) signals: &'a WorkerSignals,
+    /// Nobody has anything to do any more.
+    pub(super) over: &'a AtomicBool,
     /// Ends the connection.
     pub(super) cut: &'a AtomicBool,
 }
@@ -122,7 +128,8 @@ fn reply(out: &Mutex<impl Write>, number: u64, answer: wire::Answer) -> std::io:
 
 /// Tells a worker what signals ask for, and that somebody is there.
 fn tell(out: &Mutex<impl Write>, line: &Line<'_>, ended: &AtomicBool) {
-    let (mut said, mut draining, mut stopping) = (Instant::now(), None::<Instant>, None::<Instant>);
+    let (mut said, mut finishing) = (Instant::now(), None::<Instant>);
+    let (mut draining, mut stopping) = (None::<Instant>, None::<Instant>);
     // A connection that breaks is noticed by whoever reads from it.
     let say = |message: &ToWorker| drop(wire::write(&mut *out.lock(), message));
     while !ended.load(Relaxed) {
@@ -135,7 +142,10 @@ fn tell(out: &Mutex<impl Write>, line: &Line<'_>, ended: &AtomicBool) {
             say(&ToWorker::Drain);
         }
         let is_late = |since: Option<Instant>, most| since.is_some_and(|since| since.elapsed() >= most);
-        if is_late(stopping, STOPS) || is_late(draining, DRAINS) {
+        if line.over.load(Relaxed) {
+            finishing.get_or_insert_with(Instant::now);
+        }
+        if is_late(stopping, STOPS) || is_late(draining, DRAINS) || is_late(finishing, FINISHES) {
             line.cut.store(true, Relaxed);
         }
         if said.elapsed() >= ALIVE {

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FleetError;
+use crate::ledger::postgres::DatabaseUrl;
 use crate::ledger::{
     BatchClaim, BatchLease, BatchResults, Claimed, Finished, PlanEnds, Renewed, Tally, VerdictSpan, WorkerId,
     WorkerIdentity,
@@ -41,8 +42,8 @@ pub struct WorkOrder {
     pub words: Vec<String>,
     /// What its host is called in the ledger.
     pub host: String,
-    /// The database that it asks by itself, with its password; `None`: it asks this connection.
-    pub ledger: Option<String>,
+    /// The database that it asks by itself; `None`: it asks this connection.
+    pub ledger: Option<DatabaseUrl>,
 }
 
 /// An operation of [`FleetLedger`](crate::ledger::FleetLedger).

@@ -17,6 +17,7 @@ mod endings;
 mod fleet_ledgers;
 mod fleet_plan;
 mod fleet_queue;
+mod fleet_run;
 mod fleet_work;
 mod histories;
 mod kill;

@@ -249,10 +249,13 @@ fn of_postgres(error: tokio_postgres::Error) -> DatabaseError {
         _ if [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE].contains(code) => {
             DatabaseError::Passing(words)
         }
-        Some("28") => DatabaseError::Refused(with_way_out(words)),
+        Some("28") => DatabaseError::Refused(format!("{words}{LOGIN}")),
         _ => DatabaseError::Refused(words),
     }
 }
+
+/// What to do about a login that is refused.
+const LOGIN: &str = "; give the password by PGPASSWORD or ~/.pgpass, the user as postgres://USER@HOST/";
 
 /// What to do about a login or a connection that is refused, behind the words that say so.
 fn with_way_out(words: String) -> String {
@@ -261,9 +264,7 @@ fn with_way_out(words: String) -> String {
         words if words.contains("invalid peer certificate") => {
             "; name the host as its certificate does, and the authority that signed it by sslrootcert=FILE"
         }
-        words if words.contains("password") || words.contains("authentication") || words.contains("role") => {
-            "; give the password by PGPASSWORD or ~/.pgpass, the user as postgres://USER@HOST/"
-        }
+        words if words.contains("password") => LOGIN,
         _ => "",
     };
     format!("{words}{way_out}")

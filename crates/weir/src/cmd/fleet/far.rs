@@ -4,7 +4,7 @@ use clap::Parser;
 use weir_cp::peer::HandedOver;
 use weir_fleet::launch::far_ledger::{self, HubLine};
 use weir_fleet::launch::wire::{Farewell, WorkOrder};
-use weir_fleet::ledger::Patience;
+use weir_fleet::ledger::{FleetLedger, LedgerPlace, Patience};
 use weir_fleet::worker::WorkerReport;
 
 use super::{PATIENCE, work};
@@ -20,16 +20,16 @@ pub fn run(handed: HandedOver) -> anyhow::Result<u8> {
     let line = HubLine::open(input, output, &signals)?;
     let patience = Patience { longest: PATIENCE, stop: signals.stop.clone() };
     let mut live = Live::new(false, 2);
-    let works = |work: &FleetWork, ledger: &mut dyn weir_fleet::ledger::FleetLedger, live: &mut Live| {
+    let works = |work: &FleetWork, ledger: &mut dyn FleetLedger, live: &mut Live| {
         farewell(&work::carry_out(work, ledger, &signals, live).map(|(_, report)| report))
     };
     let work = words(&order);
     let said = match (&work, &order.ledger) {
         (Err(why), _) => line.farewell(Farewell::unable(why.clone())),
         (Ok(work), Some(url)) => {
-            let said = match super::open(url, &signals.stop) {
+            let said = match LedgerPlace::Database(url.clone()).open(patience) {
                 Ok(mut ledger) => works(work, &mut ledger, &mut live),
-                Err(error) => farewell(&Err(error)),
+                Err(error) => farewell(&Err(error.into())),
             };
             line.farewell(said)
         }

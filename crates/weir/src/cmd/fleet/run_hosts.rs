@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_fleet::launch::crew::{self, CrewEvent, CrewManner, CrewMember};
 use weir_fleet::launch::hosts::{self, FleetHost};
 use weir_fleet::launch::hub::HubLedger;
+use weir_fleet::ledger::postgres::DatabaseUrl;
 use weir_fleet::ledger::{FleetStatus, LedgerPlace, Patience, Tally};
 use weir_fleet::worker::{WorkerEnd, WorkerSignals};
 use weir_report::escape::escape;
@@ -112,7 +113,7 @@ fn named(text: &str) -> anyhow::Result<Vec<FleetHost>> {
 }
 
 /// The database as workers reach it by themselves.
-fn for_other_hosts(ledger: &str) -> anyhow::Result<String> {
+fn for_other_hosts(ledger: &str) -> anyhow::Result<DatabaseUrl> {
     match LedgerPlace::parse(ledger).map_err(Usage)? {
         LedgerPlace::Database(url) => Ok(url.for_other_hosts().map_err(Usage)?),
         LedgerPlace::File(path) => Err(Usage(format!(
@@ -125,7 +126,7 @@ fn for_other_hosts(ledger: &str) -> anyhow::Result<String> {
 }
 
 impl Run<'_> {
-    fn work(&self, ledger: Option<String>) -> Vec<CrewMember> {
+    fn work(&self, ledger: Option<DatabaseUrl>) -> Vec<CrewMember> {
         let FleetRun { on, worker, voice, .. } = self.run;
         let host = on.ssh.host(None);
         let manner = CrewManner {

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
@@ -12,6 +13,7 @@ use signal_hook::low_level;
 use url::Url;
 use weir_fleet::ledger::{FleetLedger, WorkerIdentity};
 use weir_fleet::worker::across::{Across, StoreEnd};
+use weir_fleet::worker::desk::DeskTotals;
 use weir_fleet::worker::fetch::{Fetch, FetchSource};
 use weir_fleet::worker::local::LocalCopy;
 use weir_fleet::worker::send::{Send, SendManner};
@@ -64,7 +66,17 @@ pub fn carry_out(
     let way = Way::open(work, &signals.stop)?;
     let mover = planned.mover(work, &way)?;
     let manner = manner(work);
-    let report = worker::run(ledger, &*mover, &manner, signals, live)?;
+    let report = match planned.lacks(&way)? {
+        // What it would hold meanwhile others can move.
+        Some(why) => WorkerReport {
+            end: WorkerEnd::Trouble(why),
+            totals: DeskTotals::default(),
+            failures: Vec::new(),
+            span: Duration::ZERO,
+            asked: Duration::ZERO,
+        },
+        None => worker::run(ledger, &*mover, &manner, signals, live)?,
+    };
     Ok((manner, report))
 }
 
@@ -89,6 +101,19 @@ fn manner(work: &FleetWork) -> WorkerManner {
 }
 
 impl Planned {
+    /// Why this host may do nothing at an end: whoever speaks for requests there has no credentials for one.
+    fn lacks(&self, way: &Way) -> anyhow::Result<Option<String>> {
+        for end in [&self.source, &self.target] {
+            let PlannedEnd::Store(url) = end else { continue };
+            let store = way.buckets.store(url)?;
+            let asked = store.object(&format!("{}any", prefix_of(url)), None)?;
+            if let Err(error) = store.authorizer().fields("GET", &asked, &[]) {
+                return Ok(Some(error.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Who moves it.
     fn mover<'a>(&self, work: &FleetWork, way: &'a Way) -> anyhow::Result<Box<dyn Mover + 'a>> {
         let end = |url: &StoreUrl| -> anyhow::Result<StoreEnd> {
