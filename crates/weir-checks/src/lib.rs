@@ -33,6 +33,7 @@ pub mod delta_signature;
 pub mod digest_field;
 pub mod entry;
 pub mod fleet_frame;
+pub mod fleet_rows;
 pub mod hub_words;
 pub mod journal;
 pub mod load_answer;
@@ -78,6 +79,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("digest_field", digest_field::check),
     ("entry", entry::check),
     ("fleet_frame", fleet_frame::check),
+    ("fleet_rows", fleet_rows::check),
     ("hub_words", hub_words::check),
     ("journal", journal::check),
     ("load_answer", load_answer::check),

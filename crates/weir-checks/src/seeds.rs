@@ -45,6 +45,8 @@ use weir_tree::entry::{LinkTarget, Time, Xattr};
 use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
+use crate::fleet_rows::COLUMNS;
+
 /// An input for the check `target`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seed {
@@ -72,6 +74,29 @@ pub fn seeds() -> Vec<Seed> {
 }
 
 /// What is kept of an upload.
+/// A count of changes, and each a column, a row, a kind of value and the value; behind them what becomes of
+/// each claim.
+fn of_fleets(add: &mut Add) {
+    add("fleet_rows", "untouched", &[0]);
+    let column = |table: &str, name: &str| {
+        let at = COLUMNS.iter().position(|column| *column == (table, name));
+        u8::try_from(at.unwrap()).unwrap()
+    };
+    let text = |table, name, text: &str| {
+        [&[1, column(table, name), 1, 4][..], text.as_bytes(), &[0xff, 3, 1, 3]].concat()
+    };
+    add("fleet_rows", "state", &text("batch", "state", "odd"));
+    add("fleet_rows", "hours", &text("ledger", "hours", "22:00-06:00"));
+    let number =
+        |table, name, number: i64| [&[1, column(table, name), 0, 1][..], &number.to_le_bytes()].concat();
+    add("fleet_rows", "objects", &number("batch", "objects", -1));
+    add("fleet_rows", "range", &number("batch", "range_start", i64::MAX));
+    add("fleet_rows", "losses", &number("batch", "losses", 9));
+    let lines = "9\t\t\t\ta\t\n1152921504606846976\t\t\t\tb\t\n\t7\t\"e\"\t\tc\td\n9\t\t\t\te\t\n";
+    let lines = [&[1, column("manifest", "lines"), 1, 6][..], lines.as_bytes(), &[0xff]].concat();
+    add("fleet_rows", "lines", &lines);
+}
+
 fn of_stores(add: &mut Add) {
     let bounds = Bounds {
         parts: 10_000,

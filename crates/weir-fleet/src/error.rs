@@ -84,4 +84,20 @@ pub enum FleetError {
         /// What does not.
         why: String,
     },
+    /// There is no space for what was to be written.
+    #[error(
+        "cannot write to the ledger {place}: no space left on its device; free space there and run the same \
+         command again"
+    )]
+    Full {
+        /// Which ledger.
+        place: String,
+    },
+}
+
+impl FleetError {
+    /// The same may succeed later, without anybody's doing or when there is space again.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, FleetError::Away { .. } | FleetError::Full { .. })
+    }
 }

@@ -151,7 +151,7 @@ impl<'a> Clerk<'a> {
                 }
                 Ok(Step::End(end)) => break Ok(end),
                 Err(FleetError::Interrupted { .. }) if self.is_stopped() => break Ok(WorkerEnd::Stopped),
-                Err(error @ FleetError::Away { .. }) => match self.back_off(error) {
+                Err(error) if error.is_passing() => match self.back_off(error) {
                     Ok(()) => {}
                     Err(error) => break Err(error),
                 },

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -30,6 +30,9 @@ const SCHEMA: &str = "weir";
 pub struct DatabaseUrl {
     text: String,
     shown: String,
+    /// All of it but for the password.
+    open: String,
+    password: Option<String>,
 }
 
 impl FromStr for DatabaseUrl {
@@ -38,7 +41,16 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<DatabaseUrl, String> {
         let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
         let Some(rest) = rest else { return Err("expected postgres://USER@HOST/DATABASE".to_owned()) };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (login, place) = rest.split_once('@').unwrap_or(("", rest));
+        let authority = place.split(['/', '?']).next().unwrap_or_default();
+        if login.contains(['/', '?']) || authority.contains('@') {
+            return Err(
+                "cannot use this ledger: there is an '@' in its address where none is expected; write \
+                        '@' as %40, '/' as %2F and '?' as %3F in a user's name and in a password"
+                    .to_owned(),
+            );
+        }
+        let (shown, query) = place.split_once('?').unwrap_or((place, ""));
         if query.split('&').any(|pair| pair.starts_with("password=")) {
             return Err(
                 "cannot use this ledger: its address has a password behind '?', where it is shown to \
@@ -46,15 +58,12 @@ impl FromStr for DatabaseUrl {
                     .to_owned(),
             );
         }
-        // A password may hold an '@', and a path none before it.
-        let end = rest.find('/').unwrap_or(rest.len());
-        let (login, place) = match rest[..end].rfind('@') {
-            Some(at) => (&rest[..at], &rest[at + 1..]),
-            None => ("", rest),
-        };
-        let user = login.split(':').next().unwrap_or_default();
+        let (user, password) =
+            login.split_once(':').map_or((login, None), |(user, given)| (user, Some(given)));
+        let password = password.map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
         let at = if user.is_empty() { "" } else { "@" };
-        Ok(DatabaseUrl { text: text.to_owned(), shown: format!("postgres://{user}{at}{place}") })
+        let [shown, open] = [shown, place].map(|place| format!("postgres://{user}{at}{place}"));
+        Ok(DatabaseUrl { text: text.to_owned(), shown, open, password })
     }
 }
 
@@ -72,6 +81,11 @@ impl fmt::Debug for DatabaseUrl {
 }
 
 impl DatabaseUrl {
+    /// The whole address but for its password, and that.
+    pub fn without_password(&self) -> (&str, Option<&str>) {
+        (&self.open, self.password.as_deref())
+    }
+
     /// An address by which other hosts reach the same database, with all that this process knows of the way
     /// to it, its password too.
     ///
@@ -332,7 +346,7 @@ mod tests {
     #[test]
     fn a_password_is_never_shown() {
         for (url, shown) in [
-            ("postgres://me:p@ss@h:1/d?sslmode=disable", "postgres://me@h:1/d"),
+            ("postgres://me:p%40ss@h:1/d?sslmode=disable", "postgres://me@h:1/d"),
             ("postgresql://h/d", "postgres://h/d"),
             ("postgres:///d", "postgres:///d"),
         ] {
@@ -340,6 +354,15 @@ mod tests {
             assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
         }
         assert!("postgres://h/d?password=x".parse::<DatabaseUrl>().unwrap_err().contains("PGPASSWORD"));
+        // The client would take the first '@' for the end of the password, and name the rest as a host.
+        for odd in ["me:se@cret@h/d", "me:se/cret@h/d", "me:se?cret@h/d", "h/d?user=a@b"] {
+            let error = format!("postgres://{odd}").parse::<DatabaseUrl>().unwrap_err();
+            assert!(error.contains("write '@' as %40") && !error.contains("cret"), "{error}");
+        }
+        let url: DatabaseUrl = "postgresql://me:p%40s%2f@h1:1,h2/d?schema=a@b".parse().unwrap();
+        assert_eq!(url.without_password(), ("postgres://me@h1:1,h2/d?schema=a@b", Some("p@s/")));
+        let url: DatabaseUrl = "postgres:///d".parse().unwrap();
+        assert_eq!(url.without_password(), ("postgres:///d", None));
         assert!("mysql://h/d".parse::<DatabaseUrl>().is_err());
     }
 
