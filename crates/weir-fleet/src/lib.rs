@@ -14,6 +14,7 @@ pub mod class;
 pub mod error;
 pub mod ledger;
 pub mod object;
+pub mod pace;
 pub mod plan;
 pub mod worker;
 

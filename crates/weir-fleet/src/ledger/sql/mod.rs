@@ -22,7 +22,7 @@ use crate::error::FleetError;
 
 pub use exporting::ObjectRow;
 pub use planning::{PlanLease, PlanStep, PlannedBatch, PlannedLarge};
-pub use steering::{FailureRow, FleetStatus, WorkerRow};
+pub use steering::{FailureRow, FleetStatus, OfLate, WorkerRow};
 
 /// A ledger in a database.
 pub struct SqlLedger {

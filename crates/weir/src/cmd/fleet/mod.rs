@@ -3,9 +3,11 @@
 mod check;
 mod ends;
 mod export;
+mod metrics;
 mod plan;
 mod status;
 mod steer;
+mod view;
 mod work;
 
 use std::sync::Arc;
