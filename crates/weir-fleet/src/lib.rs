@@ -12,6 +12,7 @@
 
 pub mod class;
 pub mod error;
+pub mod history;
 pub mod ledger;
 pub mod object;
 pub mod pace;

@@ -6,6 +6,7 @@ pub mod metrics;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
@@ -96,7 +97,8 @@ pub struct FleetEndView {
 }
 
 /// What failed by one class.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FleetFailure {
     /// The class.
     pub class: String,

@@ -4,6 +4,7 @@ mod claiming;
 mod exporting;
 mod finishing;
 mod helping;
+mod history;
 mod moving;
 mod planning;
 mod retrying;

@@ -4,6 +4,7 @@ mod check;
 mod ends;
 mod export;
 mod metrics;
+pub mod page;
 mod plan;
 mod status;
 mod steer;

@@ -30,7 +30,8 @@ pub fn settings(settings: &FleetSettings) -> String {
     words.join(", ")
 }
 
-fn state(status: &FleetStatus) -> &'static str {
+/// How far it is, in words.
+pub fn state(status: &FleetStatus) -> &'static str {
     match (status.complete, status.sealed) {
         (true, _) if status.failed > 0 => "complete, with failures",
         (true, _) => "complete",
