@@ -15,6 +15,7 @@ pub mod error;
 pub mod ledger;
 pub mod object;
 pub mod plan;
+pub mod verdict;
 pub mod worker;
 
 pub use error::FleetError;

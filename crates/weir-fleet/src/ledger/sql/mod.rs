@@ -4,6 +4,7 @@ mod claiming;
 mod exporting;
 mod finishing;
 mod helping;
+mod judging;
 mod moving;
 mod planning;
 mod retrying;
