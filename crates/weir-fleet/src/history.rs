@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use weir_model::fleet::NO_WORK;
+
 use crate::ledger::FleetStatus;
-use crate::worker::shares::NO_WORK;
 
 /// What a ledger holds of a fleet, from its first worker on.
 #[derive(Debug, Clone)]
@@ -16,7 +17,7 @@ pub struct FleetHistory {
     pub end: i64,
     /// What held all hosts together, over time.
     pub spans: Vec<HostSpan>,
-    /// Hosts, those that differ first.
+    /// Hosts, in the order of their names.
     pub hosts: Vec<HostHistory>,
     /// So many milliseconds after the beginning: objects and bytes done and objects given up until then.
     pub steps: Vec<(u64, [u64; 3])>,
@@ -43,8 +44,6 @@ pub struct HostHistory {
     pub limit: Option<(String, f64)>,
     /// What held it when.
     pub spans: Vec<HostSpan>,
-    /// How it differs from the others, in words.
-    pub differs: Option<String>,
 }
 
 /// A time under one limit, in milliseconds since the beginning.
@@ -199,43 +198,12 @@ impl TimeGrid {
     }
 }
 
-/// Less than this share of the usual rate is told of.
-const SLOW: f64 = 0.5;
-
 impl HostHistory {
     /// Bytes a second of a worker that had work.
     pub fn rate(&self) -> f64 {
         let HostTime { held, bytes } = self.at_work;
         if held > 0.0 { bytes as f64 * 1000.0 / held } else { 0.0 }
     }
-}
-
-/// Says how each differs from most, and sorts those first that do. Of fewer than three there is no most.
-pub(crate) fn compare(hosts: &mut [HostHistory]) {
-    let mut rates: Vec<f64> = hosts.iter().map(HostHistory::rate).filter(|rate| *rate > 0.0).collect();
-    rates.sort_by(f64::total_cmp);
-    let usual = rates.get(rates.len() / 2).copied().filter(|_| rates.len() >= 3);
-    let mut limits = BTreeMap::<String, usize>::new();
-    for (limit, _) in hosts.iter().filter_map(|host| host.limit.as_ref()) {
-        *limits.entry(limit.clone()).or_default() += 1;
-    }
-    let all: usize = limits.values().sum();
-    let most = limits.into_iter().max_by_key(|(_, count)| *count);
-    let most = most.filter(|(_, count)| all >= 3 && count * 2 > all).map(|(limit, _)| limit);
-    for host in hosts.iter_mut() {
-        let share = usual.filter(|_| host.at_work.held > 0.0).map(|usual| host.rate() / usual);
-        host.differs = match (share, &host.limit, &most) {
-            (Some(share), _, _) if share < SLOW => Some(format!("{:.0} % of the usual rate", share * 100.0)),
-            (_, Some((limit, _)), Some(most)) if limit != most => Some(format!("most are held by {most}")),
-            _ => None,
-        };
-    }
-    hosts.sort_by(|a, b| {
-        let order = a.differs.is_none().cmp(&b.differs.is_none());
-        let rates =
-            if a.differs.is_some() { a.rate().total_cmp(&b.rate()) } else { std::cmp::Ordering::Equal };
-        order.then(rates).then_with(|| a.host.cmp(&b.host))
-    });
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod object;
 pub mod pace;
 pub mod plan;
+pub mod verdict;
 pub mod worker;
 
 pub use error::FleetError;

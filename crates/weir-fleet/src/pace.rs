@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use weir_model::fleet::{FleetVerdict, Outlier};
+use weir_model::verdict::MainLimit;
+
 use crate::ledger::{FleetStatus, WorkerRow};
 
 /// The rate that is shown: workers tell of their bytes once in ten seconds at the least (a third of their
@@ -183,7 +186,7 @@ impl FleetPace {
 
     /// The hosts whose workers are there, those that differ first, and how many workers are gone: heard of
     /// no more, without having left.
-    pub fn hosts(&self, status: &FleetStatus) -> (Vec<FleetHost>, u64) {
+    pub fn hosts(&self, status: &FleetStatus, verdict: Option<&FleetVerdict>) -> (Vec<FleetHost>, u64) {
         let before = self.of_last(SHOWN);
         let mut hosts = BTreeMap::<&str, (FleetHost, BTreeMap<&str, f64>)>::new();
         let mut gone = 0;
@@ -218,7 +221,7 @@ impl FleetPace {
             FleetHost { limit, ..host }
         });
         let mut hosts: Vec<FleetHost> = hosts.collect();
-        compare(&mut hosts);
+        compare(&mut hosts, verdict);
         (hosts, gone)
     }
 }
@@ -245,51 +248,42 @@ pub fn left(status: &FleetStatus) -> (u64, u64) {
     (status.planned.objects.saturating_sub(done), status.planned.bytes.saturating_sub(bytes))
 }
 
-/// Says of each host how it differs from the others, and sorts those first that do: a lease that ended, no
-/// word for long, less than half of the others' rate, another limit than most. With fewer than three of them
-/// there is nothing that most do.
-fn compare(hosts: &mut [FleetHost]) {
-    let mut rates: Vec<f64> =
-        hosts.iter().filter(|host| host.leased > 0).filter_map(|host| host.rate).collect();
-    rates.sort_by(f64::total_cmp);
-    let usual = rates.get(rates.len() / 2).copied().filter(|rate| rates.len() >= 3 && *rate > 0.0);
-    let mut limits = BTreeMap::<&str, usize>::new();
-    for (limit, _) in hosts.iter().filter_map(|host| host.limit.as_ref()) {
-        *limits.entry(limit).or_default() += 1;
-    }
-    let all: usize = limits.values().sum();
-    let most = limits.iter().max_by_key(|(_, count)| **count);
-    let most = most.filter(|(_, count)| all >= 3 && **count * 2 > all).map(|(limit, _)| (*limit).to_owned());
-    let mut order = Vec::new();
+/// Says of each host how it differs from the others, and sorts those first that do: whose lease ended, who
+/// says no word, and whom the verdict names, the slowest first.
+fn compare(hosts: &mut [FleetHost], verdict: Option<&FleetVerdict>) {
+    let odd: HashMap<&str, (f64, String)> = verdict
+        .iter()
+        .flat_map(|verdict| &verdict.outliers)
+        .map(|odd| (&*odd.host, (odd.rate / odd.peers_rate.max(1.0), of_peers(odd))))
+        .collect();
+    let mut order = HashMap::new();
     for host in hosts.iter_mut() {
-        let slow = host.rate.filter(|_| host.leased > 0).zip(usual).map(|(rate, usual)| rate / usual);
-        let (weight, words) = if host.overdue > 0 {
-            (4.0, Some(format!("{} of its leases ended", host.overdue)))
-        } else if host.silent > GONE {
-            (3.0, Some("no word of late".to_owned()))
-        } else if let Some(share) = slow.filter(|share| *share < 0.5) {
-            (3.0 - share, Some(format!("{:.0} % of the usual rate", share * 100.0)))
-        } else if let (Some((limit, _)), Some(most)) = (&host.limit, &most)
-            && limit != most
-        {
-            (1.0, Some(format!("most are held by {most}")))
-        } else {
-            (0.0, None)
+        let (place, differs) = match odd.get(&*host.host) {
+            _ if host.overdue > 0 => (0.0, Some(format!("{} of its leases ended", host.overdue))),
+            _ if host.silent > GONE => (0.1, Some("no word of late".to_owned())),
+            Some((share, words)) => (1.0 + share, Some(words.clone())),
+            None => (f64::MAX, None),
         };
-        host.differs = words;
-        order.push((host.host.clone(), weight, host.rate.unwrap_or(0.0)));
+        host.differs = differs;
+        order.insert(host.host.clone(), place);
     }
-    let order: HashMap<String, (f64, f64)> =
-        order.into_iter().map(|(host, weight, rate)| (host, (weight, rate))).collect();
-    let of = |host: &FleetHost| order.get(&host.host).copied().unwrap_or_default();
-    hosts.sort_by(|a, b| {
-        let (a, b) = (of(a), of(b));
-        b.0.total_cmp(&a.0).then(a.1.total_cmp(&b.1))
-    });
+    let place = |host: &FleetHost| order.get(&host.host).copied().unwrap_or(f64::MAX);
+    hosts.sort_by(|a, b| place(a).total_cmp(&place(b)).then_with(|| a.host.cmp(&b.host)));
+}
+
+/// `moves 10 % of what its peers do`.
+pub fn of_peers(odd: &Outlier) -> String {
+    let share = odd.rate / odd.peers_rate.max(1.0) * 100.0;
+    let others = odd.peers_limit.filter(|limit| odd.limit != Some(MainLimit::One(*limit)));
+    let others = others.map(|limit| format!(", which are held by {limit}")).unwrap_or_default();
+    let own = odd.limit.map(|limit| format!("{limit}: ")).unwrap_or_default();
+    format!("{own}moves {share:.0} % of what its {} peers do{others}", odd.peers)
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_model::limit::Limit;
+
     use super::*;
     use crate::ledger::{FleetSettings, OfLate, Tally};
 
@@ -359,8 +353,6 @@ mod tests {
     fn hosts_that_differ_come_first_and_say_how() {
         let of = |bytes: u64| {
             let mut workers: Vec<_> = (0..50).map(|id| worker(id, &format!("h{id:02}"), bytes)).collect();
-            workers[20].moved.bytes = bytes / 10;
-            workers[30].of_late = Some(OfLate { limit: "path-loss".to_owned(), share: 0.5, rate: 1 });
             (workers[40].overdue, workers[41].silent, workers[41].leased) = (1, GONE + 1, 0);
             workers
         };
@@ -368,18 +360,22 @@ mod tests {
         pace.add(&status(0, of(0)));
         let now = status(5000, of(50_000));
         pace.add(&now);
-        let (hosts, gone) = pace.hosts(&now);
-        let told: Vec<_> = hosts.iter().take(4).map(|host| (&*host.host, host.differs.as_deref())).collect();
-        assert_eq!(
-            told,
-            [
-                ("h40", Some("1 of its leases ended")),
-                ("h20", Some("10 % of the usual rate")),
-                ("h30", Some("most are held by disk")),
-                ("h00", None)
-            ]
-        );
+        let mut verdict = weir_model::fleet::explain(&weir_model::fleet::FleetEvidence::default());
+        verdict.outliers.push(Outlier {
+            host: "h20".to_owned(),
+            rate: 10.0,
+            peers_rate: 100.0,
+            peers: 49,
+            intervals: 6,
+            limit: Some(MainLimit::One(Limit::Disk)),
+            peers_limit: Some(Limit::PathLoss),
+            confidence: 0.9,
+        });
+        let (hosts, gone) = pace.hosts(&now, Some(&verdict));
+        let told: Vec<_> = hosts.iter().take(3).map(|host| (&*host.host, host.differs.as_deref())).collect();
+        let slow = "disk: moves 10 % of what its 49 peers do, which are held by path-loss";
+        assert_eq!(told, [("h40", Some("1 of its leases ended")), ("h20", Some(slow)), ("h00", None)]);
         assert_eq!((hosts.len(), gone), (49, 1));
-        assert_eq!(hosts[3].rate, Some(10_000.0));
+        assert_eq!(hosts[2].rate, Some(10_000.0));
     }
 }

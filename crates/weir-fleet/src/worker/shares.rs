@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_get::job::{ClosedInterval, Observer, Progress};
+use weir_model::fleet::NO_WORK;
 use weir_model::limit::Limit;
 
 use super::desk::Desk;
@@ -16,9 +17,6 @@ const SPAN: Duration = Duration::from_secs(10);
 
 /// Spans that are kept while the ledger is away: those of some minutes.
 const KEPT: usize = 200;
-
-/// What a worker without a batch is held by.
-pub const NO_WORK: &str = "no-work";
 
 /// The gathered intervals.
 pub struct LimitShares {

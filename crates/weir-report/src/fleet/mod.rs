@@ -3,6 +3,7 @@
 
 pub mod ledger;
 pub mod metrics;
+pub mod verdict;
 
 use std::time::Duration;
 

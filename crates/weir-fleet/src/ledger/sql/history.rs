@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::super::database::{DatabaseError, Row, Transaction};
 use super::{FleetStatus, SqlLedger, must, one};
 use crate::error::FleetError;
-use crate::history::{FailedObject, FleetHistory, HostHistory, HostTime, SlowBatch, TimeGrid, compare};
+use crate::history::{FailedObject, FleetHistory, HostHistory, HostTime, SlowBatch, TimeGrid};
 use crate::object::unpack;
 
 /// Columns of time: what a page shows.
@@ -49,10 +49,8 @@ impl SqlLedger {
                 at_work: grid.at_work(),
                 limit: grid.most(),
                 spans: grid.spans(),
-                differs: None,
             });
         }
-        compare(&mut hosts);
         let steps = self.act(|transaction, _| done(transaction, (begin, end)))?;
         let failed = self.act(|transaction, _| failed(transaction, &status))?;
         let slow = self.act(|transaction, _| slowest(transaction))?;

@@ -5,6 +5,7 @@ mod exporting;
 mod finishing;
 mod helping;
 mod history;
+mod judging;
 mod moving;
 mod planning;
 mod retrying;

@@ -1,5 +1,7 @@
 //! A fleet over time: each host a row in the look of what held it, and how many objects were done.
 
+use weir_model::fleet::{NO_WORK, NOT_JUDGED};
+
 use super::super::axis::{self, Anchor, LETTER};
 use super::super::figure::{Canvas, Figure, Table};
 use super::super::limits;
@@ -21,12 +23,6 @@ const FEW_SPANS: usize = 40;
 /// Heights: of a row, of the axis below.
 const ROW: f64 = 18.0;
 const FOOT: f64 = 34.0;
-
-/// What a worker without a batch is held by.
-const NO_WORK: &str = "no-work";
-
-/// Who had no eyes on its stages.
-const NOT_JUDGED: &str = "not-judged";
 
 /// Writes the rows of hosts; nothing where no worker told anything.
 pub fn hosts(page: &mut Markup, history: &FleetHistoryRecord) {

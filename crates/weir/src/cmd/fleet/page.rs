@@ -1,12 +1,15 @@
 //! A fleet's ledger as a record, of which `weir report` makes a page.
 
 use weir_fleet::history::{FleetHistory, HostHistory, HostSpan};
+use weir_fleet::pace::of_peers;
+use weir_fleet::verdict;
+use weir_model::fleet::FleetVerdict;
 use weir_report::fleet::FleetFailure;
 use weir_report::fleet::ledger::{
     FleetFailedObject, FleetHistoryRecord, FleetHostRecord, FleetProgressStep, FleetSlowBatch, FleetSpan,
 };
 use weir_report::html::Run;
-use weir_report::schema::{Record, RunOutcome};
+use weir_report::schema::{Record, RunOutcome, VerdictRecord};
 
 use super::view::state;
 use crate::interrupt;
@@ -22,10 +25,11 @@ pub fn run(text: &str) -> anyhow::Result<Run> {
     let stop = interrupt::wish()?;
     let mut ledger = super::open(text, &stop)?;
     let history = ledger.history()?;
-    Ok(Run { name: ledger.place().to_owned(), record: record(&history)?, notes: Vec::new() })
+    let verdict = verdict::of_ledger(&mut ledger)?;
+    Ok(Run { name: ledger.place().to_owned(), record: record(&history, &verdict)?, notes: Vec::new() })
 }
 
-fn record(history: &FleetHistory) -> anyhow::Result<Record> {
+fn record(history: &FleetHistory, verdict: &FleetVerdict) -> anyhow::Result<Record> {
     let status = &history.status;
     let outcome = match (status.complete, status.failed) {
         (true, 0) => RunOutcome::Complete,
@@ -34,11 +38,12 @@ fn record(history: &FleetHistory) -> anyhow::Result<Record> {
     let seconds = history.end.abs_diff(history.begin) as f64 / 1000.0;
     let bytes = status.moved.bytes + status.under_way;
     let mut record = Record::new("fleet", outcome, bytes, seconds);
-    record.extra.insert("fleet_history".to_owned(), serde_json::to_value(member(history, seconds))?);
+    record.verdict = Some(VerdictRecord::from(verdict));
+    record.extra.insert("fleet_history".to_owned(), serde_json::to_value(member(history, verdict, seconds))?);
     Ok(record)
 }
 
-fn member(history: &FleetHistory, seconds: f64) -> FleetHistoryRecord {
+fn member(history: &FleetHistory, verdict: &FleetVerdict, seconds: f64) -> FleetHistoryRecord {
     let status = &history.status;
     let done = status.moved.objects + status.same.objects;
     let failures = status.failures.iter().map(|row| FleetFailure {
@@ -61,7 +66,7 @@ fn member(history: &FleetHistory, seconds: f64) -> FleetHistoryRecord {
         begin: history.begin,
         seconds,
         spans: history.spans.iter().map(span).collect(),
-        hosts: history.hosts.iter().take(HOSTS).enumerate().map(host).collect(),
+        hosts: hosts(history, verdict),
         hosts_left_out: history.hosts.len().saturating_sub(HOSTS) as u64,
         progress: progress(history),
         failures: failures.collect(),
@@ -103,8 +108,20 @@ fn span(span: &HostSpan) -> FleetSpan {
     }
 }
 
-fn host((index, host): (usize, &HostHistory)) -> FleetHostRecord {
-    let spans = if index < DRAWN { host.spans.iter().map(span).collect() } else { Vec::new() };
+/// Those that the verdict names first, the slowest before the others.
+fn hosts(history: &FleetHistory, verdict: &FleetVerdict) -> Vec<FleetHostRecord> {
+    let odd = |host: &HostHistory| verdict.outliers.iter().position(|odd| odd.host == host.host);
+    let mut hosts: Vec<_> = history.hosts.iter().map(|host| (odd(host), host)).collect();
+    hosts.sort_by_key(|(odd, _)| odd.unwrap_or(usize::MAX));
+    let record = |(index, (odd, host)): (usize, &(Option<usize>, &HostHistory))| {
+        let differs = odd.and_then(|odd| verdict.outliers.get(odd)).map(of_peers);
+        let spans = if index < DRAWN { host.spans.iter().map(span).collect() } else { Vec::new() };
+        FleetHostRecord { differs, spans, ..of(host) }
+    };
+    hosts.iter().take(HOSTS).enumerate().map(record).collect()
+}
+
+fn of(host: &HostHistory) -> FleetHostRecord {
     let (limit, share) = host.limit.clone().unwrap_or_default();
     FleetHostRecord {
         host: host.host.clone(),
@@ -114,8 +131,8 @@ fn host((index, host): (usize, &HostHistory)) -> FleetHostRecord {
         rate: host.rate(),
         limit,
         share,
-        differs: host.differs.clone(),
-        spans,
+        differs: None,
+        spans: Vec::new(),
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use weir_fleet::FleetError;
 use weir_fleet::ledger::{FleetStatus, LedgerPlace, Patience, SqlLedger};
 use weir_fleet::pace::FleetPace;
+use weir_fleet::verdict;
+use weir_model::fleet::FleetVerdict;
 use weir_report::fleet::{FleetView, text};
 use weir_report::tui::fleet::{FleetNews, FleetScene};
 
@@ -22,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question takes at most one of so many parts of the time: whoever looks is not to hold those who work.
 const LOOKING: u32 = 20;
+
+/// The fleet is judged again after this: workers tell spans of ten seconds.
+const JUDGED: Duration = Duration::from_secs(10);
 
 /// How often a pause looks for a signal.
 const POLL: Duration = Duration::from_millis(50);
@@ -65,16 +70,23 @@ pub fn run(status: &FleetStatusArgs) -> anyhow::Result<u8> {
 /// Prints it as it is now.
 fn once(status: &FleetStatusArgs) -> anyhow::Result<u8> {
     let stop = crate::interrupt::stop()?;
-    let found = super::open(&status.ledger, &stop)?.status()?;
+    let mut ledger = super::open(&status.ledger, &stop)?;
+    let found = ledger.status()?;
+    let verdict = verdict::of_ledger(&mut ledger)?;
     let mut pace = FleetPace::default();
     pace.add(&found);
-    let view = view::of(&found, &pace);
-    print(status, &found, &view)?;
+    let view = view::of(&found, &pace, Some(&verdict));
+    print(status, &found, &view, Some(&verdict))?;
     Ok(0)
 }
 
-fn print(args: &FleetStatusArgs, status: &FleetStatus, view: &FleetView) -> anyhow::Result<()> {
-    let words = if args.json { view::json(status, view)? } else { text(view) };
+fn print(
+    args: &FleetStatusArgs,
+    status: &FleetStatus,
+    view: &FleetView,
+    verdict: Option<&FleetVerdict>,
+) -> anyhow::Result<()> {
+    let words = if args.json { view::json(status, view, verdict)? } else { text(view) };
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush()).printed("the status")
 }
@@ -84,12 +96,16 @@ struct Asker {
     place: LedgerPlace,
     patience: Patience,
     ledger: Option<SqlLedger>,
+    verdict: Option<FleetVerdict>,
+    /// When it is judged again.
+    due: Instant,
 }
 
 impl Asker {
     fn of(ledger: &str, stop: &Arc<AtomicBool>) -> Result<Asker, Usage> {
         let place = LedgerPlace::parse(ledger).map_err(Usage)?;
-        Ok(Asker { place, patience: Patience { longest: PATIENCE, stop: Arc::clone(stop) }, ledger: None })
+        let patience = Patience { longest: PATIENCE, stop: Arc::clone(stop) };
+        Ok(Asker { place, patience, ledger: None, verdict: None, due: Instant::now() })
     }
 
     /// A lost connection is made again by the next question.
@@ -98,7 +114,14 @@ impl Asker {
             Some(ledger) => ledger,
             None => self.place.open(self.patience.clone())?,
         };
-        self.ledger.insert(ledger).status()
+        let ledger = self.ledger.insert(ledger);
+        let status = ledger.status()?;
+        let asked = Instant::now();
+        if asked >= self.due || status.complete {
+            self.verdict = Some(verdict::of_ledger(ledger)?);
+            self.due = Instant::now() + JUDGED.max(asked.elapsed() * LOOKING);
+        }
+        Ok(status)
     }
 }
 
@@ -126,8 +149,8 @@ impl Watch<'_> {
             match next.take().unwrap_or_else(|| asker.ask()) {
                 Ok(status) => {
                     pace.add(&status);
-                    let view = view::of(&status, &pace);
-                    self.show(&status, &view)?;
+                    let view = view::of(&status, &pace, asker.verdict.as_ref());
+                    self.show(&status, &view, asker.verdict.as_ref())?;
                     let is_over = view.complete && !self.is_served;
                     last = Some(view);
                     if is_over {
@@ -146,7 +169,12 @@ impl Watch<'_> {
         Ok(last)
     }
 
-    fn show(&mut self, status: &FleetStatus, view: &FleetView) -> anyhow::Result<()> {
+    fn show(
+        &mut self,
+        status: &FleetStatus,
+        view: &FleetView,
+        verdict: Option<&FleetVerdict>,
+    ) -> anyhow::Result<()> {
         if self.is_served {
             *self.latest.lock() = Some(view.clone());
         }
@@ -157,7 +185,7 @@ impl Watch<'_> {
             Some(screen) => screen.tell(|news| {
                 *news = FleetNews { view: Some(view.clone()), away: Some(None) };
             }),
-            None if self.status.watch => print(self.status, status, view)?,
+            None if self.status.watch => print(self.status, status, view, verdict)?,
             None => {}
         }
         Ok(())

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_fleet::ledger::{FleetSettings, FleetStatus, Tally};
 use weir_fleet::pace::{self, FleetEnd, FleetHost, FleetPace};
+use weir_model::fleet::FleetVerdict;
 use weir_report::fleet::{
-    FleetCount, FleetEndView, FleetFailure, FleetHostRow, FleetRateView, FleetView, seconds_words,
+    FleetCount, FleetEndView, FleetFailure, FleetHostRow, FleetRateView, FleetView, seconds_words, verdict,
 };
 use weir_units::Rate;
 
@@ -41,10 +42,10 @@ pub fn state(status: &FleetStatus) -> &'static str {
 }
 
 /// The status, and what was seen before it.
-pub fn of(status: &FleetStatus, pace: &FleetPace) -> FleetView {
+pub fn of(status: &FleetStatus, pace: &FleetPace, verdict: Option<&FleetVerdict>) -> FleetView {
     let count = |tally: Tally| FleetCount { objects: tally.objects, bytes: tally.bytes };
     let (objects, bytes) = pace::left(status);
-    let (hosts, gone) = pace.hosts(status);
+    let (hosts, gone) = pace.hosts(status, verdict);
     let rate = pace.rate(status);
     FleetView {
         source: status.source.clone(),
@@ -73,7 +74,7 @@ pub fn of(status: &FleetStatus, pace: &FleetPace) -> FleetView {
         failures: status.failures.iter().map(failure).collect(),
         hosts: hosts.into_iter().map(host).collect(),
         gone,
-        verdict: Vec::new(),
+        verdict: verdict.map(verdict::lines).unwrap_or_default(),
         now: status.now,
     }
 }
@@ -112,7 +113,11 @@ fn host(host: FleetHost) -> FleetHostRow {
 }
 
 /// The status as one JSON object, with what was seen before it.
-pub fn json(status: &FleetStatus, view: &FleetView) -> anyhow::Result<String> {
+pub fn json(
+    status: &FleetStatus,
+    view: &FleetView,
+    verdict: Option<&FleetVerdict>,
+) -> anyhow::Result<String> {
     let mut object = serde_json::to_value(status)?;
     let host = |host: &FleetHostRow| {
         json!({
@@ -137,6 +142,7 @@ pub fn json(status: &FleetStatus, view: &FleetView) -> anyhow::Result<String> {
         let end = json!({ "seconds": view.end.seconds, "origin": view.end.origin });
         members.insert("end".to_owned(), end);
         members.insert("hosts".to_owned(), view.hosts.iter().map(host).collect());
+        members.insert("verdict".to_owned(), serde_json::to_value(verdict)?);
         members.insert("gone".to_owned(), view.gone.into());
     }
     Ok(serde_json::to_string(&object)? + "\n")
