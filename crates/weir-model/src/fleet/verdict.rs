@@ -10,6 +10,7 @@ use super::{
     TrialOutcome, advice, peers, shared,
 };
 use crate::words::{count, percent, rate};
+use crate::worth::{self, Grounds};
 
 /// From this share of the judged time on that is of the hosts themselves, each is limited by itself without
 /// any trial.
@@ -49,7 +50,7 @@ pub fn explain(evidence: &FleetEvidence) -> FleetVerdict {
     };
     let peers = peers::compare(evidence, timeline);
     let trial = trial::last(timeline, evidence.is_complete);
-    let hold = known.hold(trial.as_ref(), &mut missing);
+    let (hold, hold_confidence) = known.hold(trial.as_ref(), &mut missing);
     missing.extend(peers.missing);
     missing.extend(silent(&hosts));
     let mut verdict = FleetVerdict {
@@ -61,6 +62,7 @@ pub fn explain(evidence: &FleetEvidence) -> FleetVerdict {
         outliers: peers.outliers,
         trial,
         hold,
+        hold_confidence,
         next: None,
         evidence: Vec::new(),
         missing,
@@ -82,7 +84,7 @@ fn of_host(
     let intervals = host.intervals(&time);
     let main = held.main(intervals);
     let told = host.workers.iter().flat_map(|worker| &worker.spans).map(|span| span.to).fold(0.0, f64::max);
-    let is_here = host.workers.iter().any(|worker| worker.left.is_none());
+    let is_here = host.workers.iter().any(|worker| worker.is_here);
     let silence = timeline.end() - told;
     let word = main.as_ref().ok();
     HostVerdict {
@@ -130,31 +132,29 @@ impl Known<'_> {
         self.held.shares().get(&super::HeldBy::NoWork).copied().unwrap_or(0.0)
     }
 
-    /// Whether hosts hold themselves; why that is not known goes to `missing`.
-    fn hold(&self, trial: Option<&FleetTrial>, missing: &mut Vec<String>) -> FleetHold {
-        let capped = self.evidence.rate_cap.is_some();
+    /// Whether hosts hold themselves, with the share of such words that is right; why that is not known goes to
+    /// `missing`.
+    fn hold(&self, trial: Option<&FleetTrial>, missing: &mut Vec<String>) -> (FleetHold, f64) {
+        let (ends, capped) = (self.evidence.ends, self.evidence.rate_cap.is_some());
         let working = self.last.as_ref().map_or(0, |(_, who)| who.len());
         let tried = trial.map_or(0, |trial| trial.others as usize + trial.hosts.len());
-        let outcome = trial.map(|trial| trial.outcome);
-        match outcome {
+        let sure =
+            trial.map_or(0.0, |trial| worth::of_intervals(trial.intervals.0.min(trial.intervals.1) as usize));
+        let own = shared::own_share(&self.held, ends, capped);
+        let why = match trial.map(|trial| trial.outcome) {
             Some(TrialOutcome::Nothing | TrialOutcome::InPart) => {
-                FleetHold::Shared(shared::end(&self.held, self.evidence.ends, capped))
+                return (FleetHold::Shared(shared::end(&self.held, ends, capped)), sure);
             }
-            Some(TrialOutcome::Added) if working <= tried => FleetHold::Own,
-            _ if shared::own_share(&self.held, self.evidence.ends, capped) >= OWN => FleetHold::Own,
-            _ => {
-                let why = match outcome {
-                    None if working == 0 => "too short to tell".to_owned(),
-                    None => "no host came or went while others worked".to_owned(),
-                    Some(TrialOutcome::Added) => {
-                        format!("{} hosts work now, and the trial had {tried}", working)
-                    }
-                    Some(_) => "the rates when hosts came or went are too unsteady".to_owned(),
-                };
-                missing.push(format!("whether more hosts would bring more: {why}"));
-                FleetHold::Unknown
-            }
-        }
+            Some(TrialOutcome::Added) if working <= tried => return (FleetHold::Own, sure),
+            // Nobody waits for anything but itself.
+            _ if own >= OWN => return (FleetHold::Own, own * Grounds::OneEnd.worth()),
+            Some(TrialOutcome::Added) => format!("{working} hosts work now, and the trial had {tried}"),
+            Some(TrialOutcome::Unclear) => "the rates when hosts came or went do not tell".to_owned(),
+            None if working == 0 => "too short to tell".to_owned(),
+            None => "no host came or went while others worked".to_owned(),
+        };
+        missing.push(format!("whether more hosts would bring more: {why}"));
+        (FleetHold::Unknown, 0.0)
     }
 
     /// Of all hosts in the last time of which all told.
