@@ -19,6 +19,7 @@ mod tests;
 mod timeline;
 mod trial;
 mod verdict;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;

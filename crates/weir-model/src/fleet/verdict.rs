@@ -5,11 +5,11 @@ use weir_units::stats::median;
 use super::shares::Held;
 use super::timeline::{HostLine, SILENT, Timeline};
 use super::trial::{self, Stretch};
+use super::words::{evidence_lines, named};
 use super::{
-    FleetEvidence, FleetHold, FleetPrediction, FleetTrial, FleetVerdict, HostVerdict, TrialChange,
-    TrialOutcome, advice, peers, shared,
+    FleetEvidence, FleetHold, FleetPrediction, FleetTrial, FleetVerdict, HostVerdict, TrialOutcome, advice,
+    peers, shared,
 };
-use crate::words::{count, percent, rate};
 use crate::worth::{self, Grounds};
 
 /// From this share of the judged time on that is of the hosts themselves, each is limited by itself without
@@ -117,16 +117,6 @@ fn silent(hosts: &[HostVerdict]) -> Vec<String> {
     lines.into_iter().map(|(why, names)| format!("{}: {why}", named(&names))).collect()
 }
 
-/// Names of hosts: all of few, some of many.
-pub(super) fn named(names: &[impl AsRef<str>]) -> String {
-    const NAMED: usize = 5;
-    let some: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    match names.len().saturating_sub(NAMED) {
-        0 => some.join(", "),
-        more => format!("{} and {more} more", some.join(", ")),
-    }
-}
-
 impl Known<'_> {
     fn idle_share(&self) -> f64 {
         self.held.shares().get(&super::HeldBy::NoWork).copied().unwrap_or(0.0)
@@ -187,49 +177,4 @@ impl Known<'_> {
             _ => None,
         }
     }
-}
-
-fn evidence_lines(verdict: &FleetVerdict) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut shares: Vec<_> = verdict.shares.iter().filter(|(_, share)| **share >= 0.05).collect();
-    shares.sort_by(|one, other| other.1.total_cmp(one.1));
-    if !shares.is_empty() {
-        let shares: Vec<String> =
-            shares.iter().map(|(by, share)| format!("{by} {}", percent(**share))).collect();
-        lines.push(format!("of the hosts' time: {}", shares.join(", ")));
-    }
-    if let Some(trial) = &verdict.trial {
-        lines.push(trial_line(trial));
-    }
-    for odd in &verdict.outliers {
-        let by = odd.limit.map_or("it does not say what holds it".to_owned(), |by| format!("held by {by}"));
-        let peers = odd.peers_limit.map(|limit| format!(", which are held by {limit}")).unwrap_or_default();
-        lines.push(format!(
-            "{} moves {}, the median of its {} {}{peers}; {by}, over {}",
-            odd.host,
-            rate(odd.rate),
-            count(odd.peers.into(), "peer"),
-            rate(odd.peers_rate),
-            count(odd.intervals.into(), "interval"),
-        ));
-    }
-    lines
-}
-
-fn trial_line(trial: &FleetTrial) -> String {
-    let did = match trial.change {
-        TrialChange::Joined => "joined",
-        TrialChange::Left => "left",
-    };
-    format!(
-        "when {} {did}, the {} beside them went from {} to {} and all together from {} to {} ({} and {} intervals)",
-        named(&trial.hosts),
-        count(trial.others.into(), "host"),
-        rate(trial.others_before),
-        rate(trial.others_after),
-        rate(trial.before),
-        rate(trial.after),
-        trial.intervals.0,
-        trial.intervals.1,
-    )
 }
