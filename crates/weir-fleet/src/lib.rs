@@ -12,8 +12,10 @@
 
 pub mod class;
 pub mod error;
+pub mod history;
 pub mod ledger;
 pub mod object;
+pub mod pace;
 pub mod plan;
 pub mod verdict;
 pub mod worker;

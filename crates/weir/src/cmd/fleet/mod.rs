@@ -3,9 +3,12 @@
 mod check;
 mod ends;
 mod export;
+mod metrics;
+pub mod page;
 mod plan;
 mod status;
 mod steer;
+mod view;
 mod work;
 
 use std::sync::Arc;
