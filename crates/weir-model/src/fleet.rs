@@ -14,9 +14,12 @@ mod advice;
 mod peers;
 mod shared;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod trial;
 mod verdict;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -165,6 +168,8 @@ pub struct FleetVerdict {
     pub trial: Option<FleetTrial>,
     /// Whether the hosts hold themselves, or something that they share holds all.
     pub hold: FleetHold,
+    /// 0 to 1: the share of such words on what holds that is right; 0 where it is not known.
+    pub hold_confidence: f64,
     /// What one more host would make of it.
     pub next: Option<FleetPrediction>,
     /// Numbers with units, most important first.

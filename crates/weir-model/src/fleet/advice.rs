@@ -3,7 +3,8 @@
 //! More hosts are advised only where a trial has shown, or the hosts' own words say, that each is limited by
 //! itself. A prediction adds up what hosts were measured to carry.
 
-use super::verdict::{IDLE, Known, named};
+use super::verdict::{IDLE, Known};
+use super::words::{named, shared};
 use super::{FleetHold, FleetVerdict, HeldBy, Outlier, SharedEnd, TrialChange, TrialOutcome};
 use crate::advice::Advice;
 use crate::verdict::MainLimit;
@@ -59,19 +60,6 @@ fn ordinal(number: u32) -> String {
 }
 
 fn widen(end: SharedEnd, verdict: &FleetVerdict) -> Vec<Advice> {
-    let what = match end {
-        SharedEnd::Source => "the source: all hosts wait for it",
-        SharedEnd::Target => "the target: all hosts wait for it",
-        SharedEnd::Link => "the link that all hosts share: it is full",
-        SharedEnd::SourceOrLink => {
-            "the source or the path to it, which look the same from here: all hosts wait for them"
-        }
-        SharedEnd::TargetOrLink => {
-            "the target or the path to it, which look the same from here: all hosts wait for them"
-        }
-        SharedEnd::Machine => "the machine under the hosts: they share its processors or its memory",
-        SharedEnd::Unnamed => "what the hosts share; their own verdicts do not say which end that is",
-    };
     let Some(trial) = &verdict.trial else { return Vec::new() };
     let (fewer, more) = (trial.others, trial.others + trial.hosts.len() as u32);
     let (of_fewer, of_more) = match trial.change {
@@ -80,7 +68,10 @@ fn widen(end: SharedEnd, verdict: &FleetVerdict) -> Vec<Advice> {
     };
     // What each carried beside fewer others it would carry again, at the least where that was full as well.
     let wide = of_fewer / f64::from(fewer.max(1)) * f64::from(more);
-    let mut advice = vec![Advice::new(format!("widen {what}"), Some(wide))];
+    let mut advice = vec![Advice::new(
+        format!("widen {}: all hosts wait for it", shared(end).trim_end_matches(',')),
+        Some(wide),
+    )];
     match trial.outcome {
         TrialOutcome::Nothing => {
             let action = format!("add no host: {} move as much as {more}", count(fewer.into(), "host"));

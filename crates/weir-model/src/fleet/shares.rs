@@ -22,7 +22,7 @@ impl Held {
         let mut held = Held::default();
         for span in host.workers.iter().flat_map(|worker| &worker.spans) {
             let seconds = span.to - span.from.max(since);
-            for (by, share) in span.held.iter().filter(|_| seconds > 0.0 && seconds.is_finite()) {
+            for (by, share) in span.held.iter().filter(|_| seconds > 0.0) {
                 *held.0.entry(*by).or_default() += seconds * share.clamp(0.0, 1.0);
             }
         }

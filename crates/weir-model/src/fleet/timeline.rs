@@ -1,5 +1,6 @@
 //! Workers' spans on one axis: hosts by slots of time.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -26,10 +27,33 @@ pub(super) struct Cell {
     pub(super) is_in: bool,
 }
 
+/// A worker with those of its spans that make sense, in order.
+pub(super) struct Told<'a> {
+    pub(super) spans: Vec<&'a WorkerSpan>,
+    pub(super) is_here: bool,
+}
+
+impl<'a> Told<'a> {
+    fn of(worker: &'a WorkerEvidence) -> Told<'a> {
+        let mut spans: Vec<&WorkerSpan> = worker.spans.iter().filter(|span| is_sound(span)).collect();
+        spans.sort_by(|one, other| order(one, other));
+        Told { spans, is_here: worker.left.is_none() }
+    }
+
+    fn order(&self, other: &Told<'_>) -> Ordering {
+        let mut spans = self.spans.iter().zip(&other.spans).map(|(one, other)| order(one, other));
+        spans.find(|order| order.is_ne()).unwrap_or(self.spans.len().cmp(&other.spans.len()))
+    }
+
+    fn last(&self) -> f64 {
+        self.spans.iter().map(|span| span.to).fold(0.0, f64::max)
+    }
+}
+
 /// A host on the axis.
 pub(super) struct HostLine<'a> {
     pub(super) name: &'a str,
-    pub(super) workers: Vec<&'a WorkerEvidence>,
+    pub(super) workers: Vec<Told<'a>>,
     /// One for each slot of the timeline.
     pub(super) cells: Vec<Cell>,
 }
@@ -37,7 +61,7 @@ pub(super) struct HostLine<'a> {
 impl HostLine<'_> {
     /// Spans of which a part lies in a time, of the worker that told the fewest of those that told any.
     pub(super) fn intervals(&self, time: &Range<f64>) -> u32 {
-        let told = |worker: &&WorkerEvidence| {
+        let told = |worker: &Told<'_>| {
             worker.spans.iter().filter(|span| span.from < time.end && span.to > time.start).count()
         };
         let least = self.workers.iter().map(told).filter(|count| *count > 0).min();
@@ -71,16 +95,20 @@ pub(super) struct Timeline<'a> {
 
 impl<'a> Timeline<'a> {
     pub(super) fn of(evidence: &'a FleetEvidence) -> Timeline<'a> {
-        let mut by_host: BTreeMap<&str, Vec<&WorkerEvidence>> = BTreeMap::new();
+        let mut by_host: BTreeMap<&str, Vec<Told<'_>>> = BTreeMap::new();
         for worker in &evidence.workers {
-            by_host.entry(&worker.host).or_default().push(worker);
+            by_host.entry(&worker.host).or_default().push(Told::of(worker));
         }
-        let width = width(evidence);
-        let spans = evidence.workers.iter().flat_map(|worker| &worker.spans).filter(|span| is_sound(span));
-        let told = spans.flat_map(|span| slots_of(span, width)).collect::<BTreeSet<i64>>();
-        let until = until(evidence);
+        // Sums of fractions depend on their order by a hair.
+        for workers in by_host.values_mut() {
+            workers.sort_by(Told::order);
+        }
+        let workers = || by_host.values().flatten();
+        let (width, until) = (width(workers()), until(workers()));
+        let told = workers().flat_map(|worker| &worker.spans).flat_map(|span| slots_of(span, width));
+        let told: BTreeSet<i64> = told.collect();
         let slots: Vec<i64> = told.into_iter().filter(|slot| (slot + 1) as f64 * width <= until).collect();
-        let line = |(name, workers): (&'a str, Vec<&'a WorkerEvidence>)| HostLine {
+        let line = |(name, workers): (&'a str, Vec<Told<'a>>)| HostLine {
             cells: cells(&workers, &slots, width),
             name,
             workers,
@@ -125,9 +153,23 @@ impl<'a> Timeline<'a> {
     }
 }
 
+fn order(one: &WorkerSpan, other: &WorkerSpan) -> Ordering {
+    let times =
+        one.from.total_cmp(&other.from).then(one.to.total_cmp(&other.to)).then(one.bytes.cmp(&other.bytes));
+    times.then(one.held.partial_cmp(&other.held).unwrap_or(Ordering::Equal))
+}
+
+/// No worker tells of more at once, seconds, and no clock is further than some thousand years off.
+const LONGEST: f64 = 3600.0;
+const LATEST: f64 = 1e11;
+
 /// A span that makes sense: others may write into a ledger too.
 fn is_sound(span: &WorkerSpan) -> bool {
-    span.from.is_finite() && span.to.is_finite() && span.to > span.from && span.from >= 0.0
+    let length = span.to - span.from;
+    (0.0..LATEST).contains(&span.from)
+        && length > 0.0
+        && length <= LONGEST
+        && span.held.iter().all(|(_, share)| (0.0..=1.0 + 1e-6).contains(share))
 }
 
 /// A host that is there and told nothing for so long is not waited for, seconds: two spans of a worker, and
@@ -135,17 +177,17 @@ fn is_sound(span: &WorkerSpan) -> bool {
 pub(super) const SILENT: f64 = 30.0;
 
 /// The last moment that all hosts which are there have told of. Later ones would look as if some had gone.
-fn until(evidence: &FleetEvidence) -> f64 {
-    let last = |worker: &WorkerEvidence| worker.spans.iter().map(|span| span.to).fold(0.0, f64::max);
-    let latest = evidence.workers.iter().map(last).fold(0.0, f64::max);
-    let there = evidence.workers.iter().filter(|worker| worker.left.is_none()).map(last);
-    there.filter(|told| latest - told < SILENT).fold(latest, f64::min)
+fn until<'a>(workers: impl Iterator<Item = &'a Told<'a>>) -> f64 {
+    let last: Vec<(f64, bool)> = workers.map(|worker| (worker.last(), worker.is_here)).collect();
+    let latest = last.iter().map(|(told, _)| *told).fold(0.0, f64::max);
+    let there = last.iter().filter(|(told, is_here)| *is_here && latest - told < SILENT);
+    there.map(|(told, _)| *told).fold(latest, f64::min)
 }
 
 /// Wide enough that there are not more than [`MOST_SLOTS`], of which something was told.
-fn width(evidence: &FleetEvidence) -> f64 {
-    let spans = evidence.workers.iter().flat_map(|worker| &worker.spans).filter(|span| is_sound(span));
-    let mut times: Vec<(f64, f64)> = spans.map(|span| (span.from, span.to)).collect();
+fn width<'a>(workers: impl Iterator<Item = &'a Told<'a>>) -> f64 {
+    let mut times: Vec<(f64, f64)> =
+        workers.flat_map(|worker| &worker.spans).map(|span| (span.from, span.to)).collect();
     times.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (mut told, mut until) = (0.0, 0.0_f64);
     for (from, to) in times {
@@ -159,9 +201,9 @@ fn slots_of(span: &WorkerSpan, width: f64) -> Range<i64> {
     (span.from / width).floor() as i64..(span.to / width).ceil() as i64
 }
 
-fn cells(workers: &[&WorkerEvidence], slots: &[i64], width: f64) -> Vec<Cell> {
+fn cells(workers: &[Told<'_>], slots: &[i64], width: f64) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); slots.len()];
-    for span in workers.iter().flat_map(|worker| &worker.spans).filter(|span| is_sound(span)) {
+    for span in workers.iter().flat_map(|worker| &worker.spans) {
         let idle: f64 = span.held.iter().filter(|held| held.0 == HeldBy::NoWork).map(|held| held.1).sum();
         let work = 1.0 - idle.clamp(0.0, 1.0);
         for number in slots_of(span, width) {

@@ -5,11 +5,12 @@ use weir_units::stats::median;
 use super::shares::Held;
 use super::timeline::{HostLine, SILENT, Timeline};
 use super::trial::{self, Stretch};
+use super::words::{evidence_lines, named};
 use super::{
-    FleetEvidence, FleetHold, FleetPrediction, FleetTrial, FleetVerdict, HostVerdict, TrialChange,
-    TrialOutcome, advice, peers, shared,
+    FleetEvidence, FleetHold, FleetPrediction, FleetTrial, FleetVerdict, HostVerdict, TrialOutcome, advice,
+    peers, shared,
 };
-use crate::words::{count, percent, rate};
+use crate::worth::{self, Grounds};
 
 /// From this share of the judged time on that is of the hosts themselves, each is limited by itself without
 /// any trial.
@@ -49,7 +50,7 @@ pub fn explain(evidence: &FleetEvidence) -> FleetVerdict {
     };
     let peers = peers::compare(evidence, timeline);
     let trial = trial::last(timeline, evidence.is_complete);
-    let hold = known.hold(trial.as_ref(), &mut missing);
+    let (hold, hold_confidence) = known.hold(trial.as_ref(), &mut missing);
     missing.extend(peers.missing);
     missing.extend(silent(&hosts));
     let mut verdict = FleetVerdict {
@@ -61,6 +62,7 @@ pub fn explain(evidence: &FleetEvidence) -> FleetVerdict {
         outliers: peers.outliers,
         trial,
         hold,
+        hold_confidence,
         next: None,
         evidence: Vec::new(),
         missing,
@@ -82,7 +84,7 @@ fn of_host(
     let intervals = host.intervals(&time);
     let main = held.main(intervals);
     let told = host.workers.iter().flat_map(|worker| &worker.spans).map(|span| span.to).fold(0.0, f64::max);
-    let is_here = host.workers.iter().any(|worker| worker.left.is_none());
+    let is_here = host.workers.iter().any(|worker| worker.is_here);
     let silence = timeline.end() - told;
     let word = main.as_ref().ok();
     HostVerdict {
@@ -115,46 +117,34 @@ fn silent(hosts: &[HostVerdict]) -> Vec<String> {
     lines.into_iter().map(|(why, names)| format!("{}: {why}", named(&names))).collect()
 }
 
-/// Names of hosts: all of few, some of many.
-pub(super) fn named(names: &[impl AsRef<str>]) -> String {
-    const NAMED: usize = 5;
-    let some: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    match names.len().saturating_sub(NAMED) {
-        0 => some.join(", "),
-        more => format!("{} and {more} more", some.join(", ")),
-    }
-}
-
 impl Known<'_> {
     fn idle_share(&self) -> f64 {
         self.held.shares().get(&super::HeldBy::NoWork).copied().unwrap_or(0.0)
     }
 
-    /// Whether hosts hold themselves; why that is not known goes to `missing`.
-    fn hold(&self, trial: Option<&FleetTrial>, missing: &mut Vec<String>) -> FleetHold {
-        let capped = self.evidence.rate_cap.is_some();
+    /// Whether hosts hold themselves, with the share of such words that is right; why that is not known goes to
+    /// `missing`.
+    fn hold(&self, trial: Option<&FleetTrial>, missing: &mut Vec<String>) -> (FleetHold, f64) {
+        let (ends, capped) = (self.evidence.ends, self.evidence.rate_cap.is_some());
         let working = self.last.as_ref().map_or(0, |(_, who)| who.len());
         let tried = trial.map_or(0, |trial| trial.others as usize + trial.hosts.len());
-        let outcome = trial.map(|trial| trial.outcome);
-        match outcome {
+        let sure =
+            trial.map_or(0.0, |trial| worth::of_intervals(trial.intervals.0.min(trial.intervals.1) as usize));
+        let own = shared::own_share(&self.held, ends, capped);
+        let why = match trial.map(|trial| trial.outcome) {
             Some(TrialOutcome::Nothing | TrialOutcome::InPart) => {
-                FleetHold::Shared(shared::end(&self.held, self.evidence.ends, capped))
+                return (FleetHold::Shared(shared::end(&self.held, ends, capped)), sure);
             }
-            Some(TrialOutcome::Added) if working <= tried => FleetHold::Own,
-            _ if shared::own_share(&self.held, self.evidence.ends, capped) >= OWN => FleetHold::Own,
-            _ => {
-                let why = match outcome {
-                    None if working == 0 => "too short to tell".to_owned(),
-                    None => "no host came or went while others worked".to_owned(),
-                    Some(TrialOutcome::Added) => {
-                        format!("{} hosts work now, and the trial had {tried}", working)
-                    }
-                    Some(_) => "the rates when hosts came or went are too unsteady".to_owned(),
-                };
-                missing.push(format!("whether more hosts would bring more: {why}"));
-                FleetHold::Unknown
-            }
-        }
+            Some(TrialOutcome::Added) if working <= tried => return (FleetHold::Own, sure),
+            // Nobody waits for anything but itself.
+            _ if own >= OWN => return (FleetHold::Own, own * Grounds::OneEnd.worth()),
+            Some(TrialOutcome::Added) => format!("{working} hosts work now, and the trial had {tried}"),
+            Some(TrialOutcome::Unclear) => "the rates when hosts came or went do not tell".to_owned(),
+            None if working == 0 => "too short to tell".to_owned(),
+            None => "no host came or went while others worked".to_owned(),
+        };
+        missing.push(format!("whether more hosts would bring more: {why}"));
+        (FleetHold::Unknown, 0.0)
     }
 
     /// Of all hosts in the last time of which all told.
@@ -187,49 +177,4 @@ impl Known<'_> {
             _ => None,
         }
     }
-}
-
-fn evidence_lines(verdict: &FleetVerdict) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut shares: Vec<_> = verdict.shares.iter().filter(|(_, share)| **share >= 0.05).collect();
-    shares.sort_by(|one, other| other.1.total_cmp(one.1));
-    if !shares.is_empty() {
-        let shares: Vec<String> =
-            shares.iter().map(|(by, share)| format!("{by} {}", percent(**share))).collect();
-        lines.push(format!("of the hosts' time: {}", shares.join(", ")));
-    }
-    if let Some(trial) = &verdict.trial {
-        lines.push(trial_line(trial));
-    }
-    for odd in &verdict.outliers {
-        let by = odd.limit.map_or("it does not say what holds it".to_owned(), |by| format!("held by {by}"));
-        let peers = odd.peers_limit.map(|limit| format!(", which are held by {limit}")).unwrap_or_default();
-        lines.push(format!(
-            "{} moves {}, the median of its {} {}{peers}; {by}, over {}",
-            odd.host,
-            rate(odd.rate),
-            count(odd.peers.into(), "peer"),
-            rate(odd.peers_rate),
-            count(odd.intervals.into(), "interval"),
-        ));
-    }
-    lines
-}
-
-fn trial_line(trial: &FleetTrial) -> String {
-    let did = match trial.change {
-        TrialChange::Joined => "joined",
-        TrialChange::Left => "left",
-    };
-    format!(
-        "when {} {did}, the {} beside them went from {} to {} and all together from {} to {} ({} and {} intervals)",
-        named(&trial.hosts),
-        count(trial.others.into(), "host"),
-        rate(trial.others_before),
-        rate(trial.others_after),
-        rate(trial.before),
-        rate(trial.after),
-        trial.intervals.0,
-        trial.intervals.1,
-    )
 }
