@@ -232,7 +232,7 @@ struct Held {
 
 /// By worker, in one pass over the open batches: a question a worker would be a thousand of them.
 fn held(transaction: &mut dyn Transaction) -> Result<HashMap<i64, Held>, DatabaseError> {
-    // The first condition is the index's.
+    // Both conditions, for whichever index there is.
     let sql = "SELECT worker, count(*), CAST(sum(CASE WHEN due <= {now} THEN 1 ELSE 0 END) AS BIGINT), \
                CAST(sum(progress) AS BIGINT) FROM batch WHERE state <> 'done' AND state = 'leased' GROUP BY worker";
     let of = |row: &Row| {
