@@ -12,8 +12,8 @@ use weir_fleet::{FleetError, pace::FleetPace};
 use crate::cluster::Cluster;
 use crate::{LEASE, START, clock, folder, plan, postgres, sqlite};
 
-/// Half an hour of two hosts: `slow` holds a batch that it lost, `fast` moves nine, and one object fails.
-fn live(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>) {
+/// So many tens of seconds of two hosts: `slow` lost its batch, `fast` moves all ten, and one object fails.
+fn live(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>, steps: u64) {
     plan(ledger, 100, 10);
     let join = |ledger: &mut SqlLedger, host: &str| {
         let who = WorkerIdentity { host: host.to_owned(), pid: 7, version: "1".to_owned() };
@@ -23,10 +23,11 @@ fn live(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>) {
     assert!(matches!(ledger.claim(slow, LEASE).unwrap(), Claimed::Batch(_)));
     clock.fetch_add(60_000, Relaxed);
     let fast = join(ledger, "fast<b>");
-    for step in 0..180_u64 {
-        clock.fetch_add(10_000, Relaxed);
+    let joined = clock.load(Relaxed);
+    for step in 0..steps {
+        let start = (clock.fetch_add(10_000, Relaxed) - joined).unsigned_abs();
         let span = |limit: &str, share: f64, bytes: u64| VerdictSpan {
-            start: step * 10_000,
+            start,
             length: 10_000,
             limit: limit.to_owned(),
             share,
@@ -54,12 +55,12 @@ fn live(ledger: &mut SqlLedger, clock: &Arc<AtomicI64>) {
     }
 }
 
-fn is_shown(mut ledger: SqlLedger, clock: &Arc<AtomicI64>) {
-    live(&mut ledger, clock);
+fn is_shown(mut ledger: SqlLedger, clock: &Arc<AtomicI64>, steps: u64) {
+    live(&mut ledger, clock, steps);
     let status = ledger.status().unwrap();
     // What `slow` lost the other one took, and nothing is overdue now.
     assert_eq!((status.lost_leases, status.overdue, status.now), (1, 0, clock.load(Relaxed)));
-    assert_eq!((status.moved.objects, status.failed, status.leased), (89, 1, 0));
+    assert_eq!((status.moved.objects, status.failed, status.leased), (99, 1, 0));
     let fast = &status.workers[1];
     let told = fast.of_late.as_ref().unwrap();
     assert_eq!((&*told.limit, told.share, told.rate), ("disk", 0.75, 400));
@@ -71,28 +72,35 @@ fn is_shown(mut ledger: SqlLedger, clock: &Arc<AtomicI64>) {
     assert_eq!((history.begin, history.hosts.len()), (START, 2));
     let fast = &history.hosts[0];
     assert_eq!((&*fast.host, fast.limit.as_ref().unwrap().0.as_str()), ("fast<b>", "disk"));
-    assert_eq!((fast.at_work.held.round(), fast.at_work.bytes), (1_800_000.0, 720_000));
+    let all = (steps as f64 * 10_000.0, steps * 4000);
+    assert_eq!((fast.at_work.held.round(), fast.at_work.bytes), all);
     assert!(fast.spans.len() > 100, "{}", fast.spans.len());
     // The other one told nothing.
     assert!(history.hosts[1].spans.is_empty() && history.hosts[1].limit.is_none());
     let (_, last) = history.steps.last().unwrap();
-    assert_eq!(*last, [89, 890, 1]);
+    assert_eq!(*last, [99, 990, 1]);
     assert_eq!((&*history.failed[0].class, history.failed[0].attempts), ("missing", 1));
-    assert_eq!((history.slow[0].took, history.slow[0].objects), (8000, 10));
+    assert_eq!((history.slow[0].took, history.slow[0].objects), (9050, 10));
     assert!(history.slow[0].name.starts_with("folder/"), "{:?}", history.slow[0]);
 }
 
 #[test]
 fn a_file_is_shown() {
     let (folder, clock) = (folder(), clock());
-    is_shown(sqlite(&folder.path().join("l.db"), &clock), &clock);
+    is_shown(sqlite(&folder.path().join("l.db"), &clock), &clock, 181);
+}
+
+#[test]
+fn spans_of_a_long_life_are_summed_by_the_file() {
+    let (folder, clock) = (folder(), clock());
+    is_shown(sqlite(&folder.path().join("l.db"), &clock), &clock, 281);
 }
 
 #[test]
 fn a_database_is_shown() {
     let Some(cluster) = Cluster::start() else { return };
     let clock = clock();
-    is_shown(postgres::ledger(&cluster, "shown", &clock), &clock);
+    is_shown(postgres::ledger(&cluster, "shown", &clock), &clock, 281);
 }
 
 #[test]
@@ -115,10 +123,10 @@ fn a_list_that_makes_no_sense_is_told_of_as_damage() {
     let (folder, clock) = (folder(), clock());
     let path = folder.path().join("l.db");
     let mut ledger = sqlite(&path, &clock);
-    live(&mut ledger, &clock);
+    live(&mut ledger, &clock, 1);
     drop(ledger);
-    rusqlite::Connection::open(&path).unwrap().execute("UPDATE manifest SET lines = 'x'", []).unwrap();
-    let error = sqlite(&path, &clock).history().unwrap_err();
+    rusqlite::Connection::open(&path).unwrap().execute("UPDATE manifest SET lines = x'00'", []).unwrap();
+    let error = sqlite(&path, &clock).history().err().expect("an error");
     assert!(matches!(error, FleetError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("the list of a batch makes no sense"), "{error}");
 }

@@ -246,8 +246,7 @@ fn of_late(transaction: &mut dyn Transaction) -> Result<HashMap<i64, OfLate>, Da
     let sql = format!(
         "SELECT v.worker, v.cause, sum(v.share * v.length), CAST(sum(v.bytes) AS BIGINT), min(v.start), \
          max(v.start + v.length) FROM worker w JOIN verdict v ON v.worker = w.id \
-         AND v.start > {{now}} - w.joined - {OF_LATE} WHERE w.departed IS NULL AND w.seen > {{now}} - {OF_LATE} \
-         GROUP BY v.worker, v.cause"
+         AND v.start > {{now}} - w.joined - {OF_LATE} WHERE w.departed IS NULL GROUP BY v.worker, v.cause"
     );
     /// Of a worker: time and name of what held longest, all time, bytes, begin and end.
     type Sum = (f64, String, f64, u64, i64, i64);
