@@ -35,6 +35,7 @@ pub mod entry;
 pub mod fleet_frame;
 pub mod fleet_rows;
 pub mod hub_words;
+pub mod index_page;
 pub mod journal;
 pub mod load_answer;
 pub mod load_request;
@@ -81,6 +82,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("fleet_frame", fleet_frame::check),
     ("fleet_rows", fleet_rows::check),
     ("hub_words", hub_words::check),
+    ("index_page", index_page::check),
     ("journal", journal::check),
     ("load_answer", load_answer::check),
     ("load_request", load_request::check),

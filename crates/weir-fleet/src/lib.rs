@@ -13,9 +13,12 @@
 pub mod class;
 pub mod error;
 pub mod launch;
+pub mod history;
 pub mod ledger;
 pub mod object;
+pub mod pace;
 pub mod plan;
+pub mod verdict;
 pub mod worker;
 
 pub use error::FleetError;

@@ -29,7 +29,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    fn new(action: impl Into<String>, predicted_rate: Option<f64>) -> Advice {
+    pub(crate) fn new(action: impl Into<String>, predicted_rate: Option<f64>) -> Advice {
         Advice {
             action: action.into(),
             predicted_rate: predicted_rate.filter(|rate| rate.is_finite() && *rate > 0.0),

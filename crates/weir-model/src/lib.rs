@@ -24,6 +24,7 @@
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
 //! * [`loads`]: how near each stage was to its ceiling.
 //! * [`packets`]: what limited packets per second.
+//! * [`fleet`]: what holds many hosts together, from what each of them told.
 //! * [`ability`]: what a host lets weir do, and which commands cannot work without it.
 //! * [`sight`]: from where a limit can be seen at all; [`ends`]: what two ends of one transfer say together.
 //! * [`advice`]: what to change, and the rate that would bring.
@@ -52,6 +53,7 @@ pub mod congestion;
 pub mod decision;
 pub mod ends;
 pub mod evidence;
+pub mod fleet;
 pub mod forecast;
 mod knee;
 pub mod limit;

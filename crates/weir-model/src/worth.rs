@@ -68,6 +68,12 @@ pub(crate) fn of_intervals(count: usize) -> f64 {
     if count >= 8 { 1.0 } else { (count as f64 + 1.0) / (count as f64 + 2.0) }
 }
 
+/// What few peers take from the word that a host differs from them, by the rule of succession: of two, one
+/// may be odd itself.
+pub(crate) fn of_peers(count: usize) -> f64 {
+    (count as f64 + 1.0) / (count as f64 + 2.0)
+}
+
 impl fmt::Display for Grounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -113,6 +113,9 @@ pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answe
     let mut answer = match entry {
         Entry::File(file) => answer_file(request, file, now),
         Entry::Listing(items) => answer_listing(&request.fields, path, items, now),
+        Entry::Text { media_type, text } => Answer::new(StatusCode::OK, now)
+            .with("Cache-Control", "no-store")
+            .with_text(media_type, text.clone()),
         Entry::Slashless => {
             Answer::error(StatusCode::MOVED_PERMANENTLY, now).with("Location", listing::directory_url(path))
         }

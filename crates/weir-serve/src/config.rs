@@ -1,7 +1,9 @@
 //! What is served, where, and how slowly on purpose?
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_units::{Bytes, Rate};
@@ -40,6 +42,29 @@ pub enum Content {
     Dir(PathBuf),
     /// Names and sizes of files whose bytes are the pattern of [`fill_pattern`](crate::fill_pattern); no disk is read.
     Generated(Vec<(String, u64)>),
+    /// Short texts that are made when they are asked for.
+    Live(Vec<LiveText>),
+}
+
+/// A text that says how things stand when it is asked for, and no later: nobody may keep it.
+#[derive(Clone)]
+pub struct LiveText {
+    /// Its path, without a slash before it: `metrics`.
+    pub name: String,
+    /// Its `Content-Type`.
+    pub media_type: &'static str,
+    /// Makes it. It is called by the thread of a connection, so it must not wait; a connection holds its text
+    /// while it is sent, so it must be short.
+    pub make: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl fmt::Debug for LiveText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveText")
+            .field("name", &self.name)
+            .field("media_type", &self.media_type)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where the certificate comes from.

@@ -52,7 +52,7 @@ mod source;
 mod stream;
 mod tasks;
 
-pub use config::{Config, Content, TlsSource};
+pub use config::{Config, Content, LiveText, TlsSource};
 pub use content::generated::{PATTERN_PERIOD, fill_pattern};
 pub use error::ServeError;
 pub use server::{Handle, Server};

@@ -26,8 +26,8 @@ use rustix::termios::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_report::tui::state::{LiveState, News};
-use weir_report::tui::{Look, draw};
+use weir_report::tui::state::LiveState;
+use weir_report::tui::{Look, Scene};
 
 use crate::interrupt::{self, INTERRUPTED};
 use crate::terminal;
@@ -71,13 +71,13 @@ struct Log {
 }
 
 /// The live view. It is there until it is dropped.
-pub struct Screen {
-    shared: Arc<Shared>,
+pub struct Screen<S: Scene = LiveState> {
+    shared: Arc<Shared<S>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    news: Mutex<News>,
+struct Shared<S: Scene> {
+    news: Mutex<S::News>,
     over: AtomicBool,
     /// Wakes the view's thread.
     bell: OwnedFd,
@@ -111,9 +111,16 @@ pub fn is_possible(wanted: bool) -> bool {
 }
 
 impl Screen {
-    /// Takes the terminal. `None` where that cannot be had: the caller goes on without.
+    /// Takes the terminal for a transfer. `None` where that cannot be had: the caller goes on without.
     pub fn open(title: &str, keys: &str) -> Option<Screen> {
-        let opened = open(title, keys);
+        Screen::of(LiveState::new(title, keys))
+    }
+}
+
+impl<S: Scene> Screen<S> {
+    /// The same for any scene.
+    pub fn of(scene: S) -> Option<Screen<S>> {
+        let opened = open(scene);
         if let Err(error) = &opened {
             tracing::warn!("no live view: {error}");
         }
@@ -121,12 +128,12 @@ impl Screen {
     }
 
     /// Tells what is new.
-    pub fn tell(&self, tell: impl FnOnce(&mut News)) {
+    pub fn tell(&self, tell: impl FnOnce(&mut S::News)) {
         tell(&mut self.shared.news.lock());
     }
 }
 
-impl Drop for Screen {
+impl<S: Scene> Drop for Screen<S> {
     /// Gives the terminal back, then prints what was logged.
     fn drop(&mut self) {
         self.shared.over.store(true, Relaxed);
@@ -218,16 +225,17 @@ fn restore() {
     }
 }
 
-fn open(title: &str, keys: &str) -> io::Result<Screen> {
+fn open<S: Scene>(scene: S) -> io::Result<Screen<S>> {
     let terminal = terminal()?;
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let shared = Arc::new(Shared { news: Mutex::default(), over: AtomicBool::new(false), bell });
+    let shared =
+        Arc::new(Shared { news: Mutex::new(S::News::default()), over: AtomicBool::new(false), bell });
     restore_on_panic();
     enter(&terminal).inspect_err(|_| restore())?;
     *LOG.lock() = Some(Log::default());
-    let (view, state) = (Arc::clone(&shared), LiveState::new(title, keys));
+    let view = Arc::clone(&shared);
     let thread =
-        std::thread::Builder::new().name("view".to_owned()).spawn(move || show(&view, &terminal, state));
+        std::thread::Builder::new().name("view".to_owned()).spawn(move || show(&view, &terminal, scene));
     // Whatever comes now, the terminal goes back when this is dropped.
     let mut screen = Screen { shared, thread: None };
     screen.thread = Some(thread?);
@@ -276,7 +284,7 @@ fn is_foreground(terminal: &File) -> bool {
 }
 
 /// What the view's thread does until it is over, or the terminal is gone.
-fn show(shared: &Shared, terminal: &File, mut state: LiveState) {
+fn show<S: Scene>(shared: &Shared<S>, terminal: &File, mut scene: S) {
     let start = Instant::now();
     let look = look();
     let mut pressed = Keys::default();
@@ -304,13 +312,11 @@ fn show(shared: &Shared, terminal: &File, mut state: LiveState) {
             continue;
         }
         due = now + BETWEEN;
-        let mut news = std::mem::take(&mut *shared.news.lock());
-        for line in LOG.lock().as_mut().map(|log| std::mem::take(&mut log.fresh)).unwrap_or_default() {
-            news.log(line);
-        }
-        let snapshot = state.take(news, start.elapsed());
+        let news = std::mem::take(&mut *shared.news.lock());
+        let log = LOG.lock().as_mut().map(|log| std::mem::take(&mut log.fresh)).unwrap_or_default();
+        scene.hear(news, log, start.elapsed());
         let Some(paper) = Paper::of(&mut paper, size(terminal)) else { return restore() };
-        if paper.terminal.draw(|frame| draw(frame, snapshot, look)).is_err() {
+        if paper.terminal.draw(|frame| scene.draw(frame, look)).is_err() {
             return restore();
         }
     }
@@ -318,7 +324,7 @@ fn show(shared: &Shared, terminal: &File, mut state: LiveState) {
 
 /// Sleeps until the terminal sends something, which is returned, the bell rings, or it is time. An error means that the
 /// terminal is gone.
-fn wait(shared: &Shared, terminal: &File, timeout: Duration) -> io::Result<Vec<u8>> {
+fn wait<S: Scene>(shared: &Shared<S>, terminal: &File, timeout: Duration) -> io::Result<Vec<u8>> {
     let mut ready =
         [PollFd::new(terminal, PollFlags::IN), PollFd::from_borrowed_fd(shared.bell.as_fd(), PollFlags::IN)];
     let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.min(BETWEEN).subsec_nanos().into() };
@@ -353,7 +359,7 @@ fn interrupt() {
 }
 
 /// Gives the terminal to whoever started us, stops as Ctrl-Z does, and takes it again when we are in the foreground again.
-fn suspend(shared: &Shared, terminal: &File) {
+fn suspend<S: Scene>(shared: &Shared<S>, terminal: &File) {
     restore();
     let _ = rustix::process::kill_current_process_group(Signal::TSTP);
     loop {

@@ -9,6 +9,7 @@ pub mod again;
 pub mod check;
 pub mod content;
 pub mod cut;
+pub mod index;
 pub mod list;
 pub mod prefix;
 pub mod targets;

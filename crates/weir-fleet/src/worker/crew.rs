@@ -6,20 +6,17 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use weir_get::job::{Observer, Progress};
+use weir_model::fleet::{NO_WORK, NOT_JUDGED};
 use weir_units::Rate;
 
 use super::MoverRun;
 use super::desk::{FleetTask, NextTask, TaskEnd};
-use super::shares::NO_WORK;
 
 /// Between two looks of the watch.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a thread waits for an object before it looks whether it is to end.
 const POLL: Duration = Duration::from_millis(100);
-
-/// What held a mover is not judged where nobody watches its stages.
-pub(super) const NOT_JUDGED: &str = "not-judged";
 
 /// Moves an object; `None`: the run was ended meanwhile.
 pub(super) type OneTask<'a> = dyn FnMut(&FleetTask) -> Option<TaskEnd> + 'a;

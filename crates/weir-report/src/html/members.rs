@@ -2,6 +2,7 @@
 //! gets its pictures: a row there, and a function that takes the member as its own type.
 
 mod check;
+mod fleet;
 mod machine;
 mod measured;
 mod moved;
@@ -22,7 +23,7 @@ use crate::schema::Record;
 type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
 
 /// The members that have pictures: name in the record, heading, drawing.
-const MEMBERS: [(&str, &str, Draw); 18] = [
+const MEMBERS: [(&str, &str, Draw); 19] = [
     ("calibration", "This host", machine::calibration),
     ("http", "Requests", measured::http),
     ("net", "The path", measured::net),
@@ -40,6 +41,7 @@ const MEMBERS: [(&str, &str, Draw); 18] = [
     ("why", "Connections and threads", moved::why),
     ("capture", "The capture", moved::capture),
     ("lab", "Scenarios", moved::scenarios),
+    ("fleet_history", "The fleet", fleet::history),
     ("self_check", "What this host allows", check::abilities),
 ];
 

@@ -89,6 +89,7 @@ pub fn subject(record: &Record) -> String {
         ("pps", "peer"),
         ("codecs", "data"),
         ("disk", "folder"),
+        ("fleet_history", "source"),
     ];
     // Of the parts of a calibration none is its subject.
     if let Some(host) = member("calibration", "host") {
@@ -128,6 +129,7 @@ pub fn sentence(record: &Record) -> String {
             return "The run failed and brought nothing.".to_owned();
         }
         ("cp", _) => "Copied",
+        ("fleet", _) => "Moved",
         ("why", _) => "Carried",
         _ => "Received",
     };
@@ -135,6 +137,7 @@ pub fn sentence(record: &Record) -> String {
     let over = over.map(|count| format!(" over {}", plural(count.into(), "connection"))).unwrap_or_default();
     let ended = match record.outcome {
         RunOutcome::Complete => "",
+        RunOutcome::Partial if record.command == "fleet" => " Not all is done.",
         RunOutcome::Partial => " Not all is there; the same command goes on from here.",
         RunOutcome::Failed => " The run failed.",
     };

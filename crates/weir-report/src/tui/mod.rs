@@ -7,6 +7,8 @@
 //! The terminal itself, its keys and its modes are the binary's. Nothing is told by colour alone: the stage that holds the
 //! transfer has a mark and is named in words.
 
+pub mod fleet;
+
 mod fit;
 mod pane;
 mod parts;
@@ -14,6 +16,7 @@ pub mod state;
 
 use std::time::Duration;
 
+use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::terminal::Frame;
 use weir_model::limit::Limit;
@@ -90,6 +93,31 @@ pub struct Look {
     pub blocks: bool,
 }
 
+/// What a terminal shows while something runs: what is told of it, and how that is drawn.
+pub trait Scene: Send + 'static {
+    /// What is told between two pictures.
+    type News: Default + Send + 'static;
+
+    /// Takes in what was told, and the lines of the log, `elapsed` after the start.
+    fn hear(&mut self, news: Self::News, log: Vec<String>, elapsed: Duration);
+
+    /// Draws it over all of the frame.
+    fn draw(&self, frame: &mut Frame<'_>, look: Look);
+}
+
+impl Scene for state::LiveState {
+    type News = state::News;
+
+    fn hear(&mut self, mut news: state::News, log: Vec<String>, elapsed: Duration) {
+        log.into_iter().for_each(|line| news.log(line));
+        self.take(news, elapsed);
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, look: Look) {
+        draw(frame, self.snapshot(), look);
+    }
+}
+
 /// Draws a snapshot over all of the frame.
 pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     let area = frame.area();
@@ -97,15 +125,19 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     for (part, area) in fit::fit(area, snapshot) {
         parts::draw(part, &mut Pane::new(buffer, area), snapshot, look);
     }
-    if !look.blocks {
-        // File names may hold letters that the terminal has not.
-        for cell in buffer.content.iter_mut().filter(|cell| !cell.symbol().is_ascii()) {
-            cell.set_char('?');
-        }
-    }
+    look.spell(buffer);
 }
 
 impl Look {
+    /// Where the terminal has ASCII alone: names may hold letters that it has not.
+    fn spell(self, buffer: &mut Buffer) {
+        if !self.blocks {
+            for cell in buffer.content.iter_mut().filter(|cell| !cell.symbol().is_ascii()) {
+                cell.set_char('?');
+            }
+        }
+    }
+
     /// A limit's colour: that of its place on the pipeline, as on a run's page.
     fn limit(self, name: &str) -> Style {
         let colour = match look(name).place {

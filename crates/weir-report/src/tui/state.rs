@@ -132,6 +132,11 @@ impl LiveState {
         &self.snapshot
     }
 
+    /// What is to be drawn.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     fn interval(&mut self, interval: Interval, limit: Option<Limit>) {
         // The first one is judged at once.
         *self.unjudged.get_or_insert(AGAIN) += interval.span;

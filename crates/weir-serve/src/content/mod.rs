@@ -3,6 +3,7 @@
 mod dir;
 pub(crate) mod generated;
 pub(crate) mod listing;
+mod live;
 mod media_type;
 
 use std::io;
@@ -26,6 +27,13 @@ pub(crate) enum Entry {
     File(File),
     /// A directory asked for with a final slash, and no `index.html` in it.
     Listing(Vec<Item>),
+    /// A text that was made for this request.
+    Text {
+        /// Its `Content-Type`.
+        media_type: &'static str,
+        /// The text.
+        text: String,
+    },
     /// A directory asked for without its final slash.
     Slashless,
     /// Nothing there, or nothing that may be served: the client cannot tell which.
@@ -67,6 +75,7 @@ pub(crate) fn open(content: &Content) -> Result<Box<dyn Resolve>, ServeError> {
             dir::Dir::open(root)
                 .map_err(|source| ServeError::Root { path: root.clone(), source: source.into() })?,
         ),
+        Content::Live(texts) => Box::new(live::Live(texts.clone())),
         Content::Generated(files) => {
             Box::new(generated::Generated::new(files).map_err(ServeError::start("generated content"))?)
         }

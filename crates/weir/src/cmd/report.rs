@@ -1,6 +1,6 @@
 //! `weir report`: records to a page.
 
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,6 +10,7 @@ use weir_report::html::{self, Run};
 use weir_report::join::join;
 use weir_report::records;
 
+use super::fleet;
 use crate::args::Report;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
@@ -91,6 +92,9 @@ fn default_name(records: &[PathBuf]) -> Result<PathBuf, Usage> {
             "a record from stdin gives the page no name: add -o PAGE.html, or -o -".to_owned(),
         ));
     }
+    if records.iter().any(|record| record.to_str().is_some_and(|text| text.contains("://"))) {
+        return Err(Usage("a database gives the page no name: add -o PAGE.html, or -o -".to_owned()));
+    }
     let stem = |record: &PathBuf| {
         record.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     };
@@ -103,8 +107,28 @@ fn default_name(records: &[PathBuf]) -> Result<PathBuf, Usage> {
     Ok(PathBuf::from(format!("{name}.html")))
 }
 
+/// What a file of SQLite begins with (its file format, 1.3.1).
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Whether it is a fleet's ledger: a database by its address, or a file by its first bytes.
+fn is_ledger(path: &Path) -> bool {
+    let is_address = path.to_str().is_some_and(|text| {
+        ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| text.starts_with(scheme))
+    });
+    let begins = || {
+        let mut head = [0; SQLITE.len()];
+        // A pipe would lose what was read of it.
+        let file = path.is_file().then(|| weir_units::open_file(path)).and_then(Result::ok);
+        file.is_some_and(|mut file| file.read_exact(&mut head).is_ok()) && head == SQLITE
+    };
+    is_address || begins()
+}
+
 /// The runs of a file.
 fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
+    if is_ledger(path) {
+        return Ok(vec![fleet::page::run(&path.to_string_lossy())?]);
+    }
     let cannot = || format!("cannot read {}", path.display());
     let (name, found) = if path.as_os_str() == "-" {
         ("stdin".to_owned(), records::read(io::stdin().lock()))

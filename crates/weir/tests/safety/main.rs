@@ -15,6 +15,7 @@ mod bad_versions;
 mod bad_words;
 mod endings;
 mod fleet_ledgers;
+mod fleet_index;
 mod fleet_plan;
 mod fleet_queue;
 mod fleet_run;

@@ -4,6 +4,8 @@ mod claiming;
 mod exporting;
 mod finishing;
 mod helping;
+mod history;
+mod judging;
 mod moving;
 mod planning;
 mod retrying;
@@ -22,7 +24,7 @@ use crate::error::FleetError;
 
 pub use exporting::ObjectRow;
 pub use planning::{PlanLease, PlanStep, PlannedBatch, PlannedLarge};
-pub use steering::{FailureRow, FleetStatus, WorkerRow};
+pub use steering::{FailureRow, FleetStatus, OfLate, WorkerRow};
 
 /// A ledger in a database.
 pub struct SqlLedger {

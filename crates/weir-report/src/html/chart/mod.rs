@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod codecs;
 pub mod curves;
+pub mod fleet;
 pub mod gains;
 pub mod heat;
 pub mod lanes;

@@ -5,6 +5,8 @@ mod ends;
 mod export;
 pub mod far;
 mod handed;
+mod metrics;
+pub mod page;
 mod plan;
 mod run;
 mod run_hosts;
@@ -12,6 +14,7 @@ mod run_kubernetes;
 mod run_slurm;
 mod status;
 mod steer;
+mod view;
 mod work;
 
 use std::sync::Arc;

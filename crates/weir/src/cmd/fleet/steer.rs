@@ -42,7 +42,7 @@ pub fn drain(steer: &FleetSteer) -> anyhow::Result<u8> {
 fn change(ledger: &str, change: &dyn Fn(&mut FleetSettings)) -> anyhow::Result<u8> {
     let stop = interrupt::stop()?;
     let settings = super::open(ledger, &stop)?.set(change)?;
-    writeln!(std::io::stdout(), "{}", super::status::settings(&settings)).printed("the settings")?;
+    writeln!(std::io::stdout(), "{}", super::view::settings(&settings)).printed("the settings")?;
     Ok(0)
 }
 
