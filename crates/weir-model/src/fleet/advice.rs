@@ -4,7 +4,7 @@
 //! itself. A prediction adds up what hosts were measured to carry.
 
 use super::verdict::{IDLE, Known};
-use super::words::{named, shared};
+use super::words::named;
 use super::{FleetHold, FleetVerdict, HeldBy, Outlier, SharedEnd, TrialChange, TrialOutcome};
 use crate::advice::Advice;
 use crate::verdict::MainLimit;
@@ -68,10 +68,7 @@ fn widen(end: SharedEnd, verdict: &FleetVerdict) -> Vec<Advice> {
     };
     // What each carried beside fewer others it would carry again, at the least where that was full as well.
     let wide = of_fewer / f64::from(fewer.max(1)) * f64::from(more);
-    let mut advice = vec![Advice::new(
-        format!("widen {}: all hosts wait for it", shared(end).trim_end_matches(',')),
-        Some(wide),
-    )];
+    let mut advice = vec![Advice::new(format!("widen {}: all hosts wait for it", end.words()), Some(wide))];
     match trial.outcome {
         TrialOutcome::Nothing => {
             let action = format!("add no host: {} move as much as {more}", count(fewer.into(), "host"));

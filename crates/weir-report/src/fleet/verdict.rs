@@ -1,6 +1,6 @@
 //! A fleet's verdict in sentences, and as the member `verdict` of a record.
 
-use weir_model::fleet::{FleetHold, FleetVerdict, HeldBy, NO_WORK, NOT_JUDGED, SharedEnd};
+use weir_model::fleet::{FleetHold, FleetVerdict, HeldBy, NO_WORK, NOT_JUDGED};
 use weir_units::Rate;
 
 use crate::figures::percent;
@@ -14,8 +14,11 @@ const LINES: usize = 3;
 
 /// What holds the fleet and what to change, a fact a line; empty where nothing was told yet.
 pub fn lines(verdict: &FleetVerdict) -> Vec<String> {
-    if verdict.shares.is_empty() {
+    if verdict.hosts.is_empty() {
         return Vec::new();
+    }
+    if verdict.shares.is_empty() {
+        return verdict.missing.iter().take(LINES).map(|why| format!("not known: {why}")).collect();
     }
     let mut shares: Vec<_> = verdict.shares.iter().filter(|(_, share)| **share >= 0.01).collect();
     shares.sort_by(|a, b| b.1.total_cmp(a.1));
@@ -25,7 +28,7 @@ pub fn lines(verdict: &FleetVerdict) -> Vec<String> {
         .map(|(held, share)| format!("{} {}", words(**held), percent(**share)))
         .collect();
     let by = match (verdict.limit, verdict.hold) {
-        (_, FleetHold::Shared(end)) => format!("; {} holds all of them", shared(end)),
+        (_, FleetHold::Shared(end)) => format!("; {} holds all of them", end.words()),
         (Some(_), FleetHold::Own) => "; each is limited by itself".to_owned(),
         _ => String::new(),
     };
@@ -35,6 +38,7 @@ pub fn lines(verdict: &FleetVerdict) -> Vec<String> {
         let rate = advice.predicted_rate.map(|rate| format!(": about {}", Rate(rate))).unwrap_or_default();
         lines.push(format!("advice: {}{rate}", advice.action));
     }
+    lines.extend(verdict.missing.iter().take(LINES).map(|why| format!("not known: {why}")));
     lines
 }
 
@@ -46,24 +50,11 @@ fn words(held: HeldBy) -> String {
     }
 }
 
-/// Who holds all hosts.
-fn shared(end: SharedEnd) -> &'static str {
-    match end {
-        SharedEnd::Source => "the source",
-        SharedEnd::Target => "the target",
-        SharedEnd::Link => "the link that they share",
-        SharedEnd::SourceOrLink => "the source or the path to it",
-        SharedEnd::TargetOrLink => "the target or the path to it",
-        SharedEnd::Machine => "the machine under them",
-        SharedEnd::Unnamed => "something that they share",
-    }
-}
-
 impl From<&FleetVerdict> for VerdictRecord {
     fn from(verdict: &FleetVerdict) -> VerdictRecord {
         let mut evidence = verdict.evidence.clone();
         if let FleetHold::Shared(end) = verdict.hold {
-            evidence.insert(0, format!("{} holds all hosts", shared(end)));
+            evidence.insert(0, format!("{} holds all hosts", end.words()));
         }
         VerdictRecord {
             limit: verdict.limit.map(|limit| limit.name().to_owned()),
