@@ -7,6 +7,7 @@ use super::verdict::{IDLE, Known};
 use super::words::named;
 use super::{FleetHold, FleetVerdict, HeldBy, Outlier, SharedEnd, TrialChange, TrialOutcome};
 use crate::advice::Advice;
+use crate::limit::Limit;
 use crate::verdict::MainLimit;
 use crate::words::count;
 
@@ -23,6 +24,12 @@ pub(super) fn advise(known: &Known<'_>, verdict: &FleetVerdict) -> Vec<Advice> {
         advice.push(Advice::new(why, None));
     }
     advice.extend(verdict.outliers.iter().filter(|odd| odd.is_slow()).flat_map(|odd| about(odd, verdict)));
+    if known.evidence.rate_cap.is_some() && verdict.limit == Some(MainLimit::One(Limit::RateLimit)) {
+        advice.push(Advice::new(
+            "raise what each host may move (weir fleet set --limit-rate): it holds them",
+            None,
+        ));
+    }
     match verdict.hold {
         FleetHold::Own if idle < IDLE => advice.extend(add_hosts(verdict)),
         FleetHold::Shared(end) => advice.extend(widen(end, verdict)),

@@ -44,7 +44,7 @@ const WIDE: u32 = 1000;
 
 const PLAIN: FleetCase = FleetCase {
     name: "",
-    links: &[24; 4],
+    links: &[16; 4],
     shared: WIDE,
     source: None,
     disk: None,
@@ -57,9 +57,9 @@ const PLAIN: FleetCase = FleetCase {
 pub(crate) const CASES: &[FleetCase] = &[
     FleetCase {
         name: "each limited by its own link",
-        links: &[24; 5],
+        links: &[8; 5],
         first: 3,
-        told: 7,
+        told: 6,
         says: Says::Own,
         ..PLAIN
     },
@@ -68,13 +68,13 @@ pub(crate) const CASES: &[FleetCase] = &[
         links: &[200; 4],
         shared: 64,
         first: 2,
-        told: 7,
+        told: 6,
         says: Says::Shared(&["link", "source-or-link"]),
         ..PLAIN
     },
     FleetCase {
         name: "a slow link of one host",
-        links: &[24, 24, 4, 24],
+        links: &[16, 16, 3, 16],
         says: Says::Slow("h2", &["sender-or-path", "path-bandwidth"]),
         ..PLAIN
     },
@@ -83,7 +83,7 @@ pub(crate) const CASES: &[FleetCase] = &[
         links: &[200; 4],
         source: Some(6_000_000),
         first: 2,
-        told: 7,
+        told: 6,
         says: Says::Shared(&["source"]),
         ..PLAIN
     },
