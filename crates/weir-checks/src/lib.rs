@@ -33,6 +33,7 @@ pub mod delta_signature;
 pub mod digest_field;
 pub mod entry;
 pub mod hub_words;
+pub mod index_page;
 pub mod journal;
 pub mod load_answer;
 pub mod load_request;
@@ -77,6 +78,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("digest_field", digest_field::check),
     ("entry", entry::check),
     ("hub_words", hub_words::check),
+    ("index_page", index_page::check),
     ("journal", journal::check),
     ("load_answer", load_answer::check),
     ("load_request", load_request::check),

@@ -161,7 +161,7 @@ impl TimeGrid {
         let all = self.columns.iter().flatten();
         let work = all.filter(|(limit, _)| *limit != NO_WORK);
         let (held, bytes) = work.fold((0.0, 0.0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
-        HostTime { held, bytes: bytes as u64 }
+        HostTime { held, bytes: bytes.round() as u64 }
     }
 
     /// The limit that held longest of the time with work, and its share of that.

@@ -17,6 +17,8 @@
 //! * [`netrc`]: who to log in as; [`challenge`]: how a server wants that shown; [`digest_login`]: without the password.
 //! * [`signed_link`]: which parts of a link sign it.
 //!
+//! * [`index_page`]: what a server lists of a folder.
+//!
 //! A request, as a server meets it: [`request`] says whether it may be answered at all, [`request_target`] what it
 //! names, [`authority`] whether it says properly whom it is for, [`precondition`] and [`range_request`] what to send.
 //!
@@ -48,6 +50,7 @@ pub mod fields;
 pub mod filename;
 mod grammar;
 pub mod head;
+pub mod index_page;
 pub mod multipart;
 pub mod netrc;
 pub mod precondition;

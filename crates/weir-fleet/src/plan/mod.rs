@@ -8,6 +8,7 @@
 pub mod again;
 pub mod check;
 pub mod cut;
+pub mod index;
 pub mod list;
 pub mod prefix;
 pub mod targets;

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod judging;
+mod looking;
 mod machine;
 mod planning;
 mod postgres;

@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::machine::{self, Setting};
 use crate::{LEASE, clock, ends, judging, patience, plan, who};
 
-fn ledger(cluster: &Cluster, schema: &str, clock: &Arc<AtomicI64>) -> SqlLedger {
+pub fn ledger(cluster: &Cluster, schema: &str, clock: &Arc<AtomicI64>) -> SqlLedger {
     let url = cluster.url(schema).parse().expect("an address");
     let database = PostgresDatabase::open(&url, true, Now::Given(Arc::clone(clock))).expect("a database");
     SqlLedger::new(Box::new(database), patience())

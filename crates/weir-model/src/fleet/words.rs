@@ -1,7 +1,42 @@
 //! The verdict on a fleet in words.
 
-use super::{FleetTrial, FleetVerdict, SharedEnd, TrialChange};
-use crate::words::{count, rate};
+use super::{FleetHold, FleetTrial, FleetVerdict, SharedEnd, TrialChange};
+use crate::verdict::MainLimit;
+use crate::words::{count, percent, rate};
+
+impl FleetVerdict {
+    /// The verdict in sentences, most important first: what holds where that is known, all of the evidence, all
+    /// advice, and all that could not be told.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.holds().into_iter().collect();
+        lines.extend(self.evidence.iter().cloned());
+        for advice in &self.advice {
+            let brings = advice.predicted_rate.map(|predicted| format!(": about {}", rate(predicted)));
+            lines.push(format!("advice: {}{}", advice.action, brings.unwrap_or_default()));
+        }
+        lines.extend(self.missing.iter().map(|why| format!("not known: {why}")));
+        lines
+    }
+
+    /// What holds in one sentence; `None`: nothing can be told.
+    fn holds(&self) -> Option<String> {
+        let sure = percent(self.confidence);
+        let by = self.limit.map(|limit| match limit {
+            MainLimit::One(limit) => format!("hosts are held by {limit}, confidence {sure}"),
+            MainLimit::Mixed => format!("several limits hold the hosts, confidence {sure}"),
+        });
+        let sure = percent(self.hold_confidence);
+        let together = match self.hold {
+            FleetHold::Own => Some(format!("each is limited by itself, confidence {sure}")),
+            FleetHold::Shared(end) => Some(format!("{} holds all of them, confidence {sure}", end.words())),
+            FleetHold::Unknown => None,
+        };
+        match (by, together) {
+            (Some(by), Some(together)) => Some(format!("{by}; {together}")),
+            (by, together) => by.or(together),
+        }
+    }
+}
 
 impl SharedEnd {
     /// As a noun.
@@ -30,7 +65,14 @@ pub(super) fn named(names: &[impl AsRef<str>]) -> String {
 
 /// Numbers with units, most important first.
 pub(super) fn evidence_lines(verdict: &FleetVerdict) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines = Vec::new();
+    let mut shares: Vec<_> = verdict.shares.iter().filter(|(_, share)| **share >= 0.05).collect();
+    shares.sort_by(|one, other| other.1.total_cmp(one.1));
+    if !shares.is_empty() {
+        let shares: Vec<String> =
+            shares.iter().map(|(by, share)| format!("{by} {}", percent(**share))).collect();
+        lines.push(format!("of the hosts' time: {}", shares.join(", ")));
+    }
     if let Some(trial) = &verdict.trial {
         lines.push(trial_line(trial));
     }

@@ -3,7 +3,7 @@
 
 pub mod ledger;
 pub mod metrics;
-pub mod verdict;
+mod verdict;
 
 use std::time::Duration;
 
@@ -204,6 +204,9 @@ impl FleetHostRow {
 /// Hosts that are named in text: those that differ first.
 const NAMED: usize = 200;
 
+/// Sentences of the verdict: what holds, and some of what supports it and could not be told.
+const SENTENCES: usize = 16;
+
 /// The whole of it, a fact a line.
 pub fn text(view: &FleetView) -> String {
     let tally = |count: FleetCount| format!("{:>12} {:>10}", count.objects, Bytes(count.bytes).to_string());
@@ -231,7 +234,7 @@ pub fn text(view: &FleetView) -> String {
         let example = escape(&row.example);
         text.push_str(&format!("{} failed by class {}, as: {example}\n", row.objects, escape(&row.class)));
     }
-    for line in &view.verdict {
+    for line in view.verdict.iter().take(SENTENCES) {
         text.push_str(&format!("{}\n", escape(line)));
     }
     push_hosts(&mut text, view);

@@ -21,7 +21,8 @@ Examples:
   weir fleet status --ledger plan.db --watch -i 10s      again every ten seconds, until all is done
   weir fleet status --ledger plan.db --json --watch      the same, a JSON object a line
   weir fleet status --ledger postgres://db/fleet --metrics :9090      http://127.0.0.1:9090/metrics
-Hosts that differ from the others come first. While a database is away this says so, and goes on when it is back.
+Hosts that differ from the others come first. While a database is away this says so, and goes on when it is
+back.
 Exit codes: 0 shown, 1 the ledger cannot be used, 2 bad arguments, 130 a signal before anything was shown.";
 
 /// `weir fleet status`.
@@ -43,7 +44,7 @@ pub struct FleetStatusArgs {
     /// Ask the ledger after each interval of TIME; less often where its answers take long.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_pause)]
     pub interval: Duration,
-    /// Serve the figures as OpenMetrics text at http://ADDR:PORT/metrics until Ctrl-C; ':PORT' is this host alone.
+    /// Serve OpenMetrics text at http://ADDR:PORT/metrics until Ctrl-C; ':PORT' is for this host alone.
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen)]
     pub metrics: Option<SocketAddr>,
 }

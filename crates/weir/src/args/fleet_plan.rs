@@ -11,19 +11,21 @@ const PLAN_EXAMPLES: &str = "\
 Examples:
   weir fleet plan /data/ s3://bucket/data/ --ledger plan.db             the files of a folder, into a store
   weir fleet plan s3://bucket/ /mnt/all/ --ledger postgres://db/fleet   all objects of a bucket, for many hosts
+  weir fleet plan https://host/d/ /mnt/d/ --ledger plan.db              what a web server lists, folder by folder
   weir fleet plan --list names https://host/d/ /mnt/d/ --ledger l.db    what a list names below a URL
   weir ls -r s3://b/ | weir fleet plan --list - s3://b/ /mnt/ --ledger l.db
 A line of a list is a name below SRC, and behind a TAB each its name at DST and its size in bytes, where you know them.
 DIR/ is the content of a folder, DIR keeps its name at DST. Links, devices and empty folders are left out and counted.
 A plan that was interrupted is never complete: run the same command again, and it goes on. Objects that share a target
-are refused by name.
+are refused by name. A web server's list is read as nginx, Apache, lighttpd, Caddy, Python and weir make it; of what leads
+elsewhere nothing is taken, and what cannot be listed is an error.
 Exit codes: 0 planned, 1 something cannot be read or the ledger cannot be used, 2 bad arguments, 130 a signal.";
 
 /// `weir fleet plan`.
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub struct FleetPlan {
-    /// What is moved: a folder, a prefix of a store (s3://BUCKET/PREFIX/), or with --list also a URL.
+    /// What is moved: a folder, a prefix of a store (s3://BUCKET/PREFIX/), or a URL that lists files.
     #[arg(value_name = "SRC")]
     pub source: OsString,
     /// Where to: a folder that all workers see, or a prefix of a store.

@@ -7,6 +7,7 @@ mod support;
 
 mod calibration;
 mod config;
+mod fleet;
 mod guide;
 mod kept;
 mod messages;

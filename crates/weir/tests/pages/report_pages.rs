@@ -27,7 +27,7 @@ fn page(sandbox: &Sandbox, name: &str, records: &[&Path]) -> PathBuf {
 }
 
 /// What is wrong with a page in any of the four ways to look at it.
-fn look(browser: &mut Browser, page: &Path, shots: &Path) -> Vec<String> {
+pub(super) fn look(browser: &mut Browser, page: &Path, shots: &Path) -> Vec<String> {
     let checks = include_str!("checks.js");
     let name = page.file_stem().expect("a name").to_string_lossy().into_owned();
     let mut wrong = Vec::new();
@@ -54,7 +54,7 @@ fn look(browser: &mut Browser, page: &Path, shots: &Path) -> Vec<String> {
     wrong
 }
 
-fn shots() -> PathBuf {
+pub(super) fn shots() -> PathBuf {
     let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     std::fs::create_dir_all(&shots).expect("a folder for pictures");
     shots

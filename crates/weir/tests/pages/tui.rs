@@ -15,13 +15,13 @@ use support::{MIB, Sandbox, Serving, Sshd, TIMEOUT, WEIR, pattern, skip, unfolde
 const SLOW: &str = "--limit-rate 1M";
 
 /// A shell in a terminal of its own.
-struct Screen<'a> {
+pub(super) struct Screen<'a> {
     sandbox: &'a Sandbox,
 }
 
 impl<'a> Screen<'a> {
     /// `None` where there is no tmux.
-    fn new(sandbox: &'a Sandbox) -> Option<Screen<'a>> {
+    pub(super) fn new(sandbox: &'a Sandbox) -> Option<Screen<'a>> {
         if Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_err() {
             skip("there is no tmux");
             return None;
@@ -33,7 +33,7 @@ impl<'a> Screen<'a> {
         Some(screen)
     }
 
-    fn tmux(&self, args: &[&str]) -> String {
+    pub(super) fn tmux(&self, args: &[&str]) -> String {
         let mut command = self.sandbox.weir("tmux", ["-u", "-S"]).command;
         command.arg(self.sandbox.path("tmux")).args(["-f", "/dev/null"]).args(args).env("LC_ALL", "C.UTF-8");
         let output = command.output().unwrap();
@@ -47,7 +47,7 @@ impl<'a> Screen<'a> {
     }
 
     /// The same with what has gone out at the top.
-    fn whole(&self) -> String {
+    pub(super) fn whole(&self) -> String {
         plain(&self.tmux(&["capture-pane", "-p", "-J", "-S", "-"]))
     }
 
@@ -63,13 +63,13 @@ impl<'a> Screen<'a> {
         self.press("Enter");
     }
 
-    fn press(&self, key: &str) {
+    pub(super) fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
 
     /// Waits until the screen is as it should be, and returns it.
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(super) fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let text = self.text();
@@ -83,15 +83,21 @@ impl<'a> Screen<'a> {
 
     /// Runs `weir` with these arguments, between two looks at the terminal's modes, and waits for the view.
     fn view(&self, args: &str) -> String {
+        self.view_until(args, |text| text.contains("limit: ") && text.contains("▶ "))
+    }
+
+    /// The same of a view that looks otherwise.
+    #[track_caller]
+    pub(super) fn view_until(&self, args: &str, is_drawn: impl Fn(&str) -> bool) -> String {
         self.types(&format!(
             "stty -g > before; echo $$ > shell; {WEIR} {args}; echo code=$?; stty -g > after"
         ));
-        self.until("live view", |text| text.contains("limit: ") && text.contains("▶ "))
+        self.until("live view", is_drawn)
     }
 
     /// The command has ended with this code; the terminal is as it was before.
     #[track_caller]
-    fn is_over(&self, code: i32) -> String {
+    pub(super) fn is_over(&self, code: i32) -> String {
         // The command's own line has `code=$?`.
         let text = self.until("end of the view", |text| {
             text.contains(&format!("code={code}\n")) && text.trim_end().ends_with("ready>")

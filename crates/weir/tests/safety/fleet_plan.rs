@@ -77,7 +77,7 @@ fn what_is_wrong_with_a_plan_is_named() {
     assert!(!Path::new(&sandbox.path("none.db")).exists());
     run(&["plan", "s3://b/p", "to", "--ledger", "x.db"])
         .fails(2, &["a fleet moves prefixes, which end with a '/'"]);
-    run(&["plan", "http://h/d/", "to", "--ledger", "x.db"]).fails(2, &["name its files by --list FILE"]);
+    run(&["plan", "http://h/d/?q", "to", "--ledger", "x.db"]).fails(2, &["without a query", "--list FILE"]);
     run(&["plan", "from/", "http://h/d/", "--ledger", "x.db"]).fails(2, &["not to web servers"]);
     run(&["plan", "absent/", "to", "--ledger", "x.db"]).fails(1, &["absent", "no such file"]);
     run(&["set", "--window", "8-9", "--ledger", "two.db"]).fails(2, &["expected two times of a day in UTC"]);

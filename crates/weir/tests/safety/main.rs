@@ -14,6 +14,7 @@ mod bad_server;
 mod bad_versions;
 mod bad_words;
 mod endings;
+mod fleet_index;
 mod fleet_plan;
 mod fleet_work;
 mod histories;

@@ -232,7 +232,7 @@ struct Held {
 
 /// By worker, in one pass over the open batches: a question a worker would be a thousand of them.
 fn held(transaction: &mut dyn Transaction) -> Result<HashMap<i64, Held>, DatabaseError> {
-    // The first condition is the index's.
+    // Both conditions, for whichever index there is.
     let sql = "SELECT worker, count(*), CAST(sum(CASE WHEN due <= {now} THEN 1 ELSE 0 END) AS BIGINT), \
                CAST(sum(progress) AS BIGINT) FROM batch WHERE state <> 'done' AND state = 'leased' GROUP BY worker";
     let of = |row: &Row| {
@@ -246,8 +246,7 @@ fn of_late(transaction: &mut dyn Transaction) -> Result<HashMap<i64, OfLate>, Da
     let sql = format!(
         "SELECT v.worker, v.cause, sum(v.share * v.length), CAST(sum(v.bytes) AS BIGINT), min(v.start), \
          max(v.start + v.length) FROM worker w JOIN verdict v ON v.worker = w.id \
-         AND v.start > {{now}} - w.joined - {OF_LATE} WHERE w.departed IS NULL AND w.seen > {{now}} - {OF_LATE} \
-         GROUP BY v.worker, v.cause"
+         AND v.start > {{now}} - w.joined - {OF_LATE} WHERE w.departed IS NULL GROUP BY v.worker, v.cause"
     );
     /// Of a worker: time and name of what held longest, all time, bytes, begin and end.
     type Sum = (f64, String, f64, u64, i64, i64);

@@ -33,7 +33,7 @@ pub fn hosts(page: &mut Markup, history: &FleetHistoryRecord) {
     }
     let all = history.hosts.len() as u64 + history.hosts_left_out;
     let more = all - shown.len() as u64;
-    let others = if more > 0 { format!(" {more} more hosts are like most of these.") } else { String::new() };
+    let others = if more > 0 { format!(" {more} more hosts are not drawn.") } else { String::new() };
     let says = format!(
         "Each row is a host, each colour what held it most of that time; where it is empty the host had no work. \
          Hosts that differ from the others come first.{others}"

@@ -8,13 +8,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::Context;
+use url::Url;
 use weir_fleet::ledger::PlanEnds;
 use weir_fleet::plan::Listing;
+use weir_fleet::plan::index::IndexListing;
 use weir_fleet::plan::list::TargetNames;
 use weir_fleet::plan::prefix::PrefixListing;
 use weir_fleet::plan::tree::TreeListing;
 use weir_observe::stage_clock::StageClock;
 use weir_store::address::StoreUrl;
+use weir_store::caller::Caller;
 use weir_store::listing::{self, PagesSetup};
 
 use crate::args::{StoreArgs, StoreNetworkArgs};
@@ -129,8 +132,16 @@ pub fn listed<T>(
 ) -> anyhow::Result<T> {
     match end {
         PlannedEnd::Web(url) => {
-            let why = "a server does not say what it has; name its files by --list FILE, a name a line";
-            Err(Usage(format!("cannot list {url}: {why}")).into())
+            let root = Url::parse(url).map_err(|error| Usage(format!("cannot list {url}: {error}")))?;
+            if root.query().is_some() || root.fragment().is_some() {
+                let why = "a list of files is a folder's, without a query; name its files by --list FILE";
+                return Err(Usage(format!("cannot list {url}: {why}")).into());
+            }
+            let way = StoreWay::of(asking.network, asking.stop)?;
+            let http = way.http(&[]);
+            let clock = StageClock::new(Instant::now());
+            let caller = Caller::new(asked_store::caller(&http, &clock, asking.stop));
+            use_it(&mut IndexListing::new(caller, root, names)?)
         }
         PlannedEnd::Path(path) => {
             path.metadata().with_context(|| format!("cannot read {}", path.display()))?;

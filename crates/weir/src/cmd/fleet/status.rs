@@ -15,6 +15,7 @@ use weir_report::tui::fleet::{FleetNews, FleetScene};
 
 use super::{metrics, view};
 use crate::args::FleetStatusArgs;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::tui::{self, Screen};
 use crate::voice::{self, Printed, Usage};
 
@@ -36,8 +37,12 @@ const KEYS: &str = "q ends the view; the fleet goes on";
 
 /// Shows it. Returns the exit code.
 pub fn run(status: &FleetStatusArgs) -> anyhow::Result<u8> {
-    let is_once = status.once || status.json && !status.watch;
-    let is_live = !is_once && !status.watch && std::io::stdout().is_terminal() && tui::is_possible(true);
+    let is_once = status.once || status.json && !status.watch && status.metrics.is_none();
+    let is_live = !is_once
+        && !status.watch
+        && !status.json
+        && std::io::stdout().is_terminal()
+        && tui::is_possible(true);
     if is_once || !is_live && !status.watch && status.metrics.is_none() {
         return once(status);
     }
@@ -57,11 +62,15 @@ pub fn run(status: &FleetStatusArgs) -> anyhow::Result<u8> {
         writeln!(std::io::stderr(), "metrics at {}metrics", server.url())?;
     }
     let screen = if is_live { Screen::of(FleetScene::new(KEYS)) } else { None };
+    if is_live && screen.is_none() && server.is_none() {
+        return once(status);
+    }
     let mut watch =
         Watch { status, stop: &stop, screen, latest, is_served: server.is_some(), is_away: false };
     let last = watch.run(&mut asker, first);
     let was_live = watch.screen.take().is_some();
-    if let Some(view) = last?.filter(|_| was_live) {
+    let Some(view) = last? else { return Ok(INTERRUPTED) };
+    if was_live {
         std::io::stdout().write_all(text(&view).as_bytes()).printed("the status")?;
     }
     Ok(0)
@@ -69,7 +78,7 @@ pub fn run(status: &FleetStatusArgs) -> anyhow::Result<u8> {
 
 /// Prints it as it is now.
 fn once(status: &FleetStatusArgs) -> anyhow::Result<u8> {
-    let stop = crate::interrupt::stop()?;
+    let stop = interrupt::stop()?;
     let mut ledger = super::open(&status.ledger, &stop)?;
     let found = ledger.status()?;
     let verdict = verdict::of_ledger(&mut ledger)?;

@@ -7,7 +7,7 @@ use weir_fleet::ledger::{FleetSettings, FleetStatus, Tally};
 use weir_fleet::pace::{self, FleetEnd, FleetHost, FleetPace};
 use weir_model::fleet::FleetVerdict;
 use weir_report::fleet::{
-    FleetCount, FleetEndView, FleetFailure, FleetHostRow, FleetRateView, FleetView, seconds_words, verdict,
+    FleetCount, FleetEndView, FleetFailure, FleetHostRow, FleetRateView, FleetView, seconds_words,
 };
 use weir_units::Rate;
 
@@ -74,7 +74,7 @@ pub fn of(status: &FleetStatus, pace: &FleetPace, verdict: Option<&FleetVerdict>
         failures: status.failures.iter().map(failure).collect(),
         hosts: hosts.into_iter().map(host).collect(),
         gone,
-        verdict: verdict.map(verdict::lines).unwrap_or_default(),
+        verdict: verdict.map(FleetVerdict::lines).unwrap_or_default(),
         now: status.now,
     }
 }
