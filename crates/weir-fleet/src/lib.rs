@@ -12,8 +12,8 @@
 
 pub mod class;
 pub mod error;
-pub mod launch;
 pub mod history;
+pub mod launch;
 pub mod ledger;
 pub mod object;
 pub mod pace;

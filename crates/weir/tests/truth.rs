@@ -18,6 +18,8 @@ mod expect;
 mod facts;
 #[path = "truth/fetch.rs"]
 mod fetch;
+#[path = "truth/fleet.rs"]
+mod fleet;
 #[path = "truth/lab.rs"]
 mod lab;
 #[path = "truth/label.rs"]

@@ -3,22 +3,23 @@
 //! What has the key is looked at before: an equal stays and counts as done, another object stays and the
 //! source fails. Two workers that copy one object at the same time copy the same version of it.
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_get::GetError;
 use weir_get::http::exchange::Http;
 use weir_get::job::{Observer, Pinned};
-use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::caller::{Caller, CallerSetup};
 use weir_store::listing::{Listed, Looked};
 use weir_store::store::Store;
 use weir_store::tree::content;
 
-use super::crew;
+use super::crew::{self, Crew};
 use super::desk::{FleetTask, TaskEnd, TaskShare};
+use super::hand::Hand;
 use super::why::class_of_store;
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
@@ -120,18 +121,19 @@ impl Mover for Across<'_> {
     }
 
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
-        let clock = StageClock::new(Instant::now());
-        let setup = CallerSetup {
-            http: self.http,
-            clock: &clock,
-            on_socket: &|_| (),
-            stop: run.stop,
-            timeout: TIMEOUT,
-            connect_timeout: TIMEOUT,
-            retries: RETRIES,
-        };
-        let make = || -> Box<crew::OneTask<'_>> {
-            let mut caller = Caller::new(setup);
+        let hands = Hand::crew(self.hands);
+        let hear = |hand| move |socket: Option<&Arc<TcpStream>>| Hand::set_socket(hand, socket);
+        let heard: Vec<_> = hands.iter().map(hear).collect();
+        let make = |number: usize| -> Box<crew::OneTask<'_>> {
+            let mut caller = Caller::new(CallerSetup {
+                http: self.http,
+                clock: &hands[number].clock,
+                on_socket: &heard[number],
+                stop: run.stop,
+                timeout: TIMEOUT,
+                connect_timeout: TIMEOUT,
+                retries: RETRIES,
+            });
             Box::new(move |task: &FleetTask| match self.one(&mut caller, task) {
                 Ok(end) => Some(end),
                 Err(failed) => {
@@ -142,6 +144,7 @@ impl Mover for Across<'_> {
                 }
             })
         };
-        crew::work(run, self.hands, &self.copied, &make, observer);
+        let crew = Crew { hands: &hands, make: &make, moved: &self.copied, target: None };
+        crew::work(run, &crew, observer);
     }
 }

@@ -1,19 +1,20 @@
-//! Movers that have no engine: threads that each move an object at a time, and a watch that counts.
+//! Movers that have no engine: threads that each move an object at a time, and a watch over them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use weir_get::job::{Observer, Progress};
-use weir_model::fleet::{NO_WORK, NOT_JUDGED};
+use weir_model::fleet::NO_WORK;
+use weir_observe::stage_clock::Stage;
+use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_units::Rate;
 
 use super::MoverRun;
 use super::desk::{FleetTask, NextTask, TaskEnd};
-
-/// Between two looks of the watch.
-const INTERVAL: Duration = Duration::from_millis(100);
+use super::hand::{Hand, HandsWatch};
 
 /// How long a thread waits for an object before it looks whether it is to end.
 const POLL: Duration = Duration::from_millis(100);
@@ -21,24 +22,33 @@ const POLL: Duration = Duration::from_millis(100);
 /// Moves an object; `None`: the run was ended meanwhile.
 pub(super) type OneTask<'a> = dyn FnMut(&FleetTask) -> Option<TaskEnd> + 'a;
 
-/// Lets `hands` threads do what the desk gives: each makes a tool with `make` and uses it for one object
-/// after another. `moved` are the bytes so far.
-pub(super) fn work<'a>(
-    run: &MoverRun<'_>,
-    hands: usize,
-    moved: &AtomicU64,
-    make: &(dyn Fn() -> Box<OneTask<'a>> + Sync),
-    observer: &mut dyn Observer,
-) {
+/// Who works, and with what.
+pub(super) struct Crew<'a, 'b> {
+    /// A thread each.
+    pub(super) hands: &'a [Hand],
+    /// Makes the tool of the hand of this number, which it uses for one object after another.
+    pub(super) make: &'a (dyn Fn(usize) -> Box<OneTask<'b>> + Sync),
+    /// The bytes so far.
+    pub(super) moved: &'a AtomicU64,
+    /// The folder that is written to, where one is.
+    pub(super) target: Option<&'a Path>,
+}
+
+/// Lets a crew do what the desk gives.
+pub(super) fn work(run: &MoverRun<'_>, crew: &Crew<'_, '_>, observer: &mut dyn Observer) {
     let (alive, ended) = channel::<()>();
     std::thread::scope(|scope| {
-        for _ in 0..hands {
+        for (number, hand) in crew.hands.iter().enumerate() {
             let alive = alive.clone();
             let body = move || {
                 let _alive = alive;
                 // A fault of one hand is not to leave its object in flight for ever: the others go on, and
                 // the lease of the batch ends.
-                let _ = catch_unwind(AssertUnwindSafe(|| serve(run, &mut *make())));
+                let _ = catch_unwind(AssertUnwindSafe(|| {
+                    hand.begin();
+                    serve(run, hand, &mut *(crew.make)(number));
+                }));
+                hand.set_socket(None);
             };
             let thread = std::thread::Builder::new().name("mover".to_owned()).stack_size(512 << 10);
             if let Err(error) = thread.spawn_scoped(scope, body) {
@@ -47,17 +57,19 @@ pub(super) fn work<'a>(
             }
         }
         drop(alive);
-        watch(run, moved, &ended, observer);
+        watch(run, crew, &ended, observer);
     });
 }
 
-fn serve(run: &MoverRun<'_>, one: &mut OneTask<'_>) {
+fn serve(run: &MoverRun<'_>, hand: &Hand, one: &mut OneTask<'_>) {
     while !run.stop.load(Relaxed) {
+        hand.clock.enter(Stage::Idle);
         let task = match run.desk.next(POLL) {
             NextTask::Task(task) => task,
             NextTask::NotYet => continue,
             NextTask::End => return,
         };
+        hand.takes();
         match one(&task) {
             Some(end) => run.desk.end(&task, end, None),
             None => {
@@ -70,16 +82,23 @@ fn serve(run: &MoverRun<'_>, one: &mut OneTask<'_>) {
 /// Until all hands have ended.
 fn watch(
     run: &MoverRun<'_>,
-    moved: &AtomicU64,
+    crew: &Crew<'_, '_>,
     ended: &std::sync::mpsc::Receiver<()>,
     observer: &mut dyn Observer,
 ) {
-    let (start, mut before, mut at) = (Instant::now(), moved.load(Relaxed), Instant::now());
-    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        let (now, span, bytes) = (Instant::now(), at.elapsed(), moved.load(Relaxed));
+    let (start, mut before) = (Instant::now(), crew.moved.load(Relaxed));
+    let mut watch = HandsWatch::new(crew.hands, crew.target, run.rate);
+    while ended.recv_timeout(SAMPLE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        watch.look();
+        let now = Instant::now();
+        if !watch.is_due(now) {
+            continue;
+        }
+        let bytes = crew.moved.load(Relaxed);
         let fresh = bytes.saturating_sub(before);
-        (before, at) = (bytes, now);
-        run.shares.add(if run.desk.is_idle() { NO_WORK } else { NOT_JUDGED }, span, fresh);
+        before = bytes;
+        let (span, limit) = watch.close(now, fresh);
+        run.shares.add(if run.desk.is_idle() { NO_WORK } else { limit }, span, fresh);
         if fresh > 0 {
             run.desk.stir();
         }

@@ -20,13 +20,16 @@ use weir_get::job::Observer;
 use weir_get::sink::folder::{Folders, Target};
 use weir_get::sink::part_file::Home;
 use weir_get::sink::{PartFile, naming, small_file};
+use weir_observe::stage_clock::Stage;
 use weir_store::tree::content;
 use weir_tree::compare::Keep;
 use weir_tree::{Name, TreeError, destination};
+use weir_units::Rate;
 use weir_units::limiter::Limiter;
 
-use super::crew;
+use super::crew::{self, Crew};
 use super::desk::{FleetTask, TaskEnd, TaskShare};
+use super::hand::{COPY, Hand};
 use super::target::TargetTree;
 use super::why::{class_of, class_of_io};
 use super::{Mover, MoverRun};
@@ -44,6 +47,13 @@ const PIECE: usize = 8 << 20;
 
 /// Read and written at a time where the kernel cannot copy between the two.
 const BUFFER: usize = 1 << 20;
+
+/// After each eighth call some bytes are read and written apart: 2 % of all.
+const APART: u32 = 8;
+
+/// Bytes a second that no memory carries: a file system that lets two files share their bytes is not made to
+/// copy some of them after all.
+const SHARING: f64 = 20e9;
 
 /// A mover between two folders.
 pub struct LocalCopy {
@@ -99,12 +109,7 @@ impl LocalCopy {
     }
 
     /// Copies; `Ok(None)`: the run was ended.
-    fn one(
-        &self,
-        run: &MoverRun<'_>,
-        limiter: Option<&Limiter>,
-        task: &FleetTask,
-    ) -> Result<Option<TaskEnd>, TaskEnd> {
+    fn one(&self, limits: Limits<'_>, task: &FleetTask) -> Result<Option<TaskEnd>, TaskEnd> {
         let object = &*task.object;
         if task.share != TaskShare::Whole {
             let reason = format!("cannot copy a part of {} alone; plan it whole", object.source_text());
@@ -117,7 +122,6 @@ impl LocalCopy {
         if target.look().map_err(|error| cannot(&error))?.is_some() {
             return self.is_there(&target, &file, &seen).map(Some);
         }
-        let limits = Limits { run, limiter, moved: &self.moved };
         let copied = if seen.size <= SMALL {
             self.small(&target, object, &file, &seen, limits)?
         } else {
@@ -175,6 +179,7 @@ impl LocalCopy {
         limits: Limits<'_>,
     ) -> Result<bool, TaskEnd> {
         let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or_default()];
+        limits.hand.clock.enter(Stage::Read);
         file.read_exact_at(&mut bytes, 0).map_err(|error| failed(target.path(), &error))?;
         if !limits.pass(bytes.len() as u64) {
             return Ok(false);
@@ -185,6 +190,7 @@ impl LocalCopy {
             return Err(wrong_digest(object, &expected));
         }
         is_as_it_was(object, file, seen)?;
+        limits.hand.clock.enter(Stage::Write);
         small_file::store_if_free(target, &bytes, false).map_err(|error| of_get(&error))?;
         self.stamp(target, file, seen);
         Ok(true)
@@ -207,6 +213,7 @@ impl LocalCopy {
                 return other;
             }
         }
+        limits.hand.clock.enter(Stage::Write);
         part.publish(false).map_err(|error| {
             part.discard();
             of_get(&error)
@@ -240,6 +247,7 @@ impl LocalCopy {
         }
         is_as_it_was(object, file, seen)?;
         if let Some(expected) = expected(object)? {
+            limits.hand.clock.enter(Stage::Verify);
             let found = content::digest(part.file(), expected.algorithm(), 0, seen.size);
             if found.map_err(|error| cannot(&error))? != expected.bytes() {
                 return Err(wrong_digest(object, &expected));
@@ -270,6 +278,7 @@ const UMASK_OF_OTHERS: u32 = 0o022;
 /// What a copy is held to.
 #[derive(Clone, Copy)]
 struct Limits<'a> {
+    hand: &'a Hand,
     run: &'a MoverRun<'a>,
     limiter: Option<&'a Limiter>,
     moved: &'a AtomicU64,
@@ -288,6 +297,7 @@ impl Limits<'_> {
             if left.is_zero() {
                 return true;
             }
+            self.hand.clock.enter(Stage::Limited);
             std::thread::sleep(left.min(std::time::Duration::from_millis(50)));
         }
     }
@@ -320,19 +330,29 @@ fn copy(
     range: std::ops::Range<u64>,
     limits: Limits<'_>,
 ) -> Result<bool, TaskEnd> {
-    let mut at = range.start;
+    let (mut at, mut pieces) = (range.start, 0_u32);
     while at < range.end {
         let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(limits.piece());
         let (mut from, mut to) = (at, at);
+        limits.hand.clock.enter(COPY);
+        let called = Instant::now();
         let copied =
             match rustix::fs::copy_file_range(file, Some(&mut from), part.file(), Some(&mut to), length) {
                 Ok(copied) => copied,
                 Err(Errno::INTR) => 0,
                 Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => {
-                    by_hand(file, part, at, length)?
+                    by_hand(file, part, at, length, limits.hand)?
                 }
                 Err(errno) => return Err(failed(part.target(), &errno.into())),
             };
+        let is_real = Rate::of(copied as u64, called.elapsed()).0 < SHARING;
+        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX).saturating_sub(copied);
+        let apart = match is_real && left > 0 && pieces % APART == 0 {
+            true => by_hand(file, part, at + copied as u64, left.min(BUFFER), limits.hand)?,
+            false => 0,
+        };
+        let copied = copied + apart;
+        pieces += 1;
         // The file has become shorter.
         if copied == 0 && SeenFile::of(file).is_ok_and(|seen| seen.size <= at) {
             let reason =
@@ -347,10 +367,16 @@ fn copy(
     Ok(true)
 }
 
-fn by_hand(file: &File, part: &PartFile, at: u64, length: usize) -> Result<usize, TaskEnd> {
+/// By a call that reads and one that writes, whose times are told apart.
+fn by_hand(file: &File, part: &PartFile, at: u64, length: usize, hand: &Hand) -> Result<usize, TaskEnd> {
     let mut buffer = vec![0; length.min(BUFFER)];
+    hand.clock.enter(Stage::Read);
+    let begun = Instant::now();
     let got = file.read_at(&mut buffer, at).map_err(|error| failed(part.target(), &error))?;
+    let read = begun.elapsed();
+    hand.clock.enter(Stage::Write);
     part.write_at(at, &mut [IoSlice::new(&buffer[..got])]).map_err(|error| of_get(&error))?;
+    hand.times_apart(read, begun.elapsed().saturating_sub(read));
     Ok(got)
 }
 
@@ -390,13 +416,16 @@ impl Mover for LocalCopy {
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
         let limiter = run.rate.map(Limiter::new);
         let limiter = limiter.as_ref();
-        let make = || -> Box<crew::OneTask<'_>> {
-            Box::new(move |task: &FleetTask| match self.one(run, limiter, task) {
+        let hands = Hand::crew(self.hands);
+        let make = |number: usize| -> Box<crew::OneTask<'_>> {
+            let limits = Limits { hand: &hands[number], run, limiter, moved: &self.moved };
+            Box::new(move |task: &FleetTask| match self.one(limits, task) {
                 Ok(end) => end,
                 Err(end) => Some(end),
             })
         };
-        crew::work(run, self.hands, &self.moved, &make, observer);
+        let crew = Crew { hands: &hands, make: &make, moved: &self.moved, target: Some(self.to.root()) };
+        crew::work(run, &crew, observer);
     }
 }
 
@@ -419,6 +448,15 @@ mod tests {
 
     /// What becomes of these, copied between the folders `from` and `to` of `root`.
     fn copied(root: &Path, objects: Vec<FleetObject>) -> BatchResults {
+        judged(root, objects, None).0
+    }
+
+    /// And what held the copies, at so many bytes a second at most.
+    fn judged(
+        root: &Path,
+        objects: Vec<FleetObject>,
+        rate: Option<Rate>,
+    ) -> (BatchResults, Vec<(String, f64)>) {
         let desk = Desk::new(16);
         desk.add(
             BatchClaim {
@@ -435,7 +473,7 @@ mod tests {
         let stop = desk.begin_run();
         let mover = LocalCopy::new(&root.join("from"), &root.join("to"), Some(2)).unwrap();
         std::thread::scope(|scope| {
-            let run = MoverRun { desk: &desk, shares: &shares, rate: None, stop: &stop };
+            let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
             let (mover, stop) = (&mover, Arc::clone(&stop));
             scope.spawn(move || mover.run(&run, &mut ()));
             while desk.complete().is_none() {
@@ -443,7 +481,18 @@ mod tests {
             }
             stop.store(true, Relaxed);
         });
-        desk.complete().unwrap().1
+        let held = shares.take(Instant::now(), true).into_iter().map(|span| (span.limit, span.share));
+        (desk.complete().unwrap().1, held.collect())
+    }
+
+    #[test]
+    fn a_copy_is_judged_by_what_its_hands_did() {
+        let root = folders();
+        std::fs::write(root.path().join("from/large"), vec![7; 3 << 20]).unwrap();
+        let (results, held) = judged(root.path(), vec![object("large")], Some(Rate(2e6)));
+        assert_eq!(results.moved.objects, 1);
+        let most = held.iter().max_by(|one, other| one.1.total_cmp(&other.1)).unwrap();
+        assert_eq!(most.0, "rate-limit", "{held:?}");
     }
 
     fn folders() -> tempfile::TempDir {

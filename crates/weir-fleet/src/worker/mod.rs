@@ -20,6 +20,7 @@ mod clerk;
 mod crew;
 pub mod desk;
 pub mod fetch;
+mod hand;
 pub mod local;
 mod pieces;
 pub mod send;

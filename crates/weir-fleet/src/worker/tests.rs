@@ -159,8 +159,9 @@ impl<F: Fn(&FleetTask, &AtomicBool) -> Option<TaskEnd> + Sync> Mover for ByHand<
     }
 
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
-        let make = || -> Box<crew::OneTask<'_>> { Box::new(move |task| (self.0)(task, run.stop)) };
-        crew::work(run, 4, &AtomicU64::new(0), &make, observer);
+        let make = |_| -> Box<crew::OneTask<'_>> { Box::new(move |task| (self.0)(task, run.stop)) };
+        let (hands, moved) = (hand::Hand::crew(4), AtomicU64::new(0));
+        crew::work(run, &crew::Crew { hands: &hands, make: &make, moved: &moved, target: None }, observer);
     }
 }
 

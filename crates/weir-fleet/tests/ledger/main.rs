@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails")]
 
 mod cluster;
+mod judging;
 mod looking;
 mod machine;
 mod migrations;

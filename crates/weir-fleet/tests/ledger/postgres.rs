@@ -11,7 +11,7 @@ use weir_fleet::ledger::{Claimed, FleetLedger, LedgerPlace, Patience, SqlLedger}
 
 use crate::cluster::Cluster;
 use crate::machine::{self, Setting};
-use crate::{LEASE, clock, ends, patience, plan, who};
+use crate::{LEASE, clock, ends, judging, patience, plan, who};
 
 pub fn ledger(cluster: &Cluster, schema: &str, clock: &Arc<AtomicI64>) -> SqlLedger {
     let url = cluster.url(schema).parse().expect("an address");
@@ -55,6 +55,9 @@ fn a_fleet_on_postgresql_moves_every_object_once_while_the_server_is_stopped_twe
 #[test]
 fn many_workers_at_once_get_each_batch_once() {
     let Some(cluster) = Cluster::start() else { return };
+    // The same cluster, for a start of one takes seconds.
+    let judged = clock();
+    judging::names_a_slow_host_and_has_one_axis(&mut ledger(&cluster, "judged", &judged), &judged);
     let clock = clock();
     let objects = plan(&mut ledger(&cluster, "fleet", &clock), 400, 2);
     let batches: Vec<i64> = std::thread::scope(|scope| {

@@ -4,9 +4,10 @@
 //! itself. A prediction adds up what hosts were measured to carry.
 
 use super::verdict::{IDLE, Known};
-use super::words::{named, shared};
+use super::words::named;
 use super::{FleetHold, FleetVerdict, HeldBy, Outlier, SharedEnd, TrialChange, TrialOutcome};
 use crate::advice::Advice;
+use crate::limit::Limit;
 use crate::verdict::MainLimit;
 use crate::words::count;
 
@@ -23,6 +24,12 @@ pub(super) fn advise(known: &Known<'_>, verdict: &FleetVerdict) -> Vec<Advice> {
         advice.push(Advice::new(why, None));
     }
     advice.extend(verdict.outliers.iter().filter(|odd| odd.is_slow()).flat_map(|odd| about(odd, verdict)));
+    if known.evidence.rate_cap.is_some() && verdict.limit == Some(MainLimit::One(Limit::RateLimit)) {
+        advice.push(Advice::new(
+            "raise what each host may move (weir fleet set --limit-rate): it holds them",
+            None,
+        ));
+    }
     match verdict.hold {
         FleetHold::Own if idle < IDLE => advice.extend(add_hosts(verdict)),
         FleetHold::Shared(end) => advice.extend(widen(end, verdict)),
@@ -68,10 +75,7 @@ fn widen(end: SharedEnd, verdict: &FleetVerdict) -> Vec<Advice> {
     };
     // What each carried beside fewer others it would carry again, at the least where that was full as well.
     let wide = of_fewer / f64::from(fewer.max(1)) * f64::from(more);
-    let mut advice = vec![Advice::new(
-        format!("widen {}: all hosts wait for it", shared(end).trim_end_matches(',')),
-        Some(wide),
-    )];
+    let mut advice = vec![Advice::new(format!("widen {}: all hosts wait for it", end.words()), Some(wide))];
     match trial.outcome {
         TrialOutcome::Nothing => {
             let action = format!("add no host: {} move as much as {more}", count(fewer.into(), "host"));

@@ -260,6 +260,11 @@ fn hosts_without_work_are_not_slow_and_more_are_not_advised() {
     let verdict = explain(&told(&hosts, f64::INFINITY, 20, 1.0, 0.05));
     assert!(names(&verdict).is_empty(), "{verdict:#?}");
     assert_eq!(verdict.hosts[3].missing.as_deref(), Some("there was no work"));
+    // Of time without work nothing is learnt about limits.
+    let mut late = told(&hosts[3..], f64::INFINITY, 20, 1.0, 0.0);
+    late.workers[0].spans[0].held = vec![(HeldBy::Limit(Limit::CpuCore), 0.5), (HeldBy::NoWork, 0.5)];
+    let verdict = explain(&late);
+    assert_eq!((verdict.limit, verdict.hosts[0].intervals), (None, 1), "{verdict:#?}");
     let idle = vec![Host { limit: HeldBy::NoWork, ..Host::new(0.0) }; 4];
     let verdict = explain(&told(&idle, f64::INFINITY, 20, 1.0, 0.05));
     assert!(verdict.advice[0].action.contains("give the hosts work"), "{:?}", verdict.advice);

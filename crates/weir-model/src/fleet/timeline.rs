@@ -59,10 +59,11 @@ pub(super) struct HostLine<'a> {
 }
 
 impl HostLine<'_> {
-    /// Spans of which a part lies in a time, of the worker that told the fewest of those that told any.
+    /// Spans with work of which a part lies in a time, of the worker that told the fewest of those that told any.
     pub(super) fn intervals(&self, time: &Range<f64>) -> u32 {
         let told = |worker: &Told<'_>| {
-            worker.spans.iter().filter(|span| span.from < time.end && span.to > time.start).count()
+            let within = worker.spans.iter().filter(|span| span.from < time.end && span.to > time.start);
+            within.filter(|span| work(span) > 0.0).count()
         };
         let least = self.workers.iter().map(told).filter(|count| *count > 0).min();
         least.unwrap_or(0).try_into().unwrap_or(u32::MAX)
@@ -201,11 +202,16 @@ fn slots_of(span: &WorkerSpan, width: f64) -> Range<i64> {
     (span.from / width).floor() as i64..(span.to / width).ceil() as i64
 }
 
+/// Of a span, the share in which there was work.
+fn work(span: &WorkerSpan) -> f64 {
+    let idle: f64 = span.held.iter().filter(|held| held.0 == HeldBy::NoWork).map(|held| held.1).sum();
+    1.0 - idle.clamp(0.0, 1.0)
+}
+
 fn cells(workers: &[Told<'_>], slots: &[i64], width: f64) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); slots.len()];
     for span in workers.iter().flat_map(|worker| &worker.spans) {
-        let idle: f64 = span.held.iter().filter(|held| held.0 == HeldBy::NoWork).map(|held| held.1).sum();
-        let work = 1.0 - idle.clamp(0.0, 1.0);
+        let work = work(span);
         for number in slots_of(span, width) {
             let Ok(place) = slots.binary_search(&number) else { continue };
             let (start, end) = (number as f64 * width, (number + 1) as f64 * width);

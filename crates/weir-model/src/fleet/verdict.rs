@@ -128,8 +128,9 @@ impl Known<'_> {
         let (ends, capped) = (self.evidence.ends, self.evidence.rate_cap.is_some());
         let working = self.last.as_ref().map_or(0, |(_, who)| who.len());
         let tried = trial.map_or(0, |trial| trial.others as usize + trial.hosts.len());
-        let sure =
-            trial.map_or(0.0, |trial| worth::of_intervals(trial.intervals.0.min(trial.intervals.1) as usize));
+        let sure = trial.map_or(0.0, |trial| {
+            worth::of_intervals(trial.intervals.0.min(trial.intervals.1) as usize) * worth::of_trial()
+        });
         let own = shared::own_share(&self.held, ends, capped);
         let why = match trial.map(|trial| trial.outcome) {
             Some(TrialOutcome::Nothing | TrialOutcome::InPart) => {

@@ -5,8 +5,8 @@ use crate::verdict::MainLimit;
 use crate::words::{count, percent, rate};
 
 impl FleetVerdict {
-    /// The verdict in sentences, most important first: what holds, what supports it, what to do, and what could
-    /// not be told.
+    /// The verdict in sentences, most important first: what holds where that is known, all of the evidence, all
+    /// advice, and all that could not be told.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.holds().into_iter().collect();
         lines.extend(self.evidence.iter().cloned());
@@ -20,18 +20,15 @@ impl FleetVerdict {
 
     /// What holds in one sentence; `None`: nothing can be told.
     fn holds(&self) -> Option<String> {
+        let sure = percent(self.confidence);
         let by = self.limit.map(|limit| match limit {
-            MainLimit::One(limit) => {
-                format!("hosts are held by {limit}, confidence {}", percent(self.confidence))
-            }
-            MainLimit::Mixed => {
-                format!("several limits hold the hosts, confidence {}", percent(self.confidence))
-            }
+            MainLimit::One(limit) => format!("hosts are held by {limit}, confidence {sure}"),
+            MainLimit::Mixed => format!("several limits hold the hosts, confidence {sure}"),
         });
         let sure = percent(self.hold_confidence);
         let together = match self.hold {
             FleetHold::Own => Some(format!("each is limited by itself, confidence {sure}")),
-            FleetHold::Shared(end) => Some(format!("{} holds all of them, confidence {sure}", shared(end))),
+            FleetHold::Shared(end) => Some(format!("{} holds all of them, confidence {sure}", end.words())),
             FleetHold::Unknown => None,
         };
         match (by, together) {
@@ -41,16 +38,18 @@ impl FleetVerdict {
     }
 }
 
-/// What hosts share, as a noun.
-pub(super) fn shared(end: SharedEnd) -> &'static str {
-    match end {
-        SharedEnd::Source => "the source",
-        SharedEnd::Target => "the target",
-        SharedEnd::Link => "the link that they share",
-        SharedEnd::SourceOrLink => "the source or the path to it, which look the same from here,",
-        SharedEnd::TargetOrLink => "the target or the path to it, which look the same from here,",
-        SharedEnd::Machine => "the machine under the hosts",
-        SharedEnd::Unnamed => "something that they share",
+impl SharedEnd {
+    /// As a noun.
+    pub fn words(self) -> &'static str {
+        match self {
+            SharedEnd::Source => "the source",
+            SharedEnd::Target => "the target",
+            SharedEnd::Link => "the link that they share",
+            SharedEnd::SourceOrLink => "the source or the path to it",
+            SharedEnd::TargetOrLink => "the target or the path to it",
+            SharedEnd::Machine => "the machine under them",
+            SharedEnd::Unnamed => "something that they share",
+        }
     }
 }
 

@@ -96,6 +96,11 @@ impl Sandbox {
         Sandbox { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
+    /// One below another folder than that for temporary files.
+    pub(crate) fn new_in(folder: &Path) -> Sandbox {
+        Sandbox { folder: tempfile::tempdir_in(folder).expect("a temporary folder") }
+    }
+
     /// A path in it.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
