@@ -36,7 +36,8 @@ struct Checked {
     failed: u64,
     /// Objects of the plan that are in the ledger, counted one by one.
     counted: u64,
-    target: Compared,
+    /// Nothing is kept at a target of `/dev/null`.
+    target: Option<Compared>,
     source: Option<Compared>,
     /// Files whose content was compared, and those whose content differs or cannot be read.
     contents: Option<(u64, Vec<String>)>,
@@ -45,9 +46,10 @@ struct Checked {
 impl Checked {
     fn is_right(&self) -> bool {
         let contents = self.contents.as_ref().is_none_or(|(_, differ)| differ.is_empty());
+        let target = self.target.as_ref().is_none_or(Compared::is_right);
         let source = self.source.as_ref().is_none_or(Compared::is_right);
         let counts = self.counted == self.planned && self.done == self.planned;
-        self.complete && self.failed == 0 && counts && self.target.is_right() && source && contents
+        self.complete && self.failed == 0 && counts && target && source && contents
     }
 }
 
@@ -67,9 +69,12 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     };
     let names = TargetNames::Keys(0);
     let target = match target {
+        _ if planned.target.keeps_nothing() => None,
         // No worker has made it yet.
-        PlannedEnd::Path(path) if !path.exists() => compare(&mut ledger, &mut Nothing, Side::Target)?,
-        target => listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?,
+        PlannedEnd::Path(path) if !path.exists() => Some(compare(&mut ledger, &mut Nothing, Side::Target)?),
+        target => {
+            Some(listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?)
+        }
     };
     let source = match check.source {
         true => Some(listed(&planned.source, names, &asking, |listing| {
@@ -197,7 +202,7 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
     text.push_str(&format!(
         "ledger: {planned} planned, {counted} in batches, {done} done, {failed} failed\n"
     ));
-    let ends = [("target", Some(&checked.target)), ("source", checked.source.as_ref())];
+    let ends = [("target", checked.target.as_ref()), ("source", checked.source.as_ref())];
     for (end, compared) in ends.into_iter().filter_map(|(end, compared)| Some((end, compared?))) {
         let Compared { expected, agree, missing, sizes, others, differ } = compared;
         text.push_str(&format!(
@@ -219,7 +224,11 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
         text.push_str(&format!("content: {count} files compared\n"));
         differ.iter().for_each(|why| text.push_str(&format!("  {}\n", escape(why))));
     }
+    if checked.target.is_none() {
+        text.push_str("target: nothing is kept in /dev/null, so the ledger was counted alone\n");
+    }
     let verdict = match (checked.is_right(), checked.complete) {
+        (true, _) if checked.target.is_none() => "all is done",
         (true, _) => "all is done, and there",
         (false, true) => "not all is right",
         (false, false) => "the fleet is not at its end",

@@ -80,6 +80,11 @@ impl PlannedEnd {
         }
     }
 
+    /// `/dev/null`: as a target it keeps nothing, and objects are counted alone.
+    pub fn keeps_nothing(&self) -> bool {
+        matches!(self, PlannedEnd::Path(path) if path.as_os_str() == PlanEnds::NOWHERE)
+    }
+
     /// What it takes as names.
     pub fn names(&self) -> TargetNames {
         match self {
@@ -131,6 +136,10 @@ pub fn listed<T>(
         PlannedEnd::Web(url) => {
             let why = "a server does not say what it has; name its files by --list FILE, a name a line";
             Err(Usage(format!("cannot list {url}: {why}")).into())
+        }
+        PlannedEnd::Path(_) if end.keeps_nothing() => {
+            let why = "it keeps nothing; as a target it takes objects that are to be counted alone";
+            Err(Usage(format!("cannot list {}: {why}", PlanEnds::NOWHERE)).into())
         }
         PlannedEnd::Path(path) => {
             path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
