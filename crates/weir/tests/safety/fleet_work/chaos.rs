@@ -22,11 +22,17 @@ fn named(bed: &Bed, count: usize) -> HashMap<usize, u64> {
     (0..count).filter_map(inode).collect()
 }
 
+/// Small files and a few large ones: enough that so many kills come before the end.
+fn files_for(kills: u64) -> Vec<usize> {
+    let mut all = sizes(30 * kills.max(20) as usize, 1, 60_000);
+    all.extend([3 * MIB, 5 * MIB, 8 * MIB]);
+    all
+}
+
 #[test]
 fn killed_workers_lose_nothing_and_replace_nothing() {
     let (mut dice, kills) = Dice::for_runs();
-    let mut all = sizes(600, 1, 60_000);
-    all.extend([3 * MIB, 5 * MIB, 8 * MIB]);
+    let all = files_for(kills);
     // Slow enough that it takes the kills to its end: bytes a second of each connection.
     let bed = Bed::new(&all, 8).paced(300_000);
     let start = || bed.work(&LEASE).args(&["-c", "2"]).spawn();
@@ -79,8 +85,7 @@ fn comes_to_its_end(bed: &Bed, ledger: &str) {
 fn killed_workers_of_a_database_that_is_stopped_lose_nothing_and_replace_nothing() {
     let Some(cluster) = Cluster::start() else { return };
     let (mut dice, kills) = Dice::for_runs();
-    let mut all = sizes(600, 1, 60_000);
-    all.extend([3 * MIB, 5 * MIB, 8 * MIB]);
+    let all = files_for(kills);
     let bed = Bed::new(&all, 8).paced(300_000);
     let ledger = bed.planned_again(&cluster.url("fleet"), 8);
     let start = || bed.work_on(&ledger, &LEASE).args(&["-c", "2"]).spawn();
