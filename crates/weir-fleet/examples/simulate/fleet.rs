@@ -116,6 +116,8 @@ struct Worker {
     /// Questions without an answer, one after another.
     unheard: u32,
     renewing: Micros,
+    /// When it tells of what is in hand next.
+    tells: Micros,
     /// It asks for a batch already.
     is_asking: bool,
     is_over: bool,
@@ -331,7 +333,6 @@ impl World {
         let hand = Hand { lease: claim.lease, lines, began: at, end: at };
         let own = &mut self.workers[worker];
         own.is_asking = false;
-        self.events.add(at + FIRST_TOLD, worker, own.life, What::Renew);
         if own.hand.is_some() {
             own.next = Some(hand);
         } else {
@@ -345,6 +346,8 @@ impl World {
         if let Some(since) = own.idle_since.take() {
             own.idle += at.saturating_sub(since);
         }
+        own.tells = at.max(hand.began + FIRST_TOLD);
+        self.events.add(own.tells, worker, own.life, What::Renew);
         hand.began = hand.began.max(at);
         hand.end = hand.began + micros(hand.lines as f64 * scale / own.pace);
         self.events.add(hand.end, worker, own.life, What::End);
@@ -359,7 +362,8 @@ impl World {
     fn renew(&mut self, at: Micros, worker: usize) -> Result<(), Box<dyn Error>> {
         let scale = self.setting.scale();
         let own = &self.workers[worker];
-        let Some(hand) = &own.hand else { return Ok(()) };
+        // Of a batch that is in hand no more nothing is told.
+        let Some(hand) = own.hand.as_ref().filter(|_| own.tells <= at) else { return Ok(()) };
         let (lease, lines) = (hand.lease, hand.lines);
         let moved = at.saturating_sub(hand.began) as f64 / SECOND as f64 * own.pace;
         // Begun is what will be before the next time, twice.
@@ -373,7 +377,8 @@ impl World {
         match renewed {
             Renewed::Held { objects, .. } => {
                 let between = TOLD.max(own.renewing * RENEWING).min(RARELY_TOLD);
-                self.events.add(done + between, worker, own.life, What::Renew);
+                own.tells = done + between;
+                self.events.add(own.tells, worker, own.life, What::Renew);
                 self.cut(done, worker, lease, objects);
             }
             Renewed::Lost => {
