@@ -12,7 +12,7 @@ export WEIR_CONFIG :=
 export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-net bench-http fuzz deny gallery install package package-check clean
+.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -95,6 +95,11 @@ bench-store: ## weir get, put and the movers of object stores against nginx and 
 	@scripts/need bench-store
 	@$(MAKE) --no-print-directory build
 	PATH="$(HOME)/.cache/weir-bench/movers/bin:$$PATH" bench/store $(SCENARIOS)
+
+bench-fleet: ## eight workers of weir fleet against other movers on split lists, and ten million objects in both ledgers; RUNS=3, SCENARIOS='movers'
+	@scripts/need bench-fleet
+	@$(MAKE) --no-print-directory build
+	PATH="$(HOME)/.cache/weir-bench/movers/bin:$$PATH" bench/fleet $(SCENARIOS)
 
 bench-net: ## weir bench net and iperf3 over loopback, interleaved; RUNS=5, SECONDS_EACH=3
 	@scripts/need test

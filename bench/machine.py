@@ -5,6 +5,7 @@ import mmap
 import os
 import platform
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -95,6 +96,20 @@ def end_group(process: subprocess.Popen) -> None:
     except ProcessLookupError:
         pass
     process.wait()
+
+
+def program_of(name: str) -> str:
+    """A program, or its own binary where what PATH finds is the script of a Python wheel: Python's start is not the mover's time."""
+    found = shutil.which(name)
+    if not found:
+        return name
+    with open(found, "rb") as script:
+        start = script.readline(1000)
+    if not start.startswith(b"#!"):
+        return found
+    ask = f"import os, {name}; print(os.path.join(os.path.dirname({name}.__file__), 'bin', '{name}'))"
+    binary = subprocess.run([start[2:].decode().strip(), "-c", ask], capture_output=True, text=True).stdout.strip()
+    return binary if os.access(binary, os.X_OK) else found
 
 
 def compile_tools(*names: str) -> None:

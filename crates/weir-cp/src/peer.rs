@@ -76,7 +76,7 @@ fn open(
     let (mut input, mut output) =
         (idle_timeout.with(input).map_err(io)?, idle_timeout.with(output).map_err(io)?);
     (input.limit, output.limit, output.exemption) = (Some(LOGIN), Some(IDLE_TIMEOUT), Some(exemption));
-    let mut input = BufReader::with_capacity(1 << 16, input);
+    let input = BufReader::with_capacity(1 << 16, input);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
     let own = hello::own(version, speeds.of_ciphers());

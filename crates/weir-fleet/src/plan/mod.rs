@@ -181,9 +181,10 @@ impl Plan<'_> {
     }
 
     /// Into a store a large object goes by one worker, in parts over all its connections, or the store copies
-    /// it itself: only a folder takes what several bring.
+    /// it itself: only a folder takes what several bring, and `/dev/null` keeps no part.
     fn rules(&self) -> PlanRules {
-        let large = self.rules.large.filter(|_| !self.ends.target.contains("://"));
+        let is_folder = !self.ends.target.contains("://") && !self.ends.keeps_nothing();
+        let large = self.rules.large.filter(|_| is_folder);
         PlanRules { large, ..self.rules.clone() }
     }
 

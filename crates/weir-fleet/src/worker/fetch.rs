@@ -1,4 +1,7 @@
 //! From web servers and stores into a folder, by the engine of downloads: one run over all batches.
+//!
+//! Without a folder nothing is kept: the bytes of each object are fetched, compared with what the manifest
+//! says of them, and counted.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,6 +32,7 @@ use super::target::TargetTree;
 use super::why::{class_of, class_of_store};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
+use crate::ledger::PlanEnds;
 use crate::object::FleetObject;
 
 /// Four for each of the 32 connections that small objects are fetched over, so that none waits for the thread
@@ -43,6 +47,9 @@ const RETRIES: u32 = 2;
 
 /// A server may ask for as long a wait; a longer one is the ledger's, which has other work meanwhile.
 const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// Objects up to this size are read whole where nothing is kept: what 32 connections hold is 2 MiB.
+const IN_MEMORY: u64 = 64 << 10;
 
 /// What stays as it is in a path (RFC 3986, section 3.3): letters, digits and these.
 const PATH: &AsciiSet = &CONTROLS
@@ -70,31 +77,50 @@ pub enum FetchSource {
     Store(Arc<dyn Store>, String),
 }
 
-/// A mover into a folder.
+/// A mover into a folder, or to nowhere.
 pub struct Fetch<'a> {
     from: FetchSource,
-    to: TargetTree,
+    to: Option<TargetTree>,
     http: &'a Http,
     buckets: &'a Buckets,
     lanes: Option<u32>,
 }
 
 impl<'a> Fetch<'a> {
-    /// Into the folder `to`, which is there; `lanes` fixes the number of connections. `buckets` have what
-    /// the URLs of a list name.
+    /// Into the folder `to`, which is there, or to nowhere; `lanes` fixes the number of connections. `buckets`
+    /// have what the URLs of a list name.
     pub fn new(
         from: FetchSource,
-        to: &Path,
+        to: Option<&Path>,
         http: &'a Http,
         buckets: &'a Buckets,
         lanes: Option<u32>,
     ) -> Result<Fetch<'a>, TreeError> {
-        Ok(Fetch { from, to: TargetTree::open(to)?, http, buckets, lanes })
+        Ok(Fetch { from, to: to.map(TargetTree::open).transpose()?, http, buckets, lanes })
+    }
+
+    /// The folder, for what is done in it alone.
+    fn tree(&self, object: &FleetObject) -> Result<&TargetTree, TaskEnd> {
+        self.to.as_ref().ok_or_else(|| {
+            let why = "ranges of it need a folder, and nothing is kept; plan it anew";
+            let reason = format!("cannot fetch '{}': {why}", object.source_text().escape_debug());
+            TaskEnd::Failed(FailureClass::Invalid, reason)
+        })
+    }
+
+    /// Where its bytes go, and the file that they become.
+    fn output(&self, object: &FleetObject) -> Result<Output, TaskEnd> {
+        if let Some(to) = &self.to {
+            return Ok(Output::File(to.place(object)?));
+        }
+        // What is read into memory is not hashed.
+        let small = object.size.filter(|size| *size <= IN_MEMORY && object.digest.is_none());
+        let small = small.and_then(|size| usize::try_from(size).ok());
+        Ok(small.map_or_else(|| Output::Pipe(PlanEnds::NOWHERE.into()), Output::Memory))
     }
 
     fn job(&self, task: &FleetTask) -> Result<Job, TaskEnd> {
         let object = &*task.object;
-        let path = self.to.place(object)?;
         let piece = match &task.share {
             TaskShare::Range(range) => Some(range.range.clone()),
             TaskShare::Whole | TaskShare::Join(..) => None,
@@ -104,15 +130,17 @@ impl<'a> Fetch<'a> {
             Some(digest) if piece.is_none() => vec![expectation(digest)?],
             _ => Vec::new(),
         };
-        if piece.is_some() && pieces::is_joined(&path, object) {
-            return Err(TaskEnd::Same(piece.map_or(0, |piece| piece.end - piece.start)));
+        if let Some(piece) = &piece
+            && pieces::is_joined(&self.tree(object)?.place(object)?, object)
+        {
+            return Err(TaskEnd::Same(piece.end - piece.start));
         }
         let mtime = object.mtime.and_then(|nanos| u64::try_from(nanos).ok());
         let modified = mtime.map(|nanos| UNIX_EPOCH + Duration::from_nanos(nanos));
         Ok(Job {
             url: self.url(object)?,
             home: None,
-            output: Output::File(path),
+            output: self.output(object)?,
             name: None,
             expectations,
             piece,
@@ -190,7 +218,7 @@ impl Mover for Fetch<'_> {
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
         let given = GivenTasks::default();
         let mut source = FetchJobs { fetch: self, desk: run.desk, given: &given, next: 0 };
-        let results = FetchResults { lost: Mutex::default(), to: &self.to, desk: run.desk, given: &given };
+        let results = FetchResults { lost: Mutex::default(), fetch: self, desk: run.desk, given: &given };
         let task = Task { source: &mut source, results: &results, reserved: None };
         engine::run(task, &self.options(run), self.http, run.stop, observer);
         results.lost.into_inner().iter().for_each(|path| pieces::discard(path));
@@ -216,7 +244,8 @@ impl JobSource for FetchJobs<'_> {
             NextTask::End => return Next::End,
         };
         if let TaskShare::Join(_, notes) = &task.share {
-            let end = pieces::join(&self.fetch.to, self.desk, &task.object, notes);
+            let to = self.fetch.tree(&task.object);
+            let end = to.and_then(|to| pieces::join(to, self.desk, &task.object, notes));
             self.desk.end(&task, end.unwrap_or_else(|end| end), None);
             return Next::NotYet;
         }
@@ -238,14 +267,14 @@ impl JobSource for FetchJobs<'_> {
     }
 
     fn folder(&self) -> Option<&Path> {
-        Some(self.fetch.to.root())
+        self.fetch.to.as_ref().map(TargetTree::root)
     }
 }
 
 struct FetchResults<'a> {
     /// Files of batches that are others' now, which were begun here.
     lost: Mutex<Vec<PathBuf>>,
-    to: &'a TargetTree,
+    fetch: &'a Fetch<'a>,
     desk: &'a Desk,
     given: &'a GivenTasks,
 }
@@ -254,7 +283,8 @@ impl FetchResults<'_> {
     /// A piece is in its part, and which part that is is told to whoever joins them.
     fn has_piece(&self, task: &FleetTask, range: &Range<u64>) {
         let bytes = range.end - range.start;
-        match pieces::note(self.to, &task.object) {
+        let to = self.fetch.tree(&task.object);
+        match to.and_then(|to| pieces::note(to, &task.object)) {
             Ok(note) => self.desk.end(task, TaskEnd::Moved(bytes), Some(note)),
             Err(end) => self.desk.end(task, end, None),
         }
@@ -273,6 +303,7 @@ impl Results for FetchResults<'_> {
             JobOutcome::Partial(GetError::Interrupted) | JobOutcome::Failed(GetError::Interrupted) => {
                 if !self.desk.give_back(&task)
                     && task.share == TaskShare::Whole
+                    && self.fetch.to.is_some()
                     && let Some(path) = report.path
                 {
                     self.lost.lock().push(path);

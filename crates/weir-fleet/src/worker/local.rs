@@ -2,7 +2,8 @@
 //! the kernel, which can leave that to the file system or its server (`copy_file_range(2)`).
 //!
 //! A file counts as copied when it was read to its end, is as it was when it was opened, and the part has its
-//! size, and its digest where the manifest names one. A copy that is cut off begins anew.
+//! size, and its digest where the manifest names one. A copy that is cut off begins anew. Without a folder to
+//! copy into the file is read to its end and counted.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -60,7 +61,7 @@ pub struct LocalCopy {
     from: weir_tree::Target,
     /// The file that is planned alone, in that folder.
     only: Option<Name>,
-    to: TargetTree,
+    to: Option<TargetTree>,
     hands: usize,
     folders: Folders,
     moved: AtomicU64,
@@ -90,8 +91,9 @@ impl SeenFile {
 }
 
 impl LocalCopy {
-    /// From the folder, or the file, `from` into the folder `to`, which are there; so many files at once.
-    pub fn new(from: &Path, to: &Path, hands: Option<u32>) -> Result<LocalCopy, TreeError> {
+    /// From the folder, or the file, `from` into the folder `to`, which are there, or to nowhere; so many files
+    /// at once.
+    pub fn new(from: &Path, to: Option<&Path>, hands: Option<u32>) -> Result<LocalCopy, TreeError> {
         let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
         let options = destination::Options { keep, create: false, ..destination::Options::default() };
         let (folder, only) = match (from.is_file(), from.parent(), from.file_name()) {
@@ -101,7 +103,7 @@ impl LocalCopy {
         Ok(LocalCopy {
             from: weir_tree::Target::open(folder, options)?,
             only,
-            to: TargetTree::open(to)?,
+            to: to.map(TargetTree::open).transpose()?,
             hands: hands.map_or(HANDS, |hands| hands as usize),
             folders: Folders::default(),
             moved: AtomicU64::new(0),
@@ -115,7 +117,8 @@ impl LocalCopy {
             let reason = format!("cannot copy a part of {} alone; plan it whole", object.source_text());
             return Err(TaskEnd::Failed(FailureClass::Invalid, reason));
         }
-        let path = self.to.place(object)?;
+        let Some(to) = &self.to else { return self.count(object, limits) };
+        let path = to.place(object)?;
         let (file, seen) = self.open(object)?;
         let cannot = |error: &io::Error| failed(&path, error);
         let target = self.folders.target(&path).map_err(|error| cannot(&error))?;
@@ -128,6 +131,37 @@ impl LocalCopy {
             self.large(&target, object, &file, &seen, limits)?
         };
         Ok(copied.then_some(TaskEnd::Moved(seen.size)))
+    }
+
+    /// Reads it to its end and keeps nothing.
+    fn count(&self, object: &FleetObject, limits: Limits<'_>) -> Result<Option<TaskEnd>, TaskEnd> {
+        let (file, seen) = self.open(object)?;
+        let expected = expected(object)?;
+        let mut found = expected.as_ref().map(|expected| expected.algorithm().start());
+        let piece = u64::try_from(BUFFER.min(limits.piece())).unwrap_or(u64::MAX);
+        let mut buffer = vec![0; usize::try_from(seen.size.min(piece)).unwrap_or_default()];
+        let mut at = 0;
+        while at < seen.size {
+            let length = usize::try_from((seen.size - at).min(piece)).unwrap_or_default();
+            limits.hand.clock.enter(Stage::Read);
+            file.read_exact_at(&mut buffer[..length], at).map_err(|error| {
+                let (shown, why) = (object.source_text(), weir_units::plain(&error));
+                TaskEnd::Failed(class_of_io(&error), format!("cannot read '{shown}': {why}"))
+            })?;
+            limits.hand.clock.enter(Stage::Verify);
+            found.iter_mut().for_each(|found| found.update(&buffer[..length]));
+            at += length as u64;
+            if !limits.pass(length as u64) {
+                return Ok(None);
+            }
+        }
+        is_as_it_was(object, &file, &seen)?;
+        match (expected, found.map(|found| found.finish())) {
+            (Some(expected), Some(found)) if !expected.matches(&found) => {
+                Err(wrong_digest(object, &expected))
+            }
+            _ => Ok(Some(TaskEnd::Moved(seen.size))),
+        }
     }
 
     fn open(&self, object: &FleetObject) -> Result<(File, SeenFile), TaskEnd> {
@@ -424,7 +458,8 @@ impl Mover for LocalCopy {
                 Err(end) => Some(end),
             })
         };
-        let crew = Crew { hands: &hands, make: &make, moved: &self.moved, target: Some(self.to.root()) };
+        let target = self.to.as_ref().map(TargetTree::root);
+        let crew = Crew { hands: &hands, make: &make, moved: &self.moved, target };
         crew::work(run, &crew, observer);
     }
 }
@@ -471,7 +506,7 @@ mod tests {
         desk.lift_limits();
         let shares = LimitShares::new(Instant::now());
         let stop = desk.begin_run();
-        let mover = LocalCopy::new(&root.join("from"), &root.join("to"), Some(2)).unwrap();
+        let mover = LocalCopy::new(&root.join("from"), Some(&root.join("to")), Some(2)).unwrap();
         std::thread::scope(|scope| {
             let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
             let (mover, stop) = (&mover, Arc::clone(&stop));

@@ -29,7 +29,7 @@ pub struct FleetPlan {
     /// What is moved: a folder, a prefix of a store (s3://BUCKET/PREFIX/), or a URL that lists files.
     #[arg(value_name = "SRC")]
     pub source: OsString,
-    /// Where to: a folder that all workers see, or a prefix of a store.
+    /// Where to: a folder that all workers see, a prefix of a store, or /dev/null, which keeps nothing.
     #[arg(value_name = "DST")]
     pub target: OsString,
     /// Write the plan into this ledger: a new file, or postgres://USER@HOST/DATABASE.

@@ -26,11 +26,11 @@ const MAX_LOSSES_ALONE: u64 = MAX_LOSSES - 1 + 4;
 /// How soon a paused worker looks again.
 const LOOKS_AGAIN: Duration = Duration::from_secs(2);
 
-/// How soon one looks again that has only to wait for others, at least: 1000 idle ones ask 5000 times a
-/// second no database.
-const SOONEST: i64 = 500;
-
-/// And at most, milliseconds.
+/// How soon one looks again that has only to wait for others, in milliseconds: all that ever joined together
+/// ask this many times a second at most, but each every five seconds, so that whoever waits for the last batch
+/// of a small fleet does not wait for long after it.
+const ASKED: i64 = 500;
+const SOONEST: i64 = 100;
 const LATEST: i64 = 5000;
 
 /// The columns that [`claim_of`] reads.
@@ -242,7 +242,10 @@ fn held(transaction: &mut dyn Transaction, hall: &Hall) -> Result<Claimed, Datab
     }
     // The last one was put aside just now.
     let Some(due) = due else { return Ok(hall.over()) };
-    let wait = due.saturating_sub(hall.now).clamp(SOONEST, LATEST);
+    let workers = one(transaction.query("SELECT max(id) FROM worker", &[])?, "a worker")?.int(0).unwrap_or(1);
+    let between = workers.saturating_mul(1000 / ASKED).clamp(SOONEST, LATEST);
+    // Not sooner than there can be something, where that is sooner.
+    let wait = due.saturating_sub(hall.now).clamp(SOONEST, between);
     Ok(Claimed::Wait(WaitReason::Held, Duration::from_millis(wait.unsigned_abs())))
 }
 

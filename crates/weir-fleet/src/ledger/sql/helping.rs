@@ -11,6 +11,10 @@ use super::{millis, moving, must};
 /// long.
 const SOON: f64 = 2000.0;
 
+/// Whoever takes all of a batch does again what its holder has done of it and not yet told: not sooner than
+/// after this time, in milliseconds, in which a holder has told some times how far it is.
+const WATCHED: f64 = 6000.0;
+
 /// Holders that are looked at: whoever is last is among those that have most left.
 const LOOKED_AT: i64 = 200;
 
@@ -25,6 +29,8 @@ struct Straggler {
     bytes: f64,
     /// Milliseconds that they take the holder.
     time: f64,
+    /// Milliseconds since it has the batch.
+    elapsed: f64,
 }
 
 impl Straggler {
@@ -45,13 +51,13 @@ impl Straggler {
             false => elapsed * 4.0,
         };
         let left = if row.text(7) == Some("objects") { objects.saturating_sub(reached) } else { 0 };
-        Some(Straggler { batch: row.int(0)?, fence: row.int(1)?, left, objects, bytes, time })
+        Some(Straggler { batch: row.int(0)?, fence: row.int(1)?, left, objects, bytes, time, elapsed })
     }
 
     /// Whether a helper at `pace`, in bytes a second, would have all of it in less than half the time.
     fn is_worth_taking(&self, pace: u64) -> bool {
         let own = self.bytes * 1000.0 / pace.max(1) as f64;
-        self.time > SOON && own * 2.0 < self.time
+        self.time > SOON && self.elapsed >= WATCHED && own * 2.0 < self.time
     }
 }
 

@@ -27,7 +27,8 @@ struct Checked {
     failed: u64,
     /// Objects of the plan that are in the ledger, counted one by one.
     counted: u64,
-    target: Compared,
+    /// Nothing is kept at a target of `/dev/null`.
+    target: Option<Compared>,
     source: Option<Compared>,
     contents: Option<Contents>,
 }
@@ -35,9 +36,10 @@ struct Checked {
 impl Checked {
     fn is_right(&self) -> bool {
         let contents = self.contents.as_ref().is_none_or(Contents::is_right);
+        let target = self.target.as_ref().is_none_or(Compared::is_right);
         let source = self.source.as_ref().is_none_or(Compared::is_right);
         let counts = self.counted == self.planned && self.done == self.planned;
-        self.complete && self.failed == 0 && counts && self.target.is_right() && source && contents
+        self.complete && self.failed == 0 && counts && target && source && contents
     }
 }
 
@@ -45,12 +47,13 @@ impl Checked {
     /// In one line, with the way out.
     fn conclusion(&self) -> &'static str {
         match (self.is_right(), self.complete) {
+            (true, _) if self.target.is_none() => "all is done",
             (true, _) => "all is done, and there",
             (false, false) => "the fleet is not at its end",
             (false, true) if self.failed > 0 => {
                 "not all is right; what failed: weir fleet export --state failed, then weir fleet retry"
             }
-            (false, true) if self.target.missing + self.target.sizes > 0 => {
+            (false, true) if self.target.as_ref().is_some_and(|target| !target.is_right()) => {
                 "not all is right; remove what has another size, plan it again with another ledger, and \
                  what is right is left as it is"
             }
@@ -75,9 +78,12 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     };
     let names = TargetNames::Keys(0);
     let target = match target {
+        _ if planned.target.keeps_nothing() => None,
         // No worker has made it yet.
-        PlannedEnd::Path(path) if !path.exists() => compare(&mut ledger, &mut Nothing, Side::Target)?,
-        target => listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?,
+        PlannedEnd::Path(path) if !path.exists() => Some(compare(&mut ledger, &mut Nothing, Side::Target)?),
+        target => {
+            Some(listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?)
+        }
     };
     let source = match check.source {
         true => Some(listed(&planned.source, names, &asking, |listing| {
@@ -152,7 +158,7 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
     text.push_str(&format!(
         "ledger: {planned} planned, {counted} in batches, {done} done, {failed} failed\n"
     ));
-    let ends = [("target", Some(&checked.target)), ("source", checked.source.as_ref())];
+    let ends = [("target", checked.target.as_ref()), ("source", checked.source.as_ref())];
     for (end, compared) in ends.into_iter().filter_map(|(end, compared)| Some((end, compared?))) {
         let Compared { expected, agree, missing, sizes, others, differ } = compared;
         text.push_str(&format!(
@@ -181,6 +187,9 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
                 "  {unknown} were not compared: the manifest has no digest of them, and their source is no folder here\n"
             ));
         }
+    }
+    if checked.target.is_none() {
+        text.push_str("target: nothing is kept in /dev/null, so the ledger was counted alone\n");
     }
     writeln!(out, "{text}{}", checked.conclusion()).printed("what was found")
 }

@@ -83,6 +83,11 @@ impl PlannedEnd {
         }
     }
 
+    /// `/dev/null`: as a target it keeps nothing, and objects are counted alone.
+    pub fn keeps_nothing(&self) -> bool {
+        matches!(self, PlannedEnd::Path(path) if path.as_os_str() == PlanEnds::NOWHERE)
+    }
+
     /// What it takes as names.
     pub fn names(&self) -> TargetNames {
         match self {
@@ -142,6 +147,10 @@ pub fn listed<T>(
             let clock = StageClock::new(Instant::now());
             let caller = Caller::new(asked_store::caller(&http, &clock, asking.stop));
             use_it(&mut IndexListing::new(caller, root, names)?)
+        }
+        PlannedEnd::Path(_) if end.keeps_nothing() => {
+            let why = "it keeps nothing; as a target it takes objects that are to be counted alone";
+            Err(Usage(format!("cannot list {}: {why}", PlanEnds::NOWHERE)).into())
         }
         PlannedEnd::Path(path) => {
             path.metadata().with_context(|| format!("cannot read {}", path.display()))?;

@@ -52,7 +52,7 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
         }
     };
     match report {
-        Ok(report) => say(plan, ledger.place(), &report).map(|()| 0),
+        Ok(report) => say(plan, ledger.place(), &report, planned.target.keeps_nothing()).map(|()| 0),
         Err(error) if matches!(error.downcast_ref(), Some(FleetError::Interrupted { .. })) => {
             voice::warn(&format!(
                 "interrupted: the plan in {} is not whole; run the same command again to go on",
@@ -64,7 +64,7 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
     }
 }
 
-fn say(plan: &FleetPlan, place: &str, report: &PlanReport) -> anyhow::Result<()> {
+fn say(plan: &FleetPlan, place: &str, report: &PlanReport, keeps_nothing: bool) -> anyhow::Result<()> {
     for bad in &report.bad {
         voice::warn(&format!("left out: {}", escape(bad)));
     }
@@ -92,6 +92,9 @@ fn say(plan: &FleetPlan, place: &str, report: &PlanReport) -> anyhow::Result<()>
     for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
         let verb = if what.contains("have") { "" } else { " left out" };
         text.push_str(&format!("; {count} {what}{verb}"));
+    }
+    if keeps_nothing {
+        text.push_str("\nnothing is kept in /dev/null: objects are fetched and counted alone");
     }
     writeln!(out, "{text}\nmove them: weir fleet work --ledger {place}").printed("the plan")
 }

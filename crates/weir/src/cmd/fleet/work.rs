@@ -121,17 +121,21 @@ impl Planned {
             let (bucket, prefix) = (url.bucket.clone(), prefix_of(url));
             Ok(StoreEnd { store: way.buckets.store(url)?, bucket, prefix, shown })
         };
+        let keeps_nothing = self.target.keeps_nothing();
         Ok(match (&self.source, &self.target) {
             (PlannedEnd::Path(from), PlannedEnd::Path(to)) => {
-                Box::new(LocalCopy::new(from, made(to)?, work.worker.lanes)?)
+                let to = made(to, keeps_nothing)?;
+                Box::new(LocalCopy::new(from, to, work.worker.lanes)?)
             }
             (PlannedEnd::Web(base), PlannedEnd::Path(to)) => {
+                let to = made(to, keeps_nothing)?;
                 let from = FetchSource::Web(Some(Url::parse(base)?));
-                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.worker.lanes)?)
+                Box::new(Fetch::new(from, to, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Store(url), PlannedEnd::Path(to)) => {
+                let to = made(to, keeps_nothing)?;
                 let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
-                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.worker.lanes)?)
+                Box::new(Fetch::new(from, to, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
                 let environment = |name: &str| std::env::var(name).ok();
@@ -165,11 +169,14 @@ fn prefix_of(url: &StoreUrl) -> String {
     if is_open { url.key.clone() } else { format!("{}/", url.key) }
 }
 
-/// The folder, made where it is not there.
-fn made(folder: &Path) -> anyhow::Result<&Path> {
+/// The folder, made where it is not there; `None` where nothing is kept.
+fn made(folder: &Path, keeps_nothing: bool) -> anyhow::Result<Option<&Path>> {
+    if keeps_nothing {
+        return Ok(None);
+    }
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    Ok(folder)
+    Ok(Some(folder))
 }
 
 /// The way to the network.

@@ -130,12 +130,22 @@ impl Bed {
         lease
     }
 
+    /// The ledger at an address, or in a file of the sandbox.
+    fn place(&self, name: &str) -> LedgerPlace {
+        let is_address = name.contains("://");
+        if is_address {
+            LedgerPlace::parse(name).unwrap()
+        } else {
+            LedgerPlace::File(self.sandbox.path(name))
+        }
+    }
+
     fn ledger_to_be(&self, name: &str) -> SqlLedger {
-        LedgerPlace::File(self.sandbox.path(name)).open_or_create(patience()).unwrap()
+        self.place(name).open_or_create(patience()).unwrap()
     }
 
     fn ledger(&self, name: &str) -> SqlLedger {
-        LedgerPlace::File(self.sandbox.path(name)).open(patience()).unwrap()
+        self.place(name).open(patience()).unwrap()
     }
 
     /// The plan is whole.

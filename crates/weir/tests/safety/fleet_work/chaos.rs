@@ -1,6 +1,7 @@
 //! Workers that are killed or put to sleep at any moment: every file comes once, and is never replaced.
 //!
-//! 20 kills by default; `WEIR_SOAK=100` for more, `WEIR_SEED=N` for a run again.
+//! 20 kills by default, and 4 stops of the database; `WEIR_SOAK=100` for 100 and 20, `WEIR_SEED=N` for a run
+//! again.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::bed::{Bed, sizes};
+use super::cluster::Cluster;
 use crate::support::{Dice, MIB, Running, WEIR, wait_for};
 
 /// A lease short enough that what the dead held is soon others'.
@@ -20,11 +22,17 @@ fn named(bed: &Bed, count: usize) -> HashMap<usize, u64> {
     (0..count).filter_map(inode).collect()
 }
 
+/// Small files and a few large ones: enough that so many kills come before the end.
+fn files_for(kills: u64) -> Vec<usize> {
+    let mut all = sizes(30 * kills.max(20) as usize, 1, 60_000);
+    all.extend([3 * MIB, 5 * MIB, 8 * MIB]);
+    all
+}
+
 #[test]
 fn killed_workers_lose_nothing_and_replace_nothing() {
     let (mut dice, kills) = Dice::for_runs();
-    let mut all = sizes(600, 1, 60_000);
-    all.extend([3 * MIB, 5 * MIB, 8 * MIB]);
+    let all = files_for(kills);
     // Slow enough that it takes the kills to its end: bytes a second of each connection.
     let bed = Bed::new(&all, 8).paced(300_000);
     let start = || bed.work(&LEASE).args(&["-c", "2"]).spawn();
@@ -51,19 +59,70 @@ fn killed_workers_lose_nothing_and_replace_nothing() {
     }
     bed.rushes();
     workers.drain(..).for_each(|worker| drop(worker.wait()));
-    let last = bed.work(&LEASE).run();
-    let status = bed.status();
-    if status.failed > 0 {
-        // Six workers died with the same object: it is put aside until somebody wants it tried again.
-        assert!(status.failures.iter().all(|failure| failure.class == "poisoned"), "{status:?}");
-        bed.sandbox.weir(WEIR, ["fleet", "retry", "--ledger", "plan.db"]).run().succeeds();
-        bed.work(&LEASE).run().succeeds();
-    } else {
-        last.succeeds();
-    }
+    comes_to_its_end(&bed, "plan.db");
     println!("{killed} of {kills} were killed, {} files were seen before the end", seen.len());
     assert!(killed * 4 >= kills, "too few were killed before the end: {killed}");
     bed.is_complete(all.len() as u64);
+    let at_end = named(&bed, all.len());
+    assert!(seen.iter().all(|(number, inode)| at_end[number] == *inode), "a file was replaced");
+}
+
+/// A last worker moves what is left.
+fn comes_to_its_end(bed: &Bed, ledger: &str) {
+    let last = bed.work_on(ledger, &LEASE).run();
+    let status = bed.status_of(ledger);
+    if status.failed > 0 {
+        // Six workers died with the same object: it is put aside until somebody wants it tried again.
+        assert!(status.failures.iter().all(|failure| failure.class == "poisoned"), "{status:?}");
+        bed.sandbox.weir(WEIR, ["fleet", "retry", "--ledger", ledger]).run().succeeds();
+        bed.work_on(ledger, &LEASE).run().succeeds();
+    } else {
+        last.succeeds();
+    }
+}
+
+#[test]
+fn killed_workers_of_a_database_that_is_stopped_lose_nothing_and_replace_nothing() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (mut dice, kills) = Dice::for_runs();
+    let all = files_for(kills);
+    let bed = Bed::new(&all, 8).paced(300_000);
+    let ledger = bed.planned_again(&cluster.url("fleet"), 8);
+    let start = || bed.work_on(&ledger, &LEASE).args(&["-c", "2"]).spawn();
+    let mut workers: Vec<Running> = (0..4).map(|_| start()).collect();
+    let (mut seen, mut killed, mut stops) = (HashMap::new(), 0, 0);
+    for number in 0..kills {
+        let (asked, more) = (bed.fetched() as u64, dice.roll(1..12));
+        let until = Instant::now() + Duration::from_millis(dice.roll(20..900));
+        wait_for("a moment", || bed.fetched() as u64 >= asked + more || Instant::now() >= until);
+        if number % 5 == 4 {
+            cluster.stop();
+            // Workers do what they hold meanwhile, and then wait.
+            let until = Instant::now() + Duration::from_millis(dice.roll(0..1500));
+            wait_for("a moment without a database", || Instant::now() >= until);
+            cluster.begin();
+            stops += 1;
+        }
+        if bed.status_of(&ledger).complete {
+            break;
+        }
+        let victim = dice.roll(0..workers.len() as u64) as usize;
+        workers[victim].signal(Signal::KILL);
+        workers[victim] = start();
+        killed += 1;
+        for (number, inode) in named(&bed, all.len()) {
+            assert_eq!(*seen.entry(number).or_insert(inode), inode, "file {number} was replaced");
+        }
+    }
+    bed.rushes();
+    workers.drain(..).for_each(|worker| drop(worker.wait()));
+    comes_to_its_end(&bed, &ledger);
+    println!("{killed} of {kills} were killed, and the database was stopped {stops} times");
+    assert!(killed * 4 >= kills && stops > 0, "too few were killed before the end: {killed}, {stops} stops");
+    let status = bed.status_of(&ledger);
+    assert!(status.complete && status.failed == 0, "{status:?}");
+    assert_eq!(status.moved.objects + status.same.objects, all.len() as u64, "{status:?}");
+    bed.has_all();
     let at_end = named(&bed, all.len());
     assert!(seen.iter().all(|(number, inode)| at_end[number] == *inode), "a file was replaced");
 }

@@ -4,6 +4,9 @@
 
 mod bed;
 mod chaos;
+#[path = "../../../../weir-fleet/tests/ledger/cluster.rs"]
+mod cluster;
+mod known;
 mod trouble;
 mod ways;
 
