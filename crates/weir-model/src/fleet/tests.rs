@@ -183,6 +183,13 @@ fn without_a_trial_more_hosts_are_not_advised_and_the_way_to_know_is() {
     assert_eq!((verdict.hold, verdict.next), (FleetHold::Unknown, None));
     assert!(verdict.advice.iter().any(|one| one.action.contains("weir fleet set --workers 2")));
     assert!(verdict.missing.iter().any(|why| why.contains("no host came or went")), "{:?}", verdict.missing);
+    let crowded = vec![Host { workers: 2, ..Host::new(20e6) }; 4];
+    let verdict = explain(&told(&crowded, f64::INFINITY, 20, 1.0, 0.05));
+    assert!(
+        !verdict.advice[0].action.contains("--workers"),
+        "a setting that counts workers: {:?}",
+        verdict.advice
+    );
     // Each fills its own processor: nothing is shared.
     let own = vec![Host::new(20e6).by(Limit::Verify); 4];
     assert_eq!(explain(&told(&own, f64::INFINITY, 20, 1.0, 0.05)).hold, FleetHold::Own);
