@@ -32,6 +32,8 @@ pub mod delta_recipe;
 pub mod delta_signature;
 pub mod digest_field;
 pub mod entry;
+pub mod fleet_frame;
+pub mod fleet_rows;
 pub mod hub_words;
 pub mod index_page;
 pub mod journal;
@@ -77,6 +79,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("delta_signature", delta_signature::check),
     ("digest_field", digest_field::check),
     ("entry", entry::check),
+    ("fleet_frame", fleet_frame::check),
+    ("fleet_rows", fleet_rows::check),
     ("hub_words", hub_words::check),
     ("index_page", index_page::check),
     ("journal", journal::check),

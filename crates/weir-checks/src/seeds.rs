@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "one that cannot be made fails the test that asks for it")]
 
 use std::io::Write;
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
@@ -26,6 +27,14 @@ use weir_cp::wire::patch::{self, Step};
 use weir_cp::wire::record::{Footer, Header, Kind, greeting};
 use weir_cp::wire::to_receiver::{Offered, ToReceiver};
 use weir_cp::wire::to_sender::{Answer, ToSender};
+use weir_fleet::FleetError;
+use weir_fleet::class::FailureClass;
+use weir_fleet::launch::wire::{self as fleet, Answer, Farewell, Question, ToHub, ToWorker, WorkOrder};
+use weir_fleet::ledger::{
+    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, FleetSettings, ObjectFailure, Renewed,
+    VerdictSpan, WaitReason, WorkerId,
+};
+use weir_fleet::object::{FleetObject, ObjectRange};
 use weir_get::journal::Journal;
 use weir_model::evidence::{Interval, LaneInterval};
 use weir_store::upload::Bounds;
@@ -35,6 +44,8 @@ use weir_tree::delta::{self, Signature};
 use weir_tree::entry::{LinkTarget, Time, Xattr};
 use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
+
+use crate::fleet_rows::COLUMNS;
 
 /// An input for the check `target`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +69,34 @@ pub fn seeds() -> Vec<Seed> {
     of_bodies(&mut add);
     of_machines(&mut add);
     of_stores(&mut add);
+    of_fleets(&mut add);
     seeds
 }
 
 /// What is kept of an upload.
+/// A count of changes, and each a column, a row, a kind of value and the value; behind them what becomes of
+/// each claim.
+fn of_fleets(add: &mut Add) {
+    add("fleet_rows", "untouched", &[0]);
+    let column = |table: &str, name: &str| {
+        let at = COLUMNS.iter().position(|column| *column == (table, name));
+        u8::try_from(at.unwrap()).unwrap()
+    };
+    let text = |table, name, text: &str| {
+        [&[1, column(table, name), 1, 4][..], text.as_bytes(), &[0xff, 3, 1, 3]].concat()
+    };
+    add("fleet_rows", "state", &text("batch", "state", "odd"));
+    add("fleet_rows", "hours", &text("ledger", "hours", "22:00-06:00"));
+    let number =
+        |table, name, number: i64| [&[1, column(table, name), 0, 1][..], &number.to_le_bytes()].concat();
+    add("fleet_rows", "objects", &number("batch", "objects", -1));
+    add("fleet_rows", "range", &number("batch", "range_start", i64::MAX));
+    add("fleet_rows", "losses", &number("batch", "losses", 9));
+    let lines = "9\t\t\t\ta\t\n1152921504606846976\t\t\t\tb\t\n\t7\t\"e\"\t\tc\td\n9\t\t\t\te\t\n";
+    let lines = [&[1, column("manifest", "lines"), 1, 6][..], lines.as_bytes(), &[0xff]].concat();
+    add("fleet_rows", "lines", &lines);
+}
+
 fn of_stores(add: &mut Add) {
     let bounds = Bounds {
         parts: 10_000,
@@ -83,6 +118,68 @@ fn of_stores(add: &mut Add) {
     }
     add("put_journal", "begun", text.as_bytes());
     add("put_journal", "cut", &text.as_bytes()[..text.len() - 9]);
+}
+
+/// What `weir fleet run` and a worker say to each other.
+fn of_fleets(add: &mut Add) {
+    let object = || FleetObject {
+        source: b"a/\xff".to_vec(),
+        target: b"b".to_vec(),
+        size: Some(7),
+        mtime: Some(-1),
+        etag: Some("\"e\"".to_owned()),
+        digest: Some("md5:00".to_owned()),
+    };
+    let lease = BatchLease { batch: 300, fence: 2 };
+    let range = ObjectRange { large: 1, part: 2, range: 5..9, token: Some("t".to_owned()) };
+    let settings =
+        FleetSettings { workers: Some(3), window: Some("22:00-06:00".to_owned()), ..Default::default() };
+    let claim = |work| BatchClaim {
+        lease,
+        work,
+        given_before: 1,
+        length: Duration::from_secs(30),
+        settings: settings.clone(),
+    };
+    let works = [
+        BatchWork::Objects(vec![object(), object()]),
+        BatchWork::Range(object(), range.clone()),
+        BatchWork::Join(object(), range, vec!["n".to_owned()]),
+    ];
+    let order = WorkOrder { words: vec!["--lanes=2".to_owned()], host: "h".to_owned(), ledger: None };
+    let away =
+        FleetError::Away { place: "p".to_owned(), waited: Duration::from_secs(5), why: "w".to_owned() };
+    let mut to_worker = vec![ToWorker::Begin(order), ToWorker::Drain, ToWorker::Alive];
+    to_worker.extend(
+        works.map(|work| ToWorker::Answer(1, Answer::Claimed(Claimed::Batch(Box::new(claim(work)))))),
+    );
+    to_worker.push(ToWorker::Answer(2, Answer::Claimed(Claimed::Wait(WaitReason::Held, Duration::ZERO))));
+    to_worker.push(ToWorker::Answer(3, Answer::Failed(away)));
+    to_worker.push(ToWorker::Answer(4, Answer::Renewed(Renewed::Held { objects: 9, settings })));
+    let failure = ObjectFailure { position: 1, class: FailureClass::Denied, reason: "no".to_owned() };
+    let results = BatchResults {
+        covered: 2,
+        failures: vec![failure],
+        note: Some("n".to_owned()),
+        ..Default::default()
+    };
+    let span = VerdictSpan { start: 1, length: 1000, limit: "disk".to_owned(), share: 0.5, bytes: 9 };
+    let farewell = Farewell::unable("no credentials".to_owned());
+    let to_hub = [
+        ToHub::Ask(1, Question::Claim(WorkerId(4), Duration::from_secs(30))),
+        ToHub::Ask(2, Question::Finish(lease, results)),
+        ToHub::Ask(3, Question::Tell(WorkerId(4), vec![span])),
+        ToHub::Ended(farewell),
+        ToHub::Alive,
+    ];
+    let (mut all_to_worker, mut all_to_hub) = (Vec::new(), Vec::new());
+    to_worker.iter().for_each(|message| all_to_worker.extend(fleet::to_frame(message).unwrap()));
+    to_hub.iter().for_each(|message| all_to_hub.extend(fleet::to_frame(message).unwrap()));
+    add("fleet_frame", "to_worker", &all_to_worker);
+    add("fleet_frame", "to_hub", &all_to_hub);
+    for (number, message) in to_worker.iter().enumerate() {
+        add("fleet_frame", &format!("to_worker{number}"), &fleet::to_frame(message).unwrap()[4..]);
+    }
 }
 
 /// Where a seed goes: check, name, bytes.

@@ -51,6 +51,18 @@ pub enum CopyError {
         /// This one's.
         ours: u16,
     },
+    /// The far end is of another version, where only the same will do.
+    #[error(
+        "weir on {host} is version {theirs}, this weir is {ours}; install the same there, or leave out --far-program: then this one is copied there"
+    )]
+    Version {
+        /// Whose.
+        host: String,
+        /// Its version.
+        theirs: String,
+        /// This one's.
+        ours: String,
+    },
     /// A frame that cannot be.
     #[error("{host} sent {what}; it is faulty, or not weir")]
     Frame {

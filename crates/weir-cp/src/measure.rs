@@ -407,7 +407,8 @@ impl<'a> Session<'a> {
         match self.events.recv_timeout(timeout) {
             Ok(Event::Failed(error)) => Err(error),
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
-                Err(self.lane_manager.events().gone(None))
+                let why = self.far.how_it_ended();
+                Err(self.lane_manager.events().gone(why))
             }
             Ok(event @ (Event::Problem(_) | Event::MoreNames)) => {
                 self.note(event);

@@ -52,7 +52,13 @@ pub fn heard(far: &mut Far, events: &Events) -> Result<Hello, CopyError> {
 
 /// A far end's next message; none where it is nothing that is said so early.
 pub fn next(far: &mut Far, events: &Events) -> Result<Option<Early>, CopyError> {
-    match next_of(far.output.as_mut().ok_or_else(|| events.gone(None))?, events)? {
+    let said = match next_of(far.output.as_mut().ok_or_else(|| events.gone(None))?, events) {
+        Err(CopyError::Lost { host, why: None }) => {
+            return Err(CopyError::Lost { host, why: far.how_it_ended() });
+        }
+        said => said?,
+    };
+    match said {
         Some(Heard::Driver(ToDriver::Abort(failure))) => Err(CopyError::aborted(failure)),
         message => Ok(message),
     }

@@ -14,7 +14,7 @@ use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
 use crate::hello;
-use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout};
+use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout, TimedStream};
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
 use crate::list::Names;
@@ -40,13 +40,38 @@ const LOGIN: Duration = Duration::from_secs(600);
 /// How long the addresses of the other end are tried.
 const TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// Serves one session over these streams, on a machine of which `speeds` are known.
-pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Result<(), CopyError> {
-    descriptors::raise();
-    let (mailbox, events) = channel();
-    let events_to = Events::new("the other end", mailbox);
-    let io = |error: std::io::Error| lost(&events_to, &error);
-    let idle_timeout = IdleTimeout::new(Arc::default());
+/// A connection to a driver that has been greeted.
+struct Opened {
+    input: BufReader<TimedStream<File>>,
+    control: Arc<Control>,
+    own: Hello,
+}
+
+/// What a driver wants.
+enum Wish {
+    /// A copy; or only what one would take, where the second is true.
+    Copy(Start, bool),
+    /// A worker of a fleet.
+    Fleet,
+}
+
+/// A connection that is for something else than copies from here on.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// From the driver.
+    pub input: BufReader<TimedStream<File>>,
+    /// To it.
+    pub output: TimedStream<File>,
+}
+
+/// Says the first words.
+fn open(
+    (input, output): (File, File),
+    idle_timeout: &IdleTimeout,
+    (version, speeds): (&str, &Speeds),
+    events: &Events,
+) -> Result<Opened, CopyError> {
+    let io = |error: std::io::Error| lost(events, &error);
     let exemption = idle_timeout.while_it_talks(input.as_fd()).map_err(io)?;
     let (mut input, mut output) =
         (idle_timeout.with(input).map_err(io)?, idle_timeout.with(output).map_err(io)?);
@@ -55,28 +80,45 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
     let own = hello::own(version, speeds.of_ciphers());
+    Outlet::new(&control).try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
+    Ok(Opened { input, control, own })
+}
+
+/// Serves one session over these streams, on a machine of which `speeds` are known. `Some`: the session is no
+/// copy, and for whoever called to go on with.
+pub fn serve(
+    input: File,
+    output: File,
+    version: &str,
+    speeds: &Speeds,
+) -> Result<Option<HandedOver>, CopyError> {
+    descriptors::raise();
+    let (mailbox, events) = channel();
+    let events_to = Events::new("the other end", mailbox);
+    let idle_timeout = IdleTimeout::new(Arc::default());
+    let raw = output.try_clone().map_err(|error| lost(&events_to, &error))?;
+    let Opened { mut input, control, own } =
+        open((input, output), &idle_timeout, (version, speeds), &events_to)?;
     let driver = Outlet::new(&control);
-    driver.try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
-    let theirs = match next_of(&mut input, &events_to)? {
-        Some(FromDriver::Hello(theirs)) => theirs,
-        _ => return Err(events_to.out_of_turn("something before hello")),
-    };
-    input.get_mut().limit = Some(IDLE_TIMEOUT);
-    hello::check("the driver", &theirs)?;
-    let (start, measures) = match next_of(&mut input, &events_to)? {
-        Some(FromDriver::Start(start)) => (*start, false),
-        Some(FromDriver::Measure(start)) => (*start, true),
-        _ => return Err(events_to.out_of_turn("something before the start")),
-    };
-    // No shorter than its own: the driver gives up by itself, and says so.
-    let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
-    input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
-    let begun = begin(start, measures, (&own, &theirs), (&control, speeds), &events_to);
+    let begun = greet(&mut input, &events_to).and_then(|(theirs, wish)| match wish {
+        Wish::Fleet => Ok(None),
+        Wish::Copy(start, measures) => {
+            begin(start, measures, (&own, &theirs), (&control, speeds), &events_to).map(Some)
+        }
+    });
     let (end, context, _listener) = match begun {
-        Ok(begun) => begun,
+        Ok(Some(begun)) => begun,
+        Ok(None) => {
+            let mut output = idle_timeout.with(raw).map_err(|error| lost(&events_to, &error))?;
+            output.limit = Some(IDLE_TIMEOUT);
+            return Ok(Some(HandedOver { input, output }));
+        }
+        // Both ends have seen the other's number, and a message of this protocol may mean anything in another.
+        Err(error @ CopyError::Protocol { .. }) => return Err(error),
         Err(error) => {
             driver.send(&ToDriver::Abort(error.to_failure()));
             // The driver reads that and closes.
+            input.get_mut().limit = Some(IDLE_TIMEOUT);
             while let Ok(Some(_)) = frame::read(&mut input, &mut Vec::new()) {}
             return Err(error);
         }
@@ -107,7 +149,27 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
         }
     }
     end.stop();
-    Ok(())
+    Ok(None)
+}
+
+/// The driver's first words: who the other end is, and what to do.
+fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(Hello, Wish), CopyError> {
+    let theirs = match next_of(input, events)? {
+        Some(FromDriver::Hello(theirs)) => theirs,
+        _ => return Err(events.out_of_turn("something before hello")),
+    };
+    input.get_mut().limit = Some(IDLE_TIMEOUT);
+    hello::check("the driver", &theirs)?;
+    let (start, measures) = match next_of(input, events)? {
+        Some(FromDriver::Start(start)) => (*start, false),
+        Some(FromDriver::Measure(start)) => (*start, true),
+        Some(FromDriver::Fleet) => return Ok((theirs, Wish::Fleet)),
+        _ => return Err(events.out_of_turn("something before the start")),
+    };
+    // No shorter than its own: the driver gives up by itself, and says so.
+    let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
+    input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
+    Ok((theirs, Wish::Copy(start, measures)))
 }
 
 /// Makes the end that the driver asked for, and what accepts its lanes.

@@ -44,6 +44,9 @@ use crate::wire::to_receiver::ToReceiver;
 /// Between two looks at what happens.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How long the other end's last words are waited for once one end is gone: they are on their way, and only a busy machine holds them.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// A copy between this machine and one other, or between two others.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -352,7 +355,7 @@ impl<'a> Session<'a> {
             }
         });
         self.lane_manager.begin();
-        let outcome = self.watch(stop, start, progress, report).map_err(|error| as_wished(error, stop));
+        let outcome = self.watch(stop, start, progress, report).map_err(|error| self.cause_of(error, stop));
         self.part(outcome.as_ref().err());
         // A receiver's are of what is in its place; of a copy that was cut off this end's are all there are.
         if outcome.is_err() {
@@ -376,6 +379,27 @@ impl<'a> Session<'a> {
             report.evidence.facts.unseen = Some(why.to_owned());
         }
         outcome
+    }
+
+    /// What ended the session. That a far end is gone is the least of news: what an end says of itself may come
+    /// right behind it on another connection, and else its process tells.
+    fn cause_of(&mut self, error: CopyError, stop: &AtomicBool) -> CopyError {
+        let (host, why) = match as_wished(error, stop) {
+            CopyError::Lost { host, why } => (host, why),
+            other => return other,
+        };
+        let since = Instant::now();
+        while let Some(left) = LAST_WORDS.checked_sub(since.elapsed()) {
+            match self.events.recv_timeout(left) {
+                Ok(Event::Failed(CopyError::Lost { .. })) => {}
+                Ok(Event::Failed(said)) => return said,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let gone = self.fars.iter_mut().find(|reached| reached.events.host() == host);
+        let why = why.or_else(|| gone.and_then(|reached| reached.far.how_it_ended()));
+        as_wished(CopyError::Lost { host, why }, stop)
     }
 
     /// The last word to the far end, and the end of its input. On a thread of its own: a far end that does not read would hold

@@ -4,7 +4,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use weir_codec::hex;
 
 use crate::error::CopyError;
 use crate::idle_timeout::{Ended, IDLE_TIMEOUT, IdleTimeout, TimedStream};
+use crate::overheard::{Hears, Overheard};
 
 /// What the far program prints before the protocol begins. Like all that is meant for weir by then it begins with a record separator
 /// (ASCII 30), which no text has: so it is found behind a title or a prompt that a login script printed without an end of line.
@@ -35,6 +37,9 @@ const REPEATED: usize = 200;
 
 /// How long ssh may take to end once its input has.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long ssh's own end is waited for after the end of its output: both come of one exit, the first that is seen may be either.
+const EXIT: Duration = Duration::from_millis(500);
 
 /// How to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,10 +64,15 @@ struct Program {
     size: u64,
 }
 
+/// What says that no person is there to be asked, and that a host which does not answer is given up on soon.
+const UNATTENDED: [&str; 2] = ["-oBatchMode=yes", "-oConnectTimeout=20"];
+
 /// A far end that runs.
 #[derive(Debug)]
 pub struct Far {
     child: Child,
+    /// What it runs as here: ssh, or weir itself.
+    program: String,
     /// To it.
     pub input: Option<TimedStream<ChildStdin>>,
     /// From it.
@@ -73,6 +83,8 @@ pub struct Far {
     told: bool,
     /// A shell runs there: it has said something.
     heard: bool,
+    /// What hears ssh's own words and those of the far program; none where they go to the terminal.
+    stderr: Option<Overheard>,
 }
 
 impl Host {
@@ -88,16 +100,41 @@ impl Host {
     /// Starts the far end and waits until it is ready to talk; copies this program there where it is missing.
     /// Ends early when `stop` is set.
     pub fn start(&self, version: &str, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
-        let Some(host) = &self.name else { return self.start_here(stop) };
+        self.start_heard(version, stop, None)
+    }
+
+    /// The same where nobody is there to be asked: `hears` gets the lines of ssh and of the far end, one at a
+    /// time, which otherwise go to the terminal; and signals of the terminal reach neither.
+    pub fn start_unattended(
+        &self,
+        version: &str,
+        stop: &Arc<AtomicBool>,
+        hears: Hears,
+    ) -> Result<Far, CopyError> {
+        self.start_heard(version, stop, Some(hears))
+    }
+
+    fn start_heard(
+        &self,
+        version: &str,
+        stop: &Arc<AtomicBool>,
+        hears: Option<Hears>,
+    ) -> Result<Far, CopyError> {
+        let Some(host) = &self.name else { return self.start_here(stop, hears) };
         let mut command = Command::new(&self.ssh[0]);
         // As scp does: nothing of the user's configuration that is meant for sessions of a person.
         command.args(["-x", "-T", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]);
         command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForwardAgent=no"]);
-        command.args(session_options(&self.ssh[0])).args(&self.ssh[1..]).arg("--").arg(host);
+        command.args(session_options(&self.ssh[0])).args(&self.ssh[1..]);
+        if hears.is_some() {
+            // Of an option given twice the first counts, so the user's own stay.
+            command.args(UNATTENDED);
+        }
+        command.arg("--").arg(host);
         let mut far = match &self.program {
             Some(program) => {
                 command.arg(format!("{program} peer"));
-                let mut far = Far::spawn(command, stop)?;
+                let mut far = Far::spawn(command, stop, hears)?;
                 match far.greeting(self)? {
                     Greeting::Ready => far,
                     Greeting::Absent(_) => return Err(self.unreachable(format!("'{program}' is not weir"))),
@@ -109,7 +146,7 @@ impl Host {
                 let mut program = Program::own(version)
                     .map_err(|source| CopyError::Ssh { program: "weir".into(), source })?;
                 command.arg(script(version, &program));
-                let mut far = Far::spawn(command, stop)?;
+                let mut far = Far::spawn(command, stop, hears)?;
                 program.settle(&mut far, version, self)?;
                 far
             }
@@ -118,12 +155,12 @@ impl Host {
         Ok(far)
     }
 
-    fn start_here(&self, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
+    fn start_here(&self, stop: &Arc<AtomicBool>, hears: Option<Hears>) -> Result<Far, CopyError> {
         let own =
             std::env::current_exe().map_err(|source| CopyError::Ssh { program: "weir".into(), source })?;
         let mut command = Command::new(own);
         command.arg("peer");
-        let mut far = Far::spawn(command, stop)?;
+        let mut far = Far::spawn(command, stop, hears)?;
         far.greeting(self)?;
         far.limit(self.silence);
         Ok(far)
@@ -169,10 +206,16 @@ impl Line<'_> {
 }
 
 impl Far {
-    fn spawn(mut command: Command, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {
+    fn spawn(mut command: Command, stop: &Arc<AtomicBool>, hears: Option<Hears>) -> Result<Far, CopyError> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|source| CopyError::Ssh { program, source })?;
+        if hears.is_some() {
+            command.stderr(Stdio::piped()).process_group(0);
+        }
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(source) => return Err(CopyError::Ssh { program, source }),
+        };
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(CopyError::Ssh { program: "ssh".into(), source: io::ErrorKind::BrokenPipe.into() });
         };
@@ -183,7 +226,9 @@ impl Far {
         let patient = idle_timeout.with(input).and_then(|input| Ok((input, idle_timeout.with(output)?)));
         let (input, output) = patient.map_err(|source| CopyError::Ssh { program: "ssh".into(), source })?;
         let output = BufReader::with_capacity(1 << 16, output);
-        Ok(Far { child, input: Some(input), output: Some(output), said: None, told: false, heard: false })
+        let stderr = child.stderr.take().zip(hears).map(|(stderr, hears)| Overheard::listen(stderr, hears));
+        let (input, output, said) = (Some(input), Some(output), None);
+        Ok(Far { child, program, input, output, said, told: false, heard: false, stderr })
     }
 
     /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
@@ -223,10 +268,8 @@ impl Far {
         let mut read = self.read_line(*room, &mut line);
         if is_silent(&read) && line.is_empty() && !self.heard {
             self.told = true;
-            tracing::warn!(
-                "{}: no answer yet; ssh may be asking for something, or the account may be limited to sftp",
-                host.shown()
-            );
+            let asks = if self.stderr.is_none() { "ssh may be asking for something, or " } else { "" };
+            tracing::warn!("{}: no answer yet; {asks}the account may be limited to sftp", host.shown());
             read = self.read_line(*room, &mut line);
         }
         *room = room.saturating_sub(line.len());
@@ -257,7 +300,10 @@ impl Far {
         output.get_mut().limit = match self.told {
             _ if self.heard => Some(IDLE_TIMEOUT),
             false => Some(WORD),
-            true => File::open("/dev/tty").is_err().then_some(IDLE_TIMEOUT),
+            true => {
+                let asks_nobody = self.stderr.is_some() || File::open("/dev/tty").is_err();
+                asks_nobody.then_some(IDLE_TIMEOUT)
+            }
         };
         output.take(room as u64).read_until(b'\n', line)
     }
@@ -284,7 +330,13 @@ impl Far {
     /// ssh's exit codes: 255 is its own, others are the far shell's.
     fn why_it_ended(&mut self, host: &Host) -> String {
         self.input = None;
-        match self.child.wait().ok().and_then(|status| status.code()) {
+        let code = self.child.wait().ok().and_then(|status| status.code());
+        let overheard = self.last_words();
+        match code {
+            Some(255) if let Some(words) = overheard => {
+                let by_hand = format!("{} {} true", host.ssh.join(" "), host.shown());
+                format!("ssh could not connect or log in: {words}; try the same by hand: {by_hand}")
+            }
             Some(255) => {
                 "ssh could not connect or log in, its words are above; try the same by hand: ssh HOST true"
                     .into()
@@ -308,24 +360,55 @@ impl Far {
 
     /// What it said last.
     fn words(&self) -> String {
-        self.said.as_ref().map_or_else(String::new, |said| format!(" and said: {said}"))
+        self.said
+            .clone()
+            .or_else(|| self.last_words())
+            .map_or_else(String::new, |said| format!(" and said: {said}"))
+    }
+
+    /// What it printed last for people, where that is heard: for one that has ended.
+    pub fn last_words(&self) -> Option<String> {
+        self.stderr.as_ref().and_then(Overheard::last_words)
+    }
+
+    /// Why nothing comes from it any more, where its process tells: of ssh the exit code is the far program's, unless it is 255.
+    pub(crate) fn how_it_ended(&mut self) -> Option<String> {
+        let status = self.exit_within(EXIT)?;
+        Some(match (status.code(), status.signal()) {
+            // ssh(1): "255 if an error occurred", and where a signal ended the far program.
+            (Some(255), _) => {
+                "ssh's connection broke, or weir was killed there (ssh ended with code 255)".into()
+            }
+            (Some(code), _) => format!("weir there ended with code {code}"),
+            (None, Some(signal)) => format!("{} was ended by signal {signal}", self.program),
+            (None, None) => return None,
+        })
     }
 
     /// No more words to it, and its end.
     pub fn end(&mut self) {
         self.input = None;
         // Only a host that hangs keeps ssh from ending; then it is not waited for.
+        if self.exit_within(FAREWELL).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    fn exit_within(&mut self, time: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(200);
-        while start.elapsed() < FAREWELL {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+        while start.elapsed() < time {
+            match self.child.try_wait() {
+                Ok(None) => {}
+                Ok(ended) => return ended,
+                // Nobody's child any more: there is nothing to wait for.
+                Err(_) => return None,
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        None
     }
 }
 

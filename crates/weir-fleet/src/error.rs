@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_units::human_duration;
 
 /// Why something could not be done with the ledger. `place` is the ledger as a person names it, without its
 /// password.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum FleetError {
     /// There is no ledger there yet.
     #[error("{place}: no ledger is there; make one with weir fleet plan SRC DST --ledger {place}")]
@@ -83,4 +84,20 @@ pub enum FleetError {
         /// What does not.
         why: String,
     },
+    /// There is no space for what was to be written.
+    #[error(
+        "cannot write to the ledger {place}: no space left on its device; free space there and run the same \
+         command again"
+    )]
+    Full {
+        /// Which ledger.
+        place: String,
+    },
+}
+
+impl FleetError {
+    /// The same may succeed later, without anybody's doing or when there is space again.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, FleetError::Away { .. } | FleetError::Full { .. })
+    }
 }

@@ -13,6 +13,7 @@
 pub mod class;
 pub mod error;
 pub mod history;
+pub mod launch;
 pub mod ledger;
 pub mod object;
 pub mod pace;

@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 /// Bytes of the lines of a batch: 1000 objects, each with two names of 64 KiB and what else is known.
 const MAX_LINES: usize = 192 << 20;
 
+/// Bytes of one object, and of all objects of a batch: more than any file system or store takes as one, and
+/// so little that sums of some batches are no problem of any integer.
+pub const MAX_BYTES: u64 = 1 << 60;
+
 /// zstd's level 3: the list of objects is read and written once, and levels above cost more time than the
 /// space is worth.
 const LEVEL: i32 = 3;
@@ -132,7 +136,7 @@ pub fn pack_lines(lines: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// What a row holds; `None` where it is nothing that [`pack`] wrote.
+/// What a row holds; `None` where it is nothing that [`pack`] wrote of at most [`MAX_BYTES`].
 pub fn unpack(packed: &[u8]) -> Option<Vec<FleetObject>> {
     let announced = zstd_safe::get_frame_content_size(packed).ok()??;
     let size = usize::try_from(announced).ok().filter(|size| *size <= MAX_LINES)?;
@@ -143,7 +147,10 @@ pub fn unpack(packed: &[u8]) -> Option<Vec<FleetObject>> {
         [] => return Some(Vec::new()),
         lines => lines.strip_suffix(b"\n")?,
     };
-    lines.split(|byte| *byte == b'\n').map(FleetObject::parse).collect()
+    let objects: Vec<FleetObject> =
+        lines.split(|byte| *byte == b'\n').map(FleetObject::parse).collect::<Option<_>>()?;
+    let bytes = objects.iter().try_fold(0_u64, |sum, object| sum.checked_add(object.size.unwrap_or(0)));
+    bytes.filter(|bytes| *bytes <= MAX_BYTES).map(|_| objects)
 }
 
 /// A part of a large object, which is a batch by itself.

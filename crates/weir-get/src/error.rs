@@ -296,6 +296,9 @@ pub enum GetError {
     /// Something here that no retry mends.
     #[error("{0}")]
     Refused(String),
+    /// This host has no credentials for what is asked; others may.
+    #[error("{0}")]
+    Credentials(String),
     /// Stopped from outside.
     #[error("interrupted")]
     Interrupted,

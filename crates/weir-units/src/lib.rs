@@ -1,6 +1,7 @@
 //! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
 //! bounded size, lists; and what many crates need once: [`stats`], [`backoff`], [`pacer`] and [`limiter`],
-//! [`numbers`] with units, and of the system [`atomic_file`], [`boot`] and [`nofile`].
+//! [`numbers`] with units, and of the system [`atomic_file`], [`boot`], [`nofile`]
+//! and [`program`].
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -21,6 +22,7 @@ pub mod limiter;
 pub mod nofile;
 pub mod numbers;
 pub mod pacer;
+pub mod program;
 pub mod stats;
 
 mod bounded;

@@ -26,10 +26,13 @@ const ARROWS: &[(&str, &str)] = &[
     ("weir-bench", "codec model observe units"),
     ("weir-bench-net", "model observe units"),
     ("weir-bench-http", "http model observe units"),
-    ("weir-checks", "bench bench-http bench-net capture codec cp get http model observe report store tree"),
+    (
+        "weir-checks",
+        "bench bench-http bench-net capture codec cp fleet get http model observe report store tree",
+    ),
     ("weir-get", "codec http model observe tree units"),
     ("weir-store", "codec get http model observe tree units"),
-    ("weir-fleet", "codec get http model observe store tree units"),
+    ("weir-fleet", "codec cp get http model observe store tree units"),
     ("weir-lab", "bench model observe serve units"),
     ("weir-cp", "bench codec model observe tree units"),
     (

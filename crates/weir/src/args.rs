@@ -13,10 +13,15 @@ mod copy;
 mod fields;
 mod first_steps;
 mod fleet;
+mod fleet_hosts;
+mod fleet_kubernetes;
 mod fleet_look;
 mod fleet_plan;
+mod fleet_run;
+mod fleet_slurm;
 mod fleet_steer;
 mod fleet_work;
+mod fleet_worker;
 mod foreign;
 mod foreign_commands;
 mod get;
@@ -60,10 +65,15 @@ pub use bench_store::BenchStore;
 pub use copy::{Cp, How};
 pub use fields::GivenFields;
 pub use fleet::{Fleet, FleetCommand};
+pub use fleet_hosts::FleetHosts;
+pub use fleet_kubernetes::FleetKubernetes;
 pub use fleet_look::{ExportFormat, FleetCheck, FleetExport, FleetStatusArgs};
 pub use fleet_plan::FleetPlan;
+pub use fleet_run::{FleetLauncher, FleetRun};
+pub use fleet_slurm::FleetSlurm;
 pub use fleet_steer::{FleetRetry, FleetSet, FleetSteer};
 pub use fleet_work::FleetWork;
+pub use fleet_worker::WorkerArgs;
 pub use foreign::{answer, instead, meant, mend};
 pub use foreign_commands::{answer as answer_command, mend as mend_command};
 pub use get::{Get, Jobs};
@@ -177,7 +187,7 @@ pub enum Command {
     Fleet(Fleet),
     /// List what an object store holds: buckets, folders, objects, versions.
     Ls(Box<Ls>),
-    /// Run the remote end of cp, which cp starts itself.
+    /// Run the remote end of cp, or a worker of fleet run, which these start themselves.
     #[command(hide = true)]
     Peer {
         /// Only check this program's digest.
@@ -244,6 +254,7 @@ impl Command {
             Command::Bench(bench) => Some(bench.command.voice()),
             Command::SelfCheck(check) => Some(&check.voice),
             Command::Fleet(Fleet { command: FleetCommand::Work(work) }) => Some(&work.voice),
+            Command::Fleet(Fleet { command: FleetCommand::Run(run) }) => Some(&run.voice),
             Command::Ls(_)
             | Command::Fleet(_)
             | Command::Peer { .. }

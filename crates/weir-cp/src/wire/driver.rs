@@ -32,6 +32,9 @@ messages! {
         [27] Names(names: Vec<Name>),
         /// The driver is there.
         [29] Alive,
+        /// In place of [`FromDriver::Start`]: from here on the connection is for a worker of a fleet, which has
+        /// words of its own.
+        [33] Fleet,
     }
 }
 

@@ -100,6 +100,9 @@ pub enum DatabaseError {
     /// The same again may succeed, with a new connection where that was lost.
     #[error("{0}")]
     Passing(String),
+    /// Its disk is full. The same again succeeds when there is space.
+    #[error("no space left on its device")]
+    Full,
     /// Its bytes make no sense.
     #[error("{0}")]
     Damaged(String),

@@ -38,6 +38,16 @@ pub struct PlanEnds {
     pub target: String,
 }
 
+impl PlanEnds {
+    /// The target that keeps nothing: objects are fetched and counted alone.
+    pub const NOWHERE: &str = "/dev/null";
+
+    /// Nothing is kept.
+    pub fn keeps_nothing(&self) -> bool {
+        self.target == PlanEnds::NOWHERE
+    }
+}
+
 /// Who works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerIdentity {
@@ -213,7 +223,7 @@ pub struct VerdictSpan {
 ///
 /// # Errors
 /// All operations fail with [`FleetError::Away`] where the ledger did not answer within the patience that it
-/// was opened with, [`FleetError::Interrupted`] where the asker was told to end meanwhile, and
+/// was opened with, [`FleetError::Full`] where there is no space, [`FleetError::Interrupted`] where the asker was told to end meanwhile, and
 /// [`FleetError::Damaged`] or [`FleetError::Unusable`] where it makes no sense to go on.
 pub trait FleetLedger: Send {
     /// What is moved to where.

@@ -84,12 +84,12 @@ impl Patience {
         loop {
             let why = match once(failures > 0) {
                 Ok(done) => return Ok(done),
-                Err(DatabaseError::Passing(why)) => why,
+                Err(passing @ DatabaseError::Passing(_)) => passing,
                 Err(other) => return Err(other.of(place, start.elapsed())),
             };
             let waited = start.elapsed();
             if waited >= self.longest {
-                return Err(FleetError::Away { place: place.to_owned(), waited, why });
+                return Err(why.of(place, waited));
             }
             let pause = doubled(FIRST_PAUSE, failures, MAX_PAUSE);
             // Workers that lost one database together do not come back together.
@@ -119,6 +119,7 @@ impl DatabaseError {
         let place = place.to_owned();
         match self {
             DatabaseError::Passing(why) => FleetError::Away { place, waited, why },
+            DatabaseError::Full => FleetError::Full { place },
             DatabaseError::Damaged(what) => FleetError::Damaged { place, what },
             DatabaseError::Refused(why) => FleetError::Unusable { place, why },
         }

@@ -1,10 +1,11 @@
 //! A list of names below the source, as a plan lists it: a line is a source, and behind a TAB each what it is
-//! called at the target and how many bytes it has, where those are known.
+//! called at the target, how many bytes it has and its digest, where those are known.
 
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use weir_codec::digest::Expected;
 use weir_get::list::text::{Lines, Text};
 use weir_tree::Name;
 
@@ -123,14 +124,26 @@ fn parse_line(line: &[u8], root: &str, names: TargetNames) -> Result<FleetObject
             Some(size.ok_or_else(|| format!("'{}' is no number of bytes", weir_units::quoted(&digits)))?)
         }
     };
+    let digest = match fields.next() {
+        None | Some([]) => None,
+        Some(text) => Some(digest(&String::from_utf8_lossy(text))?),
+    };
     if fields.next().is_some() {
-        return Err("it has more than a source, a target and a size".to_owned());
+        return Err("it has more than a source, a target, a size and a digest".to_owned());
     }
     if source.is_empty() || source.contains(&0) {
         return Err("it names no source".to_owned());
     }
     names.check(target)?;
-    Ok(FleetObject { source: source.to_vec(), target: target.to_vec(), size, ..FleetObject::default() })
+    let (source, target) = (source.to_vec(), target.to_vec());
+    Ok(FleetObject { source, target, size, digest, ..FleetObject::default() })
+}
+
+/// `ALGORITHM:HEX`, as `--checksum` takes it.
+fn digest(text: &str) -> Result<String, String> {
+    let expected: Expected =
+        text.parse().map_err(|error| format!("'{}' is no digest: {error}", weir_units::quoted(text)))?;
+    Ok(format!("{}:{}", expected.algorithm().name(), expected.hex()))
 }
 
 /// A source as it is called below `root`; a whole address must begin with it.
@@ -169,9 +182,22 @@ mod tests {
         assert_eq!(parse("a/b\t\t7"), is("a/b", "a/b", Some(7)));
         assert_eq!(parse("a\tc d\t0"), is("a", "c d", Some(0)));
         assert_eq!(parse("s3://b/p/x"), is("x", "x", None));
-        for bad in
-            ["s3://b/q/x", "/etc/passwd", "../x", "a\t../x", "a\tb\tc", "a\tb\t1\t", "\tb", "a/", "a\t/x"]
-        {
+        let digest = format!("sha256:{}", "Ab".repeat(32));
+        let line = format!("a\t\t\t{digest}");
+        let object = parse_line(line.as_bytes(), "s3://b/p/", TargetNames::Paths).unwrap();
+        assert_eq!((object.size, object.digest), (None, Some(digest.to_lowercase())));
+        for bad in [
+            "s3://b/q/x",
+            "/etc/passwd",
+            "../x",
+            "a\t../x",
+            "a\tb\tc",
+            "a\tb\t1\t\t",
+            "a\tb\t1\tmd5:12",
+            "\tb",
+            "a/",
+            "a\t/x",
+        ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -7,6 +7,7 @@
 
 pub mod again;
 pub mod check;
+pub mod content;
 pub mod cut;
 pub mod index;
 pub mod list;
@@ -20,7 +21,7 @@ use serde::Serialize;
 
 use crate::error::FleetError;
 use crate::ledger::{PlanEnds, PlanLease, PlanStep, PlannedBatch, PlannedLarge, SqlLedger, Tally};
-use crate::object::FleetObject;
+use crate::object::{FleetObject, MAX_BYTES};
 use cut::{Cut, Cutter};
 use targets::Targets;
 
@@ -138,6 +139,15 @@ pub struct PlanReport {
 /// Names of bad or doubled objects that are told.
 const NAMED: usize = 10;
 
+impl PlanReport {
+    fn leave_out(&mut self, why: String) {
+        self.bad_count += 1;
+        if self.bad.len() < NAMED {
+            self.bad.push(why);
+        }
+    }
+}
+
 /// Who plans what.
 pub struct Plan<'a> {
     /// From where to where.
@@ -230,6 +240,10 @@ impl Plan<'_> {
     /// Counts what was found; returns what is to be moved.
     fn judge(&self, found: Found, report: &mut PlanReport) -> Result<Option<FleetObject>, FleetError> {
         match found {
+            Found::Object(object) if object.size.is_some_and(|size| size > MAX_BYTES) => {
+                let (name, size) = (object.source_text(), object.size.unwrap_or_default());
+                report.leave_out(format!("{name}: {size} bytes are more than any object has; name its size"));
+            }
             Found::Object(object) => {
                 report.unsized_objects += u64::from(object.size.is_none());
                 return Ok(Some(object));
@@ -237,12 +251,7 @@ impl Plan<'_> {
             Found::LeftOut(LeftOut::Folder) => report.folders += 1,
             Found::LeftOut(LeftOut::Link) => report.links += 1,
             Found::LeftOut(LeftOut::Special) => report.specials += 1,
-            Found::Bad(why) => {
-                report.bad_count += 1;
-                if report.bad.len() < NAMED {
-                    report.bad.push(why);
-                }
-            }
+            Found::Bad(why) => report.leave_out(why),
         }
         Ok(None)
     }
@@ -263,6 +272,11 @@ impl Plan<'_> {
             }),
         }
     }
+}
+
+fn too_many() -> FleetError {
+    let why = "the sizes of all objects add up to more than 8 EiB; look for a wrong size among them";
+    FleetError::Manifest(why.to_owned())
 }
 
 fn bad(report: &PlanReport) -> FleetError {
@@ -308,7 +322,9 @@ struct Writer<'p, 'l> {
 impl Writer<'_, '_> {
     fn push(&mut self, object: &FleetObject, report: &mut PlanReport) -> Result<(), FleetError> {
         report.added.objects += 1;
-        report.added.bytes += object.size.unwrap_or(0);
+        let bytes = report.added.bytes.checked_add(object.size.unwrap_or(0));
+        // A database's largest number.
+        report.added.bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).ok_or_else(too_many)?;
         self.cutter.push(object, &mut self.queue);
         if self.queue.len() >= APPENDED { self.append(report) } else { Ok(()) }
     }

@@ -48,7 +48,7 @@ const MOST_AWAY: Duration = Duration::from_secs(3600);
 const PACE: Duration = Duration::from_secs(1);
 
 /// How a worker ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum WorkerEnd {
     /// All batches of the plan are done.
     Complete,
@@ -151,7 +151,7 @@ impl<'a> Clerk<'a> {
                 }
                 Ok(Step::End(end)) => break Ok(end),
                 Err(FleetError::Interrupted { .. }) if self.is_stopped() => break Ok(WorkerEnd::Stopped),
-                Err(error @ FleetError::Away { .. }) => match self.back_off(error) {
+                Err(error) if error.is_passing() => match self.back_off(error) {
                     Ok(()) => {}
                     Err(error) => break Err(error),
                 },

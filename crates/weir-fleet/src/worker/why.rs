@@ -21,7 +21,7 @@ pub(super) fn class_of(error: &GetError) -> FailureClass {
         GetError::Locked { .. } => FailureClass::Local,
         GetError::Refused(_) | GetError::Redirect { .. } | GetError::WebPage { .. } => FailureClass::Invalid,
         // A certificate that this host does not trust; others may.
-        GetError::Tls { permanent: true, .. } => FailureClass::Denied,
+        GetError::Tls { permanent: true, .. } | GetError::Credentials(_) => FailureClass::Denied,
         GetError::Malformed { .. }
         | GetError::WrongPart { .. }
         | GetError::Unproven { .. }
@@ -148,6 +148,8 @@ mod tests {
             is_slow: false,
         };
         assert_eq!(class_of(&later), FailureClass::Network);
+        let without = GetError::Credentials("no credentials".to_owned());
+        assert_eq!(class_of(&without), FailureClass::Denied, "others may have some");
     }
 
     #[test]

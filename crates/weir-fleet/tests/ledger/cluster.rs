@@ -9,11 +9,33 @@ use std::sync::Mutex;
 /// Who runs it where the test is root, whom it refuses: `nobody`.
 const NOBODY: u32 = 65534;
 
+/// A folder in memory where there is one: every transaction waits for its disk.
+pub fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
+}
+
 pub struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
     server: Mutex<Option<Child>>,
+    /// Where it listens for TCP, and whether it speaks TLS.
+    network: Mutex<Network>,
 }
+
+/// How it is reached beside its socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Not at all.
+    None,
+    /// At 127.0.0.1, at this port, with a password.
+    Plain(u16),
+    /// The same with TLS, by `server.pem` and `server.key` in its folder.
+    Tls(u16),
+}
+
+/// The password of its user, whom it asks for it over the network alone.
+pub const PASSWORD: &str = "s3cret-of-the-fleet";
 
 /// Where Debian and others put its programs.
 fn programs() -> Option<PathBuf> {
@@ -34,19 +56,44 @@ impl Cluster {
             println!("skipped: PostgreSQL is not installed (scripts/need test)");
             return None;
         };
-        let folder = crate::folder();
+        let folder = folder();
         if is_root() {
             chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("a folder of nobody");
         }
-        let cluster = Cluster { folder, programs, server: Mutex::new(None) };
+        let (server, network) = (Mutex::new(None), Mutex::new(Network::None));
+        let cluster = Cluster { folder, programs, server, network };
+        let password = cluster.path("password");
+        std::fs::write(&password, PASSWORD).expect("a file");
         let made = cluster
             .program("initdb")
-            .args(["-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"])
+            .args(["-U", "fleet", "--auth-local=trust", "--auth-host=scram-sha-256", "-E", "UTF8"])
+            .args(["--locale=C", "--no-sync", "--pwfile"])
+            .arg(password)
+            .arg("-D")
             .arg(cluster.data())
             .output();
         succeeded(made.expect("initdb runs"));
         cluster.begin();
         Some(cluster)
+    }
+
+    /// Begins anew, reached by `network` too.
+    pub fn listen(&self, network: Network) {
+        self.stop();
+        *self.network.lock().unwrap() = network;
+        self.begin();
+    }
+
+    /// A file of its folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Gives a file of its folder to the server, which reads no key that others own.
+    pub fn hand_over(&self, name: &str) {
+        if is_root() {
+            chown(self.path(name), Some(NOBODY), Some(NOBODY)).expect("a file of nobody");
+        }
     }
 
     fn data(&self) -> PathBuf {
@@ -73,11 +120,24 @@ impl Cluster {
         let mut server = self.program("postgres");
         server.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
         // What is written is in the kernel, which outlives a stop of the server.
-        server.args(["-h", "", "-c", "fsync=off", "-c", "max_connections=50"]);
+        server.args(["-c", "fsync=off", "-c", "max_connections=50"]);
+        match *self.network.lock().unwrap() {
+            Network::None => drop(server.args(["-h", ""])),
+            Network::Plain(port) => drop(server.args(["-h", "127.0.0.1", "-p", &port.to_string()])),
+            Network::Tls(port) => {
+                server.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", "ssl=on"]);
+                let file = |name: &str| self.path(name).display().to_string();
+                server.args(["-c", &format!("ssl_cert_file={}", file("server.pem"))]);
+                server.args(["-c", &format!("ssl_key_file={}", file("server.key"))]);
+            }
+        }
         let child = server.stdout(Stdio::null()).stderr(log).spawn().expect("postgres runs");
         *self.server.lock().unwrap() = Some(child);
         let is_up = || {
             let mut ready = self.program("pg_isready");
+            if let Network::Plain(port) | Network::Tls(port) = *self.network.lock().unwrap() {
+                ready.args(["-p", &port.to_string()]);
+            }
             let ready = ready.arg("-q").arg("-h").arg(self.folder.path()).status();
             ready.expect("pg_isready runs").success()
         };
@@ -88,6 +148,16 @@ impl Cluster {
             assert!(ended.is_none(), "postgres ended: {}", log());
             std::thread::yield_now();
         }
+    }
+
+    /// Does these statements by psql.
+    pub fn does(&self, sql: &str) {
+        let file = self.path("statements");
+        std::fs::write(&file, sql).expect("a file");
+        let mut psql = self.program("psql");
+        psql.arg("-h").arg(self.folder.path()).args(["-U", "fleet", "-d", "postgres", "-q"]);
+        psql.args(["-v", "ON_ERROR_STOP=1", "-f"]).arg(file);
+        succeeded(psql.output().expect("psql runs"));
     }
 
     /// Ends the server at once, as a crash does (SIGQUIT: an immediate shutdown).

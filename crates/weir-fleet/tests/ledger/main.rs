@@ -5,6 +5,8 @@ mod cluster;
 mod judging;
 mod looking;
 mod machine;
+mod migrations;
+mod network;
 mod planning;
 mod postgres;
 mod refusals;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use cluster::folder;
 use weir_fleet::ledger::database::Now;
 use weir_fleet::ledger::sqlite::SqliteDatabase;
 use weir_fleet::ledger::{Patience, PlanEnds, PlannedBatch, SqlLedger, WorkerIdentity};
@@ -32,12 +35,6 @@ fn clock() -> Arc<AtomicI64> {
 
 fn patience() -> Patience {
     Patience { longest: Duration::from_secs(60), stop: Arc::default() }
-}
-
-/// A folder in memory where there is one: every transaction waits for its disk.
-fn folder() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
 }
 
 /// A ledger in a file, which may be new.

@@ -71,7 +71,40 @@ fn a_damaged_ledger_and_one_of_a_newer_weir_are_named() {
     let raw = rusqlite::Connection::open(&path).unwrap();
     raw.execute("UPDATE ledger SET version = 9", []).unwrap();
     let newer = open(&path).unwrap_err().to_string();
-    assert!(newer.contains("has version 9, this weir knows up to 1; use a newer weir"), "{newer}");
+    assert!(newer.contains("has version 9, this weir knows up to 2; use a newer weir"), "{newer}");
+}
+
+#[test]
+fn a_ledger_that_was_cut_anywhere_is_never_taken_for_a_whole_one() {
+    let (folder, clock) = (folder(), clock());
+    let path = folder.path().join("l");
+    plan(&mut sqlite(&path, &clock), 3000, 10);
+    rusqlite::Connection::open(&path).unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let whole = fs::read(&path).unwrap();
+    let pages = whole.len() / 4096;
+    assert!(pages > 20, "{pages} pages");
+    let inside = (2..pages).step_by(pages / 10).map(|page| page * 4096);
+    let edges = [0, 1, 99, 100, 101, 4095, 4096, 4097, whole.len() - 4096, whole.len() - 4097];
+    for cut in edges.into_iter().chain(inside) {
+        for name in ["l-wal", "l-shm"] {
+            let _ = fs::remove_file(folder.path().join(name));
+        }
+        fs::write(&path, &whole[..cut]).unwrap();
+        let read = LedgerPlace::File(path.clone()).open(patience()).and_then(|mut ledger| {
+            let mut seen = 0;
+            ledger.each_object(&mut |_| seen += 1)?;
+            Ok((seen, ledger.status()?))
+        });
+        match read {
+            Err(
+                FleetError::Damaged { .. }
+                | FleetError::Foreign { .. }
+                | FleetError::Absent { .. }
+                | FleetError::Unusable { .. },
+            ) => {}
+            other => panic!("cut at {cut} of {}: {other:?}", whole.len()),
+        }
+    }
 }
 
 #[test]

@@ -241,17 +241,17 @@ fn a_large_object_is_joined_when_its_ranges_are_there() {
                 let token = ledger.share_token(range.large, &format!("upload {}", range.part)).unwrap();
                 assert_eq!(token, "upload 0", "who came first said it for all");
                 next = range.range.end;
-                let moved = Tally { objects: 0, bytes: range.range.end - range.range.start };
+                let moved = Tally { objects: 1, bytes: range.range.end - range.range.start };
                 let note = Some(format!("part {}", range.part));
-                let results = BatchResults { moved, note, ..BatchResults::default() };
+                let results = BatchResults { covered: 1, moved, note, ..BatchResults::default() };
                 assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
             }
             BatchWork::Join(object, range, notes) => {
                 assert_eq!((object, next), (whole, 5 << 40));
                 assert_eq!((range.token.as_deref(), notes.len()), (Some("upload 0"), 5120));
                 assert_eq!(notes[77], "part 77");
-                let results =
-                    BatchResults { moved: Tally { objects: 1, bytes: 0 }, ..BatchResults::default() };
+                let moved = Tally { objects: 1, bytes: 0 };
+                let results = BatchResults { covered: 1, moved, ..BatchResults::default() };
                 assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
                 break;
             }
@@ -274,11 +274,49 @@ fn a_large_object_that_fails_for_good_is_left_by_all() {
     let worker = ledger.join(&who(1)).unwrap();
     let [first, second] = [claimed(&mut ledger, worker), claimed(&mut ledger, worker)];
     let failures = vec![failed(0, FailureClass::Changed)];
-    let results = BatchResults { failures, ..BatchResults::default() };
+    let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
     assert_eq!(ledger.finish(first.lease, &results).unwrap(), Finished::Done);
     assert_eq!(ledger.finish(second.lease, &BatchResults::default()).unwrap(), Finished::Lost);
     assert_eq!(ledger.claim(worker, LEASE).unwrap(), Claimed::Complete);
     assert_eq!(ledger.status().unwrap().failed, 1);
+}
+
+#[test]
+fn a_part_of_a_large_object_has_one_result_which_is_of_it() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    let large = PlannedLarge { line: pack([&object(0, 4 << 30)]), size: 4 << 30, range: 1 << 30 };
+    ledger.append(&mut lease, &[], &[large]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    let claim = claimed(&mut ledger, worker);
+    let moved = Tally { objects: 1, bytes: 1 << 30 };
+    let note = Some("a part".to_owned());
+    let right = BatchResults { covered: 1, moved, note, ..BatchResults::default() };
+    let failures = |position| vec![failed(position, FailureClass::Busy)];
+    for wrong in [
+        BatchResults::default(),
+        BatchResults { covered: 0, ..right.clone() },
+        BatchResults { covered: 2, ..right.clone() },
+        BatchResults { moved: Tally::default(), ..right.clone() },
+        BatchResults { moved: Tally { objects: 2, bytes: 2 }, ..right.clone() },
+        BatchResults { moved: Tally { objects: 1, bytes: (1 << 30) + 1 }, ..right.clone() },
+        BatchResults { same: Tally { objects: 1, bytes: 0 }, ..right.clone() },
+        BatchResults { same: Tally { objects: 0, bytes: u64::MAX }, ..right.clone() },
+        BatchResults { failures: failures(0), ..right.clone() },
+        BatchResults { moved: Tally::default(), failures: failures(1), ..right.clone() },
+        BatchResults { note: None, ..right.clone() },
+        BatchResults { note: Some(String::new()), ..right.clone() },
+    ] {
+        let refused = ledger.finish(claim.lease, &wrong).map_err(|error| error.to_string());
+        assert!(refused.as_ref().is_err_and(|why| why.contains("do not add up")), "{wrong:?}: {refused:?}");
+    }
+    // None of it was taken: the batch is still held, and its right results count.
+    let status = ledger.status().unwrap();
+    assert_eq!((status.leased, status.done, status.moved), (1, 0, Tally::default()));
+    assert_eq!(ledger.finish(claim.lease, &right).unwrap(), Finished::Done);
+    assert_eq!(ledger.status().unwrap().moved.bytes, 1 << 30);
 }
 
 #[test]

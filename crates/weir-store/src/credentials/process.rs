@@ -1,16 +1,12 @@
 //! Programs that print credentials (`credential_process`, `az`): run without a shell, within a deadline, and
 //! no longer than the user wants.
 
-use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use weir_get::GetError;
+use weir_units::program::{self, ProgramFailure, ProgramLimits};
 use weir_units::{human_duration, plain};
 
 use crate::error::StoreError;
@@ -21,12 +17,6 @@ const MOST: u64 = 256 << 10;
 
 /// How long a program may take. Some open a browser, and wait for a person.
 pub const LIMIT: Duration = Duration::from_secs(60);
-
-/// Output that is still open when its program has ended (a child holds it) is waited for so long.
-const AFTER_END: Duration = Duration::from_secs(1);
-
-/// How often it is looked at: far below what a program takes to start, and no load.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Words of a line as a shell has them, but for what a shell would do with them: quotes and backslashes.
 pub fn words(line: &str) -> Option<Vec<String>> {
@@ -87,80 +77,24 @@ pub fn answer(
     let cannot = |cause: String| StoreError::Credentials(no_credentials(source, cause, ""));
     let (program, arguments) = words.split_first().ok_or_else(|| cannot("it names no program".to_owned()))?;
     let mut command = Command::new(program);
-    // A group of its own, so that what it starts ends with it. What weir reads from stdin is not for it.
-    command
-        .args(arguments)
-        .stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    let mut child =
-        command.spawn().map_err(|error| cannot(format!("cannot run {program}: {}", plain(&error))))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that does not read it says itself what it lacks.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let out = collected(child.stdout.take());
-    let err = collected(child.stderr.take());
-    let ended = wait(&mut child, limit, stop);
-    if !matches!(ended, Ok(Some(_))) {
-        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-        let _ = child.wait();
-    }
-    let status = match ended.map_err(|error| cannot(plain(&error)))? {
-        Some(status) => status,
-        None if stop.load(Relaxed) => return Err(GetError::Interrupted.into()),
-        None => {
-            return Err(cannot(format!("{program} took longer than {}", human_duration(limit))));
-        }
-    };
-    let text = |from: Receiver<Vec<u8>>| from.recv_timeout(AFTER_END).unwrap_or_default();
-    if !status.success() {
+    command.args(arguments);
+    let limits = ProgramLimits { time: limit, output: MOST, stop };
+    let ended = program::run(command, input.as_bytes(), limits).map_err(|failure| match failure {
+        ProgramFailure::Io(error) => cannot(format!("cannot run {program}: {}", plain(&error))),
+        ProgramFailure::TookLonger => cannot(format!("{program} took longer than {}", human_duration(limit))),
+        ProgramFailure::Interrupted => GetError::Interrupted.into(),
+    })?;
+    if !ended.status.success() {
         // Some complain on stdout.
-        let said = [text(err), text(out)].map(|bytes| harmless(&String::from_utf8_lossy(&bytes)));
+        let said = [&ended.err, &ended.out].map(|bytes| harmless(&String::from_utf8_lossy(bytes)));
         let words = said.into_iter().find(|words| !words.is_empty()).unwrap_or_default();
         let words = if words.is_empty() { String::new() } else { format!(": {words}") };
-        return Err(cannot(format!("{program} failed ({status}){words}")));
+        return Err(cannot(format!("{program} failed ({}){words}", ended.status)));
     }
-    let bytes = text(out);
-    match bytes.len() as u64 > MOST {
+    match ended.out.len() as u64 > MOST {
         true => Err(cannot(format!("{program} printed more than {MOST} bytes"))),
-        false => Ok(bytes),
+        false => Ok(ended.out),
     }
-}
-
-fn wait(
-    child: &mut Child,
-    limit: Duration,
-    stop: &AtomicBool,
-) -> io::Result<Option<std::process::ExitStatus>> {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if began.elapsed() > limit || stop.load(Relaxed) {
-            return Ok(None);
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
-}
-
-/// All that comes from `pipe`, to the end or one byte too many; what is beyond is read and dropped, so that
-/// its writer ends.
-fn collected(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(MOST + 1).read_to_end(&mut bytes);
-            let _ = sender.send(bytes);
-            let _ = io::copy(&mut pipe, &mut io::sink());
-        }
-    });
-    receiver
 }
 
 /// The most letters of a program's complaint.
@@ -179,7 +113,12 @@ fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Instant;
+
     use super::*;
+
+    const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
     fn run(line: &str, limit: Duration) -> Result<Vec<u8>, String> {
         let stop = AtomicBool::new(false);

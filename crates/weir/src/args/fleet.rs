@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 
 use super::{
-    FleetCheck, FleetExport, FleetPlan, FleetRetry, FleetSet, FleetStatusArgs, FleetSteer, FleetWork,
+    FleetCheck, FleetExport, FleetPlan, FleetRetry, FleetRun, FleetSet, FleetStatusArgs, FleetSteer,
+    FleetWork,
 };
 
 /// `weir fleet`.
@@ -21,6 +22,8 @@ pub enum FleetCommand {
     Plan(Box<FleetPlan>),
     /// Move batches of a plan until it is done, beside other workers on this host and others.
     Work(Box<FleetWork>),
+    /// Start workers on many hosts and look after them until the plan is done.
+    Run(Box<FleetRun>),
     /// Show where a fleet stands: what is done, who works, what failed.
     Status(FleetStatusArgs),
     /// Change how many workers have batches, how fast hosts are, and at which hours, while they work.

@@ -1,12 +1,8 @@
 //! `weir fleet work`: its options.
 
-use std::time::Duration;
-
 use clap::Args;
-use weir_units::Rate;
 
-use super::values::time_within;
-use super::{StoreArgs, StoreNetworkArgs, Voice, parse_lanes};
+use super::{Voice, WorkerArgs};
 
 const WORK_EXAMPLES: &str = "\
 Examples:
@@ -28,35 +24,17 @@ pub struct FleetWork {
     /// The ledger: a file, or postgres://USER@HOST/DATABASE.
     #[arg(long, value_name = "FILE|URL", required = true)]
     pub ledger: String,
-    /// Fix the number of connections, or of copies at once [default: as many as help].
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse_lanes)]
-    pub lanes: Option<u32>,
-    /// Do not go faster than this, in bytes per second (50M), whatever the fleet allows.
-    #[arg(long, value_name = "RATE")]
-    pub limit_rate: Option<Rate>,
     /// Call this host so in the ledger [default: its host name].
     #[arg(long, value_name = "HOST")]
     pub name: Option<String>,
     /// Leave when no batch is free now, instead of waiting for what others hold.
     #[arg(long)]
     pub once: bool,
-    /// Hold a batch for so long without a sign of life; a shorter time gives it to others sooner.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease)]
-    pub lease: Duration,
     /// How much is said.
     #[command(flatten)]
     pub voice: Voice,
 
-    /// How object stores are asked.
+    /// How it moves.
     #[command(flatten)]
-    pub store: StoreArgs,
-    /// How they are reached.
-    #[command(flatten)]
-    pub network: StoreNetworkArgs,
-}
-
-/// Three renewals in it, each an answer of a busy database; and no longer than anybody waits for a dead host.
-fn parse_lease(text: &str) -> Result<Duration, String> {
-    let sensible = Duration::from_secs(1)..=Duration::from_secs(3600);
-    time_within(text, sensible, "expected a time from 1s to 3600s")
+    pub worker: WorkerArgs,
 }

@@ -1,4 +1,4 @@
-//! `weir peer`: the far end of `weir cp`, which ssh starts.
+//! `weir peer`: the far end of `weir cp`, or a worker of `weir fleet run`, which ssh starts.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use crate::args;
 use crate::calibration;
+use crate::cmd::fleet;
 use crate::voice;
 
 /// Serves one session over stdin and stdout, or only tells whether this program is that of the digest `is`. Returns the exit code.
@@ -21,7 +22,8 @@ pub fn run(is: Option<&str>) -> anyhow::Result<u8> {
     let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
     // What went wrong was told to the driver, who says it to the user.
     match weir_cp::peer::serve(File::from(input), File::from(output), args::VERSION, &calibration::speeds()) {
-        Ok(()) => Ok(0),
+        Ok(None) => Ok(0),
+        Ok(Some(handed)) => fleet::far::run(handed),
         Err(_) => Ok(1),
     }
 }

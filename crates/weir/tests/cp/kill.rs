@@ -52,6 +52,10 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     }
     let first = running.wait();
     assert!(!first.stderr.contains("panicked"), "{context}: {}", first.stderr);
+    if kills_far && !first.status.success() {
+        let why = "lost the connection to far: ssh's connection broke, or weir was killed there";
+        assert!(first.stderr.contains(why), "{context}: {}", first.stderr);
+    }
     let whole = sandbox.path("b").exists();
     let second = sshd.cp(&sandbox, &["--json"]).args(&paths).run();
     second.succeeds();

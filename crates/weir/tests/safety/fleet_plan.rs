@@ -57,8 +57,30 @@ fn a_folder_is_planned_moved_checked_and_exported() {
     std::fs::write(sandbox.path("to/sub/b,c"), "33").unwrap();
     std::fs::write(sandbox.path("to/sub/d"), "x").unwrap();
     let wrong = fleet(&sandbox, &["check", "--digests"], 1);
-    let names = ["a: missing", "sub/d: another size", "/to/sub/b,c differs from", "not all is right"];
+    let names =
+        ["a: missing", "sub/d: another size", "/to/sub/b,c differs from", "not all is right; remove what"];
     assert!(names.iter().all(|name| wrong.contains(name)), "{wrong}");
+}
+
+/// What `sha256sum` says of the text "1".
+const OF_ONE: &str = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b";
+
+/// A list may say what each file must have; nothing else is let through, and a check knows it without the source.
+#[test]
+fn digests_of_a_list_are_held_to() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    let wrong = "0".repeat(64);
+    let list = format!("a\t\t\tsha256:{OF_ONE}\nsub/d\t\t\tsha256:{wrong}\nsub/b,c\n");
+    std::fs::write(sandbox.path("list"), list).unwrap();
+    fleet(&sandbox, &["plan", "--list", "list", "from/", "to"], 0);
+    fleet(&sandbox, &["work"], 1);
+    let rows = fleet(&sandbox, &["export", "--state", "failed"], 0);
+    assert!(rows.contains("sub/d,sub/d,") && rows.contains(",digest,"), "{rows}");
+    assert!(!sandbox.path("to/sub/d").exists());
+    let checked = fleet(&sandbox, &["check", "--digests"], 1);
+    assert!(checked.contains("content: 2 files compared, 0 differ"), "{checked}");
+    assert!(checked.contains("then weir fleet retry"), "{checked}");
 }
 
 #[test]

@@ -228,7 +228,7 @@ impl ToSql for Value {
 fn of_postgres(error: tokio_postgres::Error) -> DatabaseError {
     let Some(told) = error.as_db_error() else {
         let cause = error.source().map(ToString::to_string);
-        let words = cause.unwrap_or_else(|| error.to_string());
+        let words = with_way_out(cause.unwrap_or_else(|| error.to_string()));
         // What is wrong with the words of the user, or with a certificate, stays wrong.
         let is_refused = error.to_string().contains("TLS") || error.to_string().contains("configuration");
         return match is_refused {
@@ -238,6 +238,9 @@ fn of_postgres(error: tokio_postgres::Error) -> DatabaseError {
     };
     let words = told.message().to_owned();
     let code = told.code();
+    if *code == SqlState::DISK_FULL {
+        return DatabaseError::Full;
+    }
     match code.code().get(..2) {
         // Connections, resources, locks, a server that begins or ends.
         Some("08" | "40" | "53" | "55" | "57" | "58") => DatabaseError::Passing(words),
@@ -246,9 +249,23 @@ fn of_postgres(error: tokio_postgres::Error) -> DatabaseError {
         _ if [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE].contains(code) => {
             DatabaseError::Passing(words)
         }
-        Some("28") => DatabaseError::Refused(format!(
-            "{words}; give the password by PGPASSWORD or ~/.pgpass, the user as postgres://USER@HOST/"
-        )),
+        Some("28") => DatabaseError::Refused(format!("{words}{LOGIN}")),
         _ => DatabaseError::Refused(words),
     }
+}
+
+/// What to do about a login that is refused.
+const LOGIN: &str = "; give the password by PGPASSWORD or ~/.pgpass, the user as postgres://USER@HOST/";
+
+/// What to do about a login or a connection that is refused, behind the words that say so.
+fn with_way_out(words: String) -> String {
+    let way_out = match &*words {
+        words if words.contains("does not support TLS") => "; say sslmode=prefer to go on without",
+        words if words.contains("invalid peer certificate") => {
+            "; name the host as its certificate does, and the authority that signed it by sslrootcert=FILE"
+        }
+        words if words.contains("password") => LOGIN,
+        _ => "",
+    };
+    format!("{words}{way_out}")
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use weir_units::Bytes;
@@ -24,10 +26,13 @@ const IDLE: Duration = Duration::from_secs(15);
 const SCHEMA: &str = "weir";
 
 /// The address of a database. It may hold a password, and is never shown with it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseUrl {
     text: String,
     shown: String,
+    /// All of it but for the password.
+    open: String,
+    password: Option<String>,
 }
 
 impl FromStr for DatabaseUrl {
@@ -36,7 +41,16 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<DatabaseUrl, String> {
         let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
         let Some(rest) = rest else { return Err("expected postgres://USER@HOST/DATABASE".to_owned()) };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (login, place) = rest.split_once('@').unwrap_or(("", rest));
+        let authority = place.split(['/', '?']).next().unwrap_or_default();
+        if login.contains(['/', '?']) || authority.contains('@') {
+            return Err(
+                "cannot use this ledger: there is an '@' in its address where none is expected; write \
+                        '@' as %40, '/' as %2F and '?' as %3F in a user's name and in a password"
+                    .to_owned(),
+            );
+        }
+        let (shown, query) = place.split_once('?').unwrap_or((place, ""));
         if query.split('&').any(|pair| pair.starts_with("password=")) {
             return Err(
                 "cannot use this ledger: its address has a password behind '?', where it is shown to \
@@ -44,15 +58,12 @@ impl FromStr for DatabaseUrl {
                     .to_owned(),
             );
         }
-        // A password may hold an '@', and a path none before it.
-        let end = rest.find('/').unwrap_or(rest.len());
-        let (login, place) = match rest[..end].rfind('@') {
-            Some(at) => (&rest[..at], &rest[at + 1..]),
-            None => ("", rest),
-        };
-        let user = login.split(':').next().unwrap_or_default();
+        let (user, password) =
+            login.split_once(':').map_or((login, None), |(user, given)| (user, Some(given)));
+        let password = password.map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
         let at = if user.is_empty() { "" } else { "@" };
-        Ok(DatabaseUrl { text: text.to_owned(), shown: format!("postgres://{user}{at}{place}") })
+        let [shown, open] = [shown, place].map(|place| format!("postgres://{user}{at}{place}"));
+        Ok(DatabaseUrl { text: text.to_owned(), shown, open, password })
     }
 }
 
@@ -66,6 +77,55 @@ impl fmt::Display for DatabaseUrl {
 impl fmt::Debug for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
+    }
+}
+
+impl DatabaseUrl {
+    /// The whole address but for its password, and that.
+    pub fn without_password(&self) -> (&str, Option<&str>) {
+        (&self.open, self.password.as_deref())
+    }
+
+    /// An address by which other hosts reach the same database, with all that this process knows of the way
+    /// to it, its password too.
+    ///
+    /// # Errors
+    /// In words, where it can be reached from this host alone.
+    pub fn for_other_hosts(&self) -> Result<DatabaseUrl, String> {
+        let settings = PostgresSettings::of(self)?;
+        let config = &settings.config;
+        let here = |why: &str| {
+            Err(format!(
+                "other hosts cannot reach {self}: {why}; name it by an address of the network, or leave out \
+                 --ledger-from-hosts: then they ask it through this host"
+            ))
+        };
+        let mut hosts = Vec::new();
+        for (number, host) in config.get_hosts().iter().enumerate() {
+            let Host::Tcp(host) = host else { return here("it is reached by a socket of this host") };
+            if host == "localhost" || host == "::1" || host.starts_with("127.") {
+                return here("it is named as this host's own");
+            }
+            let ports = config.get_ports();
+            let port = ports.get(number).or_else(|| ports.last()).copied().unwrap_or(5432);
+            let is_address = host.contains(':');
+            hosts.push(if is_address { format!("[{host}]:{port}") } else { format!("{host}:{port}") });
+        }
+        let coded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let user = coded(config.get_user().unwrap_or_default());
+        let password = config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let password = password.map(|password| format!(":{}", coded(&password))).unwrap_or_default();
+        let name = coded(config.get_dbname().unwrap_or_default());
+        let mode = match (settings.encryption.verified, config.get_ssl_mode()) {
+            (true, _) => "verify-full",
+            (false, SslMode::Disable) => "disable",
+            (false, SslMode::Require) => "require",
+            (false, _) => "prefer",
+        };
+        let root = settings.encryption.root.as_ref().map(|root| format!("&sslrootcert={}", root.display()));
+        let (root, schema) = (root.unwrap_or_default(), coded(&settings.schema));
+        let hosts = hosts.join(",");
+        format!("postgres://{user}{password}@{hosts}/{name}?sslmode={mode}&schema={schema}{root}").parse()
     }
 }
 
@@ -286,7 +346,7 @@ mod tests {
     #[test]
     fn a_password_is_never_shown() {
         for (url, shown) in [
-            ("postgres://me:p@ss@h:1/d?sslmode=disable", "postgres://me@h:1/d"),
+            ("postgres://me:p%40ss@h:1/d?sslmode=disable", "postgres://me@h:1/d"),
             ("postgresql://h/d", "postgres://h/d"),
             ("postgres:///d", "postgres:///d"),
         ] {
@@ -294,6 +354,15 @@ mod tests {
             assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
         }
         assert!("postgres://h/d?password=x".parse::<DatabaseUrl>().unwrap_err().contains("PGPASSWORD"));
+        // The client would take the first '@' for the end of the password, and name the rest as a host.
+        for odd in ["me:se@cret@h/d", "me:se/cret@h/d", "me:se?cret@h/d", "h/d?user=a@b"] {
+            let error = format!("postgres://{odd}").parse::<DatabaseUrl>().unwrap_err();
+            assert!(error.contains("write '@' as %40") && !error.contains("cret"), "{error}");
+        }
+        let url: DatabaseUrl = "postgresql://me:p%40s%2f@h1:1,h2/d?schema=a@b".parse().unwrap();
+        assert_eq!(url.without_password(), ("postgres://me@h1:1,h2/d?schema=a@b", Some("p@s/")));
+        let url: DatabaseUrl = "postgres:///d".parse().unwrap();
+        assert_eq!(url.without_password(), ("postgres:///d", None));
         assert!("mysql://h/d".parse::<DatabaseUrl>().is_err());
     }
 
@@ -308,6 +377,18 @@ mod tests {
         assert_eq!((found.schema.as_str(), found.config.get_password()), ("two", Some(&b"p"[..])));
         assert!(settings("postgres://h/d?sslmode=maybe", &[]).is_err());
         assert!(settings("postgres://h/d", &[("PGSERVICE", "none-such")]).is_err());
+    }
+
+    #[test]
+    fn other_hosts_are_told_the_whole_way() {
+        let other = |url: &str| url.parse::<DatabaseUrl>().unwrap().for_other_hosts();
+        let told = other("postgres://me:p%40s:s@db:7/d?sslmode=require&schema=two").unwrap();
+        assert_eq!(told.text, "postgres://me:p%40s%3As@db:7/d?sslmode=require&schema=two");
+        assert_eq!(other(&told.text).unwrap(), told);
+        assert!(!format!("{told} {told:?}").contains("p%40s"));
+        for here in ["postgres://me@localhost/d", "postgres://me@127.0.0.1/d", "postgres:///d?host=/run"] {
+            assert!(other(here).unwrap_err().contains("leave out --ledger-from-hosts"), "{here}");
+        }
     }
 
     #[test]

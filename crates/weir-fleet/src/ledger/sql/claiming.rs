@@ -181,8 +181,21 @@ pub(super) fn claim(
     }
 }
 
+/// What is not done, in the words of the two indexes.
+const OPEN: [&str; 2] = ["state = 'leased'", "state = 'waiting'"];
+
 fn is_anything_open(transaction: &mut dyn Transaction) -> Result<bool, DatabaseError> {
-    Ok(!transaction.query("SELECT id FROM batch WHERE state <> 'done' LIMIT 1", &[])?.is_empty())
+    for open in OPEN {
+        if !transaction.query(&format!("SELECT id FROM batch WHERE {open} LIMIT 1"), &[])?.is_empty() {
+            return Ok(true);
+        }
+    }
+    // All is done then, or somebody wrote a state that no index has: at the end of a fleet it is worth the look.
+    let sql = "SELECT id FROM batch WHERE state <> 'done' LIMIT 1";
+    match transaction.query(sql, &[])?.first().and_then(|row| row.int(0)) {
+        Some(batch) => Err(DatabaseError::Damaged(format!("the state of batch {batch} makes no sense"))),
+        None => Ok(false),
+    }
 }
 
 /// The batch that an answer which got lost gave out.
@@ -194,7 +207,8 @@ pub(super) fn asked_before(
     Ok(transaction.query(&sql, &[ask.into()])?.into_iter().next())
 }
 
-/// Takes the first batch that is due.
+/// Takes a batch that is due: one whose lease has ended, which others wait for longest, or else the first that
+/// waits.
 fn take(
     transaction: &mut dyn Transaction,
     worker: WorkerId,
@@ -202,22 +216,32 @@ fn take(
     ask: i64,
     host: &str,
 ) -> Result<Option<Row>, DatabaseError> {
-    let sql = format!(
-        "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
-         losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
-         due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE state <> 'done' \
-         AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}}) \
-         ORDER BY priority DESC, id LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
-    );
-    let values = [worker.0.into(), ask.into(), millis(length), host.into()];
-    Ok(transaction.query(&sql, &values)?.into_iter().next())
+    for (open, order) in OPEN.into_iter().zip(["due", "priority DESC, id"]) {
+        let sql = format!(
+            "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $1, ask = $2, started = {{now}}, \
+             losses = losses + CASE WHEN state = 'leased' THEN 1 ELSE 0 END, reached = 0, progress = 0, \
+             due = {{now}} + CAST($3 AS BIGINT) WHERE id = (SELECT id FROM batch WHERE {open} \
+             AND due <= {{now}} AND (avoid IS NULL OR avoid <> $4 OR due + {AVOIDS} <= {{now}}) \
+             ORDER BY {order} LIMIT 1 {{skip locked}}) RETURNING {CLAIMED}"
+        );
+        let values = [worker.0.into(), ask.into(), millis(length), host.into()];
+        if let Some(row) = transaction.query(&sql, &values)?.into_iter().next() {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
 }
 
 /// Nothing is due: when something may be.
 fn held(transaction: &mut dyn Transaction, hall: &Hall) -> Result<Claimed, DatabaseError> {
-    let sql = "SELECT min(due) FROM batch WHERE state <> 'done'";
+    let mut due: Option<i64> = None;
+    for open in OPEN {
+        let sql = format!("SELECT min(due) FROM batch WHERE {open}");
+        let least = one(transaction.query(&sql, &[])?, "a time")?.int(0);
+        due = due.into_iter().chain(least).min();
+    }
     // The last one was put aside just now.
-    let Some(due) = one(transaction.query(sql, &[])?, "a time")?.int(0) else { return Ok(hall.over()) };
+    let Some(due) = due else { return Ok(hall.over()) };
     let wait = due.saturating_sub(hall.now).clamp(SOONEST, LATEST);
     Ok(Claimed::Wait(WaitReason::Held, Duration::from_millis(wait.unsigned_abs())))
 }
@@ -277,6 +301,8 @@ fn large(transaction: &mut dyn Transaction, row: &Row) -> Result<(FleetObject, O
     let object = found.bytes(0).and_then(unpack).and_then(|objects| objects.into_iter().next());
     let object = must(object, "a large object")?;
     let range = row.count(7)..row.count(8);
+    let is_inside = range.start <= range.end && object.size.is_none_or(|size| range.end <= size);
+    must(is_inside.then_some(()), "the range of a batch")?;
     let token = found.text(1).map(str::to_owned);
     Ok((object, ObjectRange { large, part: row.count(6), range, token }))
 }

@@ -23,6 +23,7 @@ const MAX_REASON: usize = 1000;
 struct Held {
     lease: BatchLease,
     objects: u64,
+    bytes: u64,
     tries: u64,
     large: Option<i64>,
     is_join: bool,
@@ -36,7 +37,8 @@ pub(super) fn finish(
     lease: BatchLease,
     results: &BatchResults,
 ) -> Result<Result<Finished, String>, DatabaseError> {
-    let sql = "SELECT state, fence, objects, tries, kind, large, worker FROM batch WHERE id = $1 {lock}";
+    let sql = "SELECT state, fence, objects, tries, kind, large, worker, bytes FROM batch \
+               WHERE id = $1 {lock}";
     let row = one(transaction.query(sql, &[lease.batch.into()])?, "a batch")?;
     match (row.int(1) == Some(lease.fence), row.text(0)) {
         (true, Some("leased")) => {}
@@ -71,6 +73,7 @@ fn held(transaction: &mut dyn Transaction, lease: BatchLease, row: &Row) -> Resu
     Ok(Held {
         lease,
         objects: row.count(2),
+        bytes: row.count(7),
         tries: row.count(3),
         large: row.int(5),
         is_join: row.text(4) == Some("join"),
@@ -84,8 +87,7 @@ fn check(held: &Held, results: &BatchResults) -> Result<(), String> {
     let failed: HashSet<u64> = results.failures.iter().map(|failure| failure.position).collect();
     let counted = results.moved.objects + results.same.objects + results.failures.len() as u64;
     if held.large.is_some() {
-        let is_one = results.failures.len() <= 1 && counted <= 1;
-        return is_one.then_some(()).ok_or_else(|| format!("{counted} objects of a part of one"));
+        return check_part(held, results, counted);
     }
     if results.covered != held.objects || counted != held.objects {
         let (all, covered) = (held.objects, results.covered);
@@ -94,6 +96,23 @@ fn check(held: &Held, results: &BatchResults) -> Result<(), String> {
     match failed.len() == results.failures.len() && failed.iter().all(|at| *at < held.objects) {
         true => Ok(()),
         false => Err("an object failed twice, or is none of the batch".to_owned()),
+    }
+}
+
+/// Whether a range or a join has one result, which is of it.
+fn check_part(held: &Held, results: &BatchResults, counted: u64) -> Result<(), String> {
+    if results.covered != 1 || counted != 1 || results.failures.iter().any(|failure| failure.position > 0) {
+        return Err(format!("{counted} results of {} are told of a part of one object", results.covered));
+    }
+    let bytes = results.moved.bytes.saturating_add(results.same.bytes);
+    if bytes > held.bytes {
+        return Err(format!("{bytes} bytes are told of, and it has {}", held.bytes));
+    }
+    // Without it nobody knows whether all ranges went into one part.
+    let is_noted = results.note.as_deref().is_some_and(|note| !note.is_empty());
+    match held.is_join || results.moved.objects == 0 || is_noted {
+        true => Ok(()),
+        false => Err("a range was moved, and nothing was noted of where it went".to_owned()),
     }
 }
 

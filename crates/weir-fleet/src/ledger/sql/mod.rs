@@ -62,6 +62,7 @@ impl SqlLedger {
             }
             let rows = transaction.query("SELECT version FROM ledger {lock}", &[])?;
             let version = rows.first().and_then(|row| row.int(0));
+            let version = version.filter(|version| *version > 0);
             let version = version.ok_or_else(|| DatabaseError::Damaged("it has no version".to_owned()))?;
             if version < schema::VERSION {
                 schema::migrate(transaction, version)?;

@@ -5,17 +5,22 @@ use super::{must, one};
 use crate::class::FailureClass;
 use crate::object::{FleetObject, pack, unpack};
 
-/// What a batch holds.
+/// What a batch holds: as many as its row says. What is not in its list would be done by nobody, and never
+/// missed.
 pub(super) fn objects(
     transaction: &mut dyn Transaction,
     batch: i64,
 ) -> Result<Vec<FleetObject>, DatabaseError> {
-    let rows = transaction.query("SELECT lines FROM manifest WHERE batch = $1", &[batch.into()])?;
-    must(one(rows, "the list of a batch")?.bytes(0).and_then(unpack), "the list of a batch")
+    let sql = "SELECT m.lines, b.objects FROM manifest m JOIN batch b ON b.id = m.batch WHERE m.batch = $1";
+    let row = one(transaction.query(sql, &[batch.into()])?, "the list of a batch")?;
+    let objects = must(row.bytes(0).and_then(unpack), "the list of a batch")?;
+    let is_all = row.int(1) == i64::try_from(objects.len()).ok();
+    must(is_all.then_some(objects), &format!("the number of objects of batch {batch}"))
 }
 
 /// Bytes of these, as far as they are known.
 pub(super) fn bytes_of<'a>(objects: impl IntoIterator<Item = &'a FleetObject>) -> u64 {
+    // A list has less than 2^60 of them: see `unpack`.
     objects.into_iter().map(|object| object.size.unwrap_or(0)).sum()
 }
 

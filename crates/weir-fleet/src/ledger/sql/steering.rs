@@ -163,6 +163,8 @@ fn status(transaction: &mut dyn Transaction) -> Result<FleetStatus, DatabaseErro
         rows.iter().find(|row| row.text(0) == Some(state)).map_or(0, |row| row.count(column))
     };
     let (waiting, leased) = (of("waiting", 1), of("leased", 1));
+    // Of a state that nobody knows, too, a batch is not done.
+    let open: u64 = rows.iter().filter(|row| row.text(0) != Some("done")).map(|row| row.count(1)).sum();
     let sealed = plan.int(0).is_some();
     let workers = workers(transaction)?;
     let overdue = workers.iter().map(|worker| worker.overdue).sum();
@@ -170,7 +172,7 @@ fn status(transaction: &mut dyn Transaction) -> Result<FleetStatus, DatabaseErro
         source,
         target,
         sealed,
-        complete: sealed && waiting + leased == 0,
+        complete: sealed && open == 0,
         planned: Tally { objects: plan.count(1), bytes: plan.count(2) },
         moved: Tally { objects: of("done", 2), bytes: of("done", 3) },
         same: Tally { objects: of("done", 4), bytes: of("done", 5) },

@@ -29,7 +29,9 @@ impl Client<'_> {
                 Ok(answer) => answer,
                 Err(error @ (GetError::Interrupted | GetError::NamePending(_))) => return Err(error),
                 // All of it, since If-Range does not hold: what there is now is asked for.
-                Err(GetError::Refused(_) | GetError::WrongPart { .. }) if is_part && next.is_some() => {
+                Err(GetError::Refused(_) | GetError::Credentials(_) | GetError::WrongPart { .. })
+                    if is_part && next.is_some() =>
+                {
                     continue;
                 }
                 Err(error) => {

@@ -1,17 +1,14 @@
 //! `weir fleet check`: does the ledger say what is true?
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::path::Path;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use anyhow::Context;
 use serde::Serialize;
 use weir_fleet::FleetError;
 use weir_fleet::ledger::{FleetLedger, FleetStatus, SqlLedger};
-use weir_fleet::object::FleetObject;
 use weir_fleet::plan::check::{Compared, Difference, Side, compare};
+use weir_fleet::plan::content::Contents;
 use weir_fleet::plan::list::TargetNames;
 use weir_fleet::plan::{Found, Listing};
 use weir_report::escape::escape;
@@ -20,12 +17,6 @@ use super::ends::{Asking, Planned, PlannedEnd, listed};
 use crate::args::FleetCheck;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::voice::{Printed, Usage};
-
-/// Read at once of a file that is compared.
-const PIECE: usize = 256 << 10;
-
-/// Files that are named.
-const NAMED: usize = 1000;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -38,16 +29,33 @@ struct Checked {
     counted: u64,
     target: Compared,
     source: Option<Compared>,
-    /// Files whose content was compared, and those whose content differs or cannot be read.
-    contents: Option<(u64, Vec<String>)>,
+    contents: Option<Contents>,
 }
 
 impl Checked {
     fn is_right(&self) -> bool {
-        let contents = self.contents.as_ref().is_none_or(|(_, differ)| differ.is_empty());
+        let contents = self.contents.as_ref().is_none_or(Contents::is_right);
         let source = self.source.as_ref().is_none_or(Compared::is_right);
         let counts = self.counted == self.planned && self.done == self.planned;
         self.complete && self.failed == 0 && counts && self.target.is_right() && source && contents
+    }
+}
+
+impl Checked {
+    /// In one line, with the way out.
+    fn conclusion(&self) -> &'static str {
+        match (self.is_right(), self.complete) {
+            (true, _) => "all is done, and there",
+            (false, false) => "the fleet is not at its end",
+            (false, true) if self.failed > 0 => {
+                "not all is right; what failed: weir fleet export --state failed, then weir fleet retry"
+            }
+            (false, true) if self.target.missing + self.target.sizes > 0 => {
+                "not all is right; remove what has another size, plan it again with another ledger, and \
+                 what is right is left as it is"
+            }
+            (false, true) => "not all is right",
+        }
     }
 }
 
@@ -114,77 +122,24 @@ impl Listing for Nothing {
 }
 
 /// Compares the content of what is done, file by file.
-fn contents(
-    ledger: &mut SqlLedger,
-    planned: &Planned,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<(u64, Vec<String>)> {
-    let (PlannedEnd::Path(from), PlannedEnd::Path(to)) = (&planned.source, &planned.target) else {
-        let why = "--digests reads both ends, and takes folders of this host; leave it out to compare sizes";
+fn contents(ledger: &mut SqlLedger, planned: &Planned, stop: &Arc<AtomicBool>) -> anyhow::Result<Contents> {
+    let PlannedEnd::Path(to) = &planned.target else {
+        let why =
+            "--digests reads the target, and takes a folder of this host; leave it out to compare sizes";
         return Err(Usage(why.to_owned()).into());
     };
-    let (mut count, mut differ) = (0, Vec::new());
+    let from = match &planned.source {
+        PlannedEnd::Path(from) => Some(from.as_path()),
+        PlannedEnd::Store(_) | PlannedEnd::Web(_) => None,
+    };
+    let mut contents = Contents::default();
     ledger.each_row(&mut |object, row| {
         if row.state == "done" && !stop.load(Relaxed) {
-            count += 1;
-            if let Some(why) = difference(object, from, to)
-                && differ.len() < NAMED
-            {
-                differ.push(why);
-            }
+            contents.compare(object, from, to);
         }
         Ok::<(), FleetError>(())
     })?;
-    Ok((count, differ))
-}
-
-/// How the content of an object differs, in words.
-fn difference(object: &FleetObject, from: &Path, to: &Path) -> Option<String> {
-    let path = |root: &Path, name: &[u8]| {
-        use std::os::unix::ffi::OsStrExt;
-        // A file that was planned by itself has no name below itself.
-        if name.is_empty() { root.to_owned() } else { root.join(std::ffi::OsStr::from_bytes(name)) }
-    };
-    let (from, to) = (path(from, &object.source), path(to, &object.target));
-    match is_same(&from, &to) {
-        Ok(true) => None,
-        Ok(false) => Some(format!("{} differs from {}", to.display(), from.display())),
-        Err(error) => Some(format!("{} cannot be compared: {error:#}", to.display())),
-    }
-}
-
-fn is_same(from: &Path, to: &Path) -> anyhow::Result<bool> {
-    let open = |path: &Path| -> anyhow::Result<File> {
-        let shown = || format!("cannot read {}", path.display());
-        // What is no file any more might not end.
-        anyhow::ensure!(path.metadata().with_context(shown)?.is_file(), "{} is no file", path.display());
-        File::open(path).with_context(shown)
-    };
-    let (mut from, mut to) = (open(from)?, open(to)?);
-    let (mut one, mut other) = (vec![0; PIECE], vec![0; PIECE]);
-    loop {
-        let got = fill(&mut from, &mut one)?;
-        if got != fill(&mut to, &mut other)? || one[..got] != other[..got] {
-            return Ok(false);
-        }
-        if got < PIECE {
-            return Ok(true);
-        }
-    }
-}
-
-/// Reads until it is full or the file ends.
-fn fill(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
-    let mut got = 0;
-    while got < piece.len() {
-        match file.read(&mut piece[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
+    Ok(contents)
 }
 
 fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
@@ -215,14 +170,17 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
             text.push_str(&format!("  and {more} more\n"));
         }
     }
-    if let Some((count, differ)) = &checked.contents {
-        text.push_str(&format!("content: {count} files compared\n"));
-        differ.iter().for_each(|why| text.push_str(&format!("  {}\n", escape(why))));
+    if let Some(Contents { compared, differ, unknown, named }) = &checked.contents {
+        text.push_str(&format!("content: {compared} files compared, {differ} differ\n"));
+        named.iter().for_each(|why| text.push_str(&format!("  {}\n", escape(why))));
+        if *differ > named.len() as u64 {
+            text.push_str(&format!("  and {} more\n", differ - named.len() as u64));
+        }
+        if *unknown > 0 {
+            text.push_str(&format!(
+                "  {unknown} were not compared: the manifest has no digest of them, and their source is no folder here\n"
+            ));
+        }
     }
-    let verdict = match (checked.is_right(), checked.complete) {
-        (true, _) => "all is done, and there",
-        (false, true) => "not all is right",
-        (false, false) => "the fleet is not at its end",
-    };
-    writeln!(out, "{text}{verdict}").printed("what was found")
+    writeln!(out, "{text}{}", checked.conclusion()).printed("what was found")
 }

@@ -3,9 +3,15 @@
 mod check;
 mod ends;
 mod export;
+pub mod far;
+mod handed;
 mod metrics;
 pub mod page;
 mod plan;
+mod run;
+mod run_hosts;
+mod run_kubernetes;
+mod run_slurm;
 mod status;
 mod steer;
 mod view;
@@ -28,6 +34,7 @@ pub fn run(fleet: &Fleet) -> anyhow::Result<u8> {
     match &fleet.command {
         FleetCommand::Plan(plan) => plan::run(plan),
         FleetCommand::Work(work) => work::run(work),
+        FleetCommand::Run(run) => run::run(run),
         FleetCommand::Status(status) => status::run(status),
         FleetCommand::Set(set) => steer::set(set),
         FleetCommand::Pause(steer) => steer::pause(steer),

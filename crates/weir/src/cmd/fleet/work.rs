@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
@@ -12,6 +13,7 @@ use signal_hook::low_level;
 use url::Url;
 use weir_fleet::ledger::{FleetLedger, WorkerIdentity};
 use weir_fleet::worker::across::{Across, StoreEnd};
+use weir_fleet::worker::desk::DeskTotals;
 use weir_fleet::worker::fetch::{Fetch, FetchSource};
 use weir_fleet::worker::local::LocalCopy;
 use weir_fleet::worker::send::{Send, SendManner};
@@ -42,14 +44,10 @@ pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
     voice::start_log(work.voice.quiet, work.voice.verbose);
     let signals = signals()?;
     let mut ledger = super::open(&work.ledger, &signals.stop)?;
-    let planned = Planned::of(&ledger.ends()?)?;
-    let way = Way::open(work, &signals.stop)?;
-    let mover = planned.mover(work, &way)?;
-    let manner = manner(work);
     let mut live = Live::new(!work.voice.quiet && std::io::stderr().is_terminal(), 2);
-    let report = worker::run(&mut ledger, &*mover, &manner, &signals, &mut live);
+    let worked = carry_out(work, &mut ledger, &signals, &mut live);
     live.clear();
-    let report = report?;
+    let (manner, report) = worked?;
     let code = code(&report, ledger.status().map_or(report.totals.failed, |status| status.failed));
     let record = record(&manner, &report, code);
     say(work, &record, &report)?;
@@ -57,8 +55,33 @@ pub fn run(work: &FleetWork) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// Works on what `ledger` has, until the plan is done or `signals` say otherwise.
+pub fn carry_out(
+    work: &FleetWork,
+    ledger: &mut dyn FleetLedger,
+    signals: &WorkerSignals,
+    live: &mut Live,
+) -> anyhow::Result<(WorkerManner, WorkerReport)> {
+    let planned = Planned::of(&ledger.ends()?)?;
+    let way = Way::open(work, &signals.stop)?;
+    let mover = planned.mover(work, &way)?;
+    let manner = manner(work);
+    let report = match planned.lacks(&way)? {
+        // What it would hold meanwhile others can move.
+        Some(why) => WorkerReport {
+            end: WorkerEnd::Trouble(why),
+            totals: DeskTotals::default(),
+            failures: Vec::new(),
+            span: Duration::ZERO,
+            asked: Duration::ZERO,
+        },
+        None => worker::run(ledger, &*mover, &manner, signals, live)?,
+    };
+    Ok((manner, report))
+}
+
 /// SIGTERM lets what is held end; SIGINT, and a second SIGTERM, give it back.
-fn signals() -> anyhow::Result<WorkerSignals> {
+pub fn signals() -> anyhow::Result<WorkerSignals> {
     let signals = WorkerSignals { drain: interrupt::wish()?, stop: interrupt::wish()? };
     interrupt::on_signals(&[SIGINT], &signals.stop, || low_level::exit(INTERRUPTED.into()))?;
     let stop = Arc::clone(&signals.stop);
@@ -71,13 +94,26 @@ fn manner(work: &FleetWork) -> WorkerManner {
     let host = work.name.clone().unwrap_or_else(|| uname.nodename().to_string_lossy().into_owned());
     WorkerManner {
         who: WorkerIdentity { host, pid: std::process::id(), version: VERSION.to_owned() },
-        lease: work.lease,
+        lease: work.worker.lease,
         once: work.once,
-        rate: work.limit_rate,
+        rate: work.worker.limit_rate,
     }
 }
 
 impl Planned {
+    /// Why this host may do nothing at an end: whoever speaks for requests there has no credentials for one.
+    fn lacks(&self, way: &Way) -> anyhow::Result<Option<String>> {
+        for end in [&self.source, &self.target] {
+            let PlannedEnd::Store(url) = end else { continue };
+            let store = way.buckets.store(url)?;
+            let asked = store.object(&format!("{}any", prefix_of(url)), None)?;
+            if let Err(error) = store.authorizer().fields("GET", &asked, &[]) {
+                return Ok(Some(error.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Who moves it.
     fn mover<'a>(&self, work: &FleetWork, way: &'a Way) -> anyhow::Result<Box<dyn Mover + 'a>> {
         let end = |url: &StoreUrl| -> anyhow::Result<StoreEnd> {
@@ -87,24 +123,24 @@ impl Planned {
         };
         Ok(match (&self.source, &self.target) {
             (PlannedEnd::Path(from), PlannedEnd::Path(to)) => {
-                Box::new(LocalCopy::new(from, made(to)?, work.lanes)?)
+                Box::new(LocalCopy::new(from, made(to)?, work.worker.lanes)?)
             }
             (PlannedEnd::Web(base), PlannedEnd::Path(to)) => {
                 let from = FetchSource::Web(Some(Url::parse(base)?));
-                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
+                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Store(url), PlannedEnd::Path(to)) => {
                 let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
-                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.lanes)?)
+                Box::new(Fetch::new(from, made(to)?, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
                 let environment = |name: &str| std::env::var(name).ok();
-                let manner = SendManner { lanes: work.lanes, journals: journal::folder(&environment) };
+                let manner = SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) };
                 let end = end(url)?;
                 Box::new(Send::new(from, end.store, &end.prefix, &end.shown, &way.http, manner))
             }
             (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.kind == to.kind => {
-                Box::new(Across::new(end(from)?, end(to)?, &way.http, work.lanes))
+                Box::new(Across::new(end(from)?, end(to)?, &way.http, work.worker.lanes))
             }
             (PlannedEnd::Store(_) | PlannedEnd::Web(_), _) => {
                 return Err(Usage(
@@ -144,9 +180,9 @@ struct Way {
 
 impl Way {
     fn open(work: &FleetWork, stop: &Arc<AtomicBool>) -> anyhow::Result<Way> {
-        let network = asked_store::network(&work.network, stop)?;
+        let network = asked_store::network(&work.worker.network, stop)?;
         let (trust, proxies) = (network.trust.clone(), network.proxies.clone().unwrap_or_default());
-        let buckets = stores::buckets(&work.store, network)?;
+        let buckets = stores::buckets(&work.worker.store, network)?;
         let http = Http::new(trust, proxies, Version::Auto, Vec::new(), Who::default())
             .authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
         Ok(Way { http, buckets })
@@ -162,7 +198,8 @@ fn code(report: &WorkerReport, given_up: u64) -> u8 {
     }
 }
 
-fn word(end: &WorkerEnd) -> &'static str {
+/// How a worker ended, in a word.
+pub fn word(end: &WorkerEnd) -> &'static str {
     match end {
         WorkerEnd::Complete => "complete",
         WorkerEnd::Nothing => "nothing",

@@ -1,0 +1,25 @@
+//! A frame between `weir fleet run` and a worker that it started, as each direction reads it.
+
+use weir_fleet::launch::wire::{self, FleetMessage, ToHub, ToWorker};
+
+/// Whether the input was understood.
+pub fn check(bytes: &[u8]) -> bool {
+    let framed = is_read::<ToHub>(bytes) | is_read::<ToWorker>(bytes);
+    framed | is_parsed::<ToHub>(bytes) | is_parsed::<ToWorker>(bytes)
+}
+
+/// A stream is read to its end, or to what is none; what was read is written as something that is read.
+fn is_read<M: FleetMessage>(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    let mut understood = false;
+    while let Ok(Some(message)) = wire::read::<M>(&mut rest) {
+        let written = wire::to_frame(&message).expect("what was read is no larger than may be written");
+        assert!(matches!(wire::read::<M>(&mut &written[..]), Ok(Some(_))));
+        understood = true;
+    }
+    understood
+}
+
+fn is_parsed<M: FleetMessage>(bytes: &[u8]) -> bool {
+    wire::parse::<M>(bytes).is_some()
+}

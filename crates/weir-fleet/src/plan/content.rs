@@ -1,0 +1,135 @@
+//! Has what was brought into a folder the content that was meant? By the file that it is a copy of, where that
+//! lies in a folder of this host too, and else by the digest that the manifest names.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde::Serialize;
+use weir_codec::digest::Expected;
+use weir_store::tree::content;
+use weir_units::plain;
+
+use crate::object::FleetObject;
+
+/// Read at once of two files that are compared.
+const PIECE: usize = 256 << 10;
+
+/// Files that are named.
+const NAMED: usize = 1000;
+
+/// What a comparison of contents found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
+    /// Files that were compared.
+    pub compared: u64,
+    /// Of these, the ones whose content is another, and those that could not be read.
+    pub differ: u64,
+    /// Files that nothing is known to compare with.
+    pub unknown: u64,
+    /// How the first ones differ, in words.
+    pub named: Vec<String>,
+}
+
+impl Contents {
+    /// Whether all have the content that was meant. What could not be compared is not known to.
+    pub fn is_right(&self) -> bool {
+        self.differ == 0 && self.unknown == 0
+    }
+
+    /// Compares the file of an object below `to`; `from` is the folder of its source where this host has it.
+    pub fn compare(&mut self, object: &FleetObject, from: Option<&Path>, to: &Path) {
+        let target = below(to, &object.target);
+        let outcome = match (from, &object.digest) {
+            (Some(from), _) => against_file(&below(from, &object.source), &target),
+            (None, Some(digest)) => against_digest(digest, &target),
+            (None, None) => {
+                self.unknown += 1;
+                return;
+            }
+        };
+        self.compared += 1;
+        let Some(why) = outcome.unwrap_or_else(Some) else { return };
+        self.differ += 1;
+        if self.named.len() < NAMED {
+            self.named.push(format!("{} {why}", target.display()));
+        }
+    }
+}
+
+/// A file that was planned by itself has no name below itself.
+fn below(root: &Path, name: &[u8]) -> PathBuf {
+    if name.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(name)) }
+}
+
+/// How it differs, `None`: not at all; `Err`: why it cannot be said.
+type Outcome = Result<Option<String>, String>;
+
+/// The file, with its size. What is no file any more is not waited for.
+fn open(path: &Path) -> Result<(File, u64), String> {
+    let cannot =
+        |error: io::Error| format!("cannot be compared: cannot read {}: {}", path.display(), plain(&error));
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
+    let data = file.metadata().map_err(cannot)?;
+    match data.is_file() {
+        true => Ok((file, data.len())),
+        false if data.file_type().is_fifo() => Err("is a pipe".to_owned()),
+        false => Err("is no file".to_owned()),
+    }
+}
+
+fn against_file(source: &Path, target: &Path) -> Outcome {
+    let ((from, size), (to, other)) = (open(source)?, open(target)?);
+    let differs = || Ok(Some(format!("differs from {}", source.display())));
+    if size != other {
+        return differs();
+    }
+    let cannot = |error: io::Error| format!("cannot be compared: {}", plain(&error));
+    match same(from, to).map_err(cannot)? {
+        true => Ok(None),
+        false => differs(),
+    }
+}
+
+fn against_digest(digest: &str, target: &Path) -> Outcome {
+    let expected: Expected = digest
+        .parse()
+        .map_err(|error| format!("cannot be compared with '{digest}' of the manifest: {error}"))?;
+    let (file, size) = open(target)?;
+    let found = content::digest(&file, expected.algorithm(), 0, size)
+        .map_err(|error| format!("cannot be compared: {}", plain(&error)))?;
+    let name = expected.algorithm().name();
+    Ok((found != expected.bytes()).then(|| format!("has not the {name} {} of the manifest", expected.hex())))
+}
+
+fn same(mut from: File, mut to: File) -> io::Result<bool> {
+    let (mut one, mut other) = (vec![0; PIECE], vec![0; PIECE]);
+    loop {
+        let got = fill(&mut from, &mut one)?;
+        if got != fill(&mut to, &mut other)? || one[..got] != other[..got] {
+            return Ok(false);
+        }
+        if got < PIECE {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads until it is full or the file ends.
+fn fill(file: &mut impl io::Read, piece: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < piece.len() {
+        match file.read(&mut piece[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}

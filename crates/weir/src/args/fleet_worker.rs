@@ -1,0 +1,100 @@
+//! How a worker of a fleet moves, whoever starts it: options of `weir fleet work`, which `weir fleet run` hands
+//! on to the workers that it starts.
+
+use std::time::Duration;
+
+use clap::Args;
+use weir_units::Rate;
+
+use super::values::time_within;
+use super::{StoreArgs, StoreNetworkArgs, parse_lanes};
+
+/// How a worker moves.
+#[derive(Debug, Clone, Args)]
+pub struct WorkerArgs {
+    /// Fix the number of connections, or of copies at once [default: as many as help].
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse_lanes)]
+    pub lanes: Option<u32>,
+    /// Do not go faster than this, in bytes per second (50M), whatever the fleet allows.
+    #[arg(long, value_name = "RATE")]
+    pub limit_rate: Option<Rate>,
+    /// Hold a batch for so long without a sign of life; a shorter time gives it to others sooner.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease)]
+    pub lease: Duration,
+    /// How object stores are asked.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// How they are reached.
+    #[command(flatten)]
+    pub network: StoreNetworkArgs,
+}
+
+/// Three renewals in it, each an answer of a busy database; and no longer than anybody waits for a dead host.
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let sensible = Duration::from_secs(1)..=Duration::from_secs(3600);
+    time_within(text, sensible, "expected a time from 1s to 3600s")
+}
+
+impl WorkerArgs {
+    /// The same as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let WorkerArgs { lanes, limit_rate, lease, store, network } = self;
+        let StoreArgs { endpoint, region, profile, .. } = store;
+        let StoreArgs { no_sign, sign, path_style, virtual_host, request_payer, sse_c_key, .. } = store;
+        let StoreNetworkArgs { proxy, noproxy, cacert } = network;
+        let path = |path: &std::path::PathBuf| path.to_string_lossy().into_owned();
+        let values = [
+            ("--lanes", lanes.map(|lanes| lanes.to_string())),
+            ("--limit-rate", limit_rate.map(|Rate(bytes)| format!("{bytes:.0}"))),
+            ("--lease", Some(format!("{}ms", lease.as_millis()))),
+            ("--endpoint", endpoint.clone()),
+            ("--region", region.clone()),
+            ("--profile", profile.clone()),
+            ("--sse-c-key", sse_c_key.as_ref().map(path)),
+            ("--proxy", proxy.clone()),
+            ("--noproxy", noproxy.clone()),
+            ("--cacert", cacert.as_ref().map(path)),
+        ];
+        let flags = [
+            ("--no-sign", *no_sign),
+            ("--sign", *sign),
+            ("--path-style", *path_style),
+            ("--virtual-host", *virtual_host),
+            ("--request-payer", *request_payer),
+        ];
+        let values = values.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name.to_owned());
+        values.chain(flags).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Whole {
+        #[command(flatten)]
+        worker: WorkerArgs,
+    }
+
+    #[test]
+    fn words_say_the_same_again() {
+        let all = [
+            "-c4 --limit-rate 50M --lease 2s --endpoint http://h:1 --region r --profile p --path-style",
+            "--no-sign --virtual-host --request-payer --sse-c-key /k --proxy= --noproxy * --cacert /c",
+            "--sign",
+            "",
+        ];
+        for words in all {
+            let parsed = |words: Vec<String>| {
+                let words = ["weir".to_owned()].into_iter().chain(words);
+                Whole::try_parse_from(words).map(|whole| whole.worker).unwrap()
+            };
+            let given = parsed(words.split_whitespace().map(str::to_owned).collect());
+            assert_eq!(format!("{:?}", parsed(given.words())), format!("{given:?}"), "{words}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Workers on several hosts, each a real sshd, that are started from here and ask a ledger here: whoever is
+//! killed, refused, of another version or without credentials, every object comes once.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use weir_cp::wire::driver::ToDriver;
+use weir_cp::wire::frame::to_frame;
+use weir_fleet::ledger::{FleetStatus, LedgerPlace, Patience};
+
+use crate::support::listed::{ListedBucket, Manner, weir_of};
+use crate::support::net::free_port;
+use crate::support::strange::hello;
+use crate::support::{MIB, Running, Sandbox, Special, Sshd, WEIR, Weir, count, pattern, skip, wait_for};
+
+/// A folder of files, a plan of them, and hosts `h0`, `h1` ... that see both.
+struct Site {
+    sandbox: Sandbox,
+    sshds: Vec<Sshd>,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Site {
+    /// `small` files and large ones of these sizes; `None` (and a word) where there is no sshd.
+    fn new(hosts: usize, small: usize, large: &[usize]) -> Option<Site> {
+        let sshds: Vec<Sshd> = (0..hosts).map(|_| Sshd::start()).collect::<Option<_>>()?;
+        let site = Site::with(sshds, small, large);
+        let mut config = String::new();
+        for (number, sshd) in site.sshds.iter().enumerate() {
+            config += &client(&format!("h{number}"), sshd);
+        }
+        site.sandbox.write("ssh_config", config);
+        Some(site)
+    }
+
+    fn with(sshds: Vec<Sshd>, small: usize, large: &[usize]) -> Site {
+        let sandbox = Sandbox::new();
+        let mut files = BTreeMap::new();
+        for number in 0..small {
+            files.insert(format!("s{}/{number}", number / 100), pattern(number % 3000, number as u64));
+        }
+        for (number, size) in large.iter().enumerate() {
+            files.insert(format!("large{number}"), pattern(*size, 77 + number as u64));
+        }
+        for (name, bytes) in &files {
+            let path = sandbox.path("from").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        let plan = ["fleet", "plan", "from/", "out", "--ledger", "plan.db"];
+        sandbox.weir(WEIR, plan).run().succeeds();
+        Site { sandbox, sshds, files }
+    }
+
+    /// `weir fleet run` on these hosts.
+    fn run(&self, hosts: &str, args: &[&str]) -> Weir {
+        let run =
+            ["fleet", "run", "--ledger", "plan.db", "-F", "ssh_config", "--lease", "2s", "--hosts", hosts];
+        self.sandbox.weir(WEIR, run).args(args)
+    }
+
+    fn status(&self) -> FleetStatus {
+        let patience = Patience { longest: Duration::from_secs(30), stop: Default::default() };
+        LedgerPlace::File(self.sandbox.path("plan.db")).open(patience).unwrap().status().unwrap()
+    }
+
+    /// Files that have their names, and which they are.
+    fn named(&self) -> BTreeMap<&str, u64> {
+        let out = self.sandbox.path("out");
+        let inode = |name: &String| std::fs::metadata(out.join(name)).ok().map(|data| data.ino());
+        self.files.keys().filter_map(|name| Some((name.as_str(), inode(name)?))).collect()
+    }
+
+    /// Ledger and folder say that all is there, whole and alone, and `check` agrees.
+    #[track_caller]
+    fn is_complete(&self) {
+        let status = self.status();
+        assert!(status.complete && status.failed == 0, "{status:?}");
+        assert_eq!(status.moved.objects + status.same.objects, self.files.len() as u64, "{status:?}");
+        for (name, bytes) in &self.files {
+            assert!(std::fs::read(self.sandbox.path("out").join(name)).unwrap() == *bytes, "{name}");
+        }
+        assert_eq!(count(&self.sandbox.path("out")), self.files.len() as u64, "nothing is left beside them");
+        let check = ["fleet", "check", "--ledger", "plan.db", "--source", "--digests"];
+        self.sandbox.weir(WEIR, check).run().succeeds();
+    }
+
+    /// Waits until so many objects are done, and the workers of `hosts` are there.
+    fn await_middle(&self, objects: u64, workers: usize) {
+        wait_for("the middle", || {
+            let status = self.status();
+            assert!(!status.complete, "it is over before the middle");
+            status.moved.objects >= objects && status.workers.len() >= workers
+        });
+    }
+}
+
+/// What ssh is to know of a host.
+fn client(name: &str, sshd: &Sshd) -> String {
+    let (key, known, port) = (sshd.path("key"), sshd.path("known"), sshd.port());
+    format!(
+        "Host {name}\n HostName 127.0.0.1\n Port {port}\n IdentityFile {}\n IdentitiesOnly yes\n \
+         UserKnownHostsFile {}\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n",
+        key.display(),
+        known.display()
+    )
+}
+
+/// Ends a process that a test has the number of.
+fn kill(pid: u64) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Whether it has not ended: what nobody waits for yet has.
+fn lives(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[test]
+fn hosts_share_the_work_and_one_that_refuses_is_named() {
+    let Some(site) = Site::new(2, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
+    let closed = free_port();
+    site.sandbox.write("hosts", format!("# a rack\nh0 workers=2\nh1\n127.0.0.1:{closed}\n"));
+    let run = site.run("hosts", &["--json", "--limit-rate", "4M"]).run();
+    run.succeeds().says(&[
+        &format!("127.0.0.1:{closed}: cannot reach 127.0.0.1: ssh could not connect or log in: "),
+        "Connection refused; try the same by hand: ssh",
+    ]);
+    let record = run.json();
+    assert_eq!((&record["outcome"], &record["fleet"]["complete"]), (&"complete".into(), &true.into()));
+    let workers = record["fleet"]["workers"].as_array().unwrap();
+    let of = |host: &str| -> Vec<&Value> { workers.iter().filter(|worker| worker["host"] == host).collect() };
+    assert_eq!((of("h0").len(), of("h1").len(), workers.len()), (2, 1, 4), "{workers:?}");
+    let refused = of(&format!("127.0.0.1:{closed}"));
+    assert!(refused[0]["error"].as_str().unwrap().contains("Connection refused"), "{refused:?}");
+    let status = site.status();
+    let hosts: BTreeSet<&str> = status.workers.iter().map(|worker| worker.host.as_str()).collect();
+    assert_eq!(hosts, BTreeSet::from(["h0", "h1"]));
+    assert!(status.workers.iter().all(|worker| worker.departed && worker.moved.bytes > 0), "{status:?}");
+    site.is_complete();
+    // What is done is done.
+    site.run("h0", &[]).run().succeeds().says(&["moved 0 objects", "the plan is done"]);
+}
+
+#[test]
+fn a_killed_worker_is_started_again_and_a_killed_run_goes_on() {
+    let Some(site) = Site::new(3, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
+    let slow = ["--limit-rate", "500k", "-c", "2"];
+    let first = site.run("h0,h1,h2", &slow).spawn();
+    site.await_middle(100, 3);
+    let victim = site.status().workers[0].clone();
+    kill(victim.pid);
+    wait_for("another worker of its host", || {
+        let workers = site.status().workers;
+        workers.iter().any(|worker| worker.host == victim.host && worker.pid != victim.pid)
+    });
+    let seen = site.named();
+    let orphans: Vec<u64> = site.status().workers.iter().map(|worker| worker.pid).collect();
+    first.signal(Signal::KILL);
+    drop(first.wait());
+    // Two at once, of which one has other hosts.
+    let second = site.run("h0,h1", &["--limit-rate", "8M"]).spawn();
+    site.run("h2", &["--limit-rate", "8M"]).run().succeeds();
+    second.wait().succeeds().says(&["the plan is done"]);
+    let named = site.named();
+    assert!(seen.iter().all(|(name, inode)| named[name] == *inode), "a file was replaced");
+    wait_for("workers that nobody speaks to any more", || !orphans.iter().any(|pid| lives(*pid)));
+    site.is_complete();
+}
+
+#[test]
+fn ctrl_c_lets_workers_end_what_they_have_and_settings_reach_them() {
+    let Some(site) = Site::new(1, 300, &[3 * MIB; 4]) else { return };
+    let set = |args: &[&str]| {
+        let args = [&["fleet"], args, &["--ledger", "plan.db"]].concat();
+        site.sandbox.weir(WEIR, args).run().succeeds();
+    };
+    set(&["pause"]);
+    let running = site.run("h0", &["--workers-per-host", "2", "--limit-rate", "1M"]).spawn();
+    wait_for("two workers", || site.status().workers.len() == 2);
+    assert_eq!(site.status().moved.objects, 0, "none works while the fleet is paused");
+    set(&["resume"]);
+    site.await_middle(1, 2);
+    running.signal(Signal::INT);
+    let run = running.wait();
+    run.exits(130).says(&["the plan is not done"]);
+    let status = site.status();
+    assert!(status.leased == 0 && status.workers.iter().all(|worker| worker.departed), "{status:?}");
+    assert!(!status.complete && status.moved.objects > 0, "{status:?}");
+
+    // Drained by another command, it ends and says so; a drained fleet starts nobody.
+    let running = site.run("localhost", &["--limit-rate", "1M"]).spawn();
+    wait_for("a worker", || site.status().workers.len() == 3);
+    set(&["drain"]);
+    running.wait().fails(4, &["the fleet drains, and no worker is started; weir fleet resume"]);
+    site.run("h0", &[]).run().fails(4, &["weir fleet resume gives out batches again"]);
+    set(&["resume"]);
+    set(&["set", "--limit-rate", "60M"]);
+    site.run("h0,localhost", &[]).run().succeeds();
+    site.is_complete();
+}
+
+#[test]
+fn hosts_of_another_version_and_without_credentials_are_named_and_the_others_go_on() {
+    let keys: Vec<String> = (0..60).map(|number| format!("p/{number}.bin")).collect();
+    let objects: Vec<(&str, &[u8])> = keys.iter().map(|key| (&**key, key.as_bytes())).collect();
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 1000);
+    let Some(site) = Site::new(1, 10, &[]) else { return };
+    let (sandbox, endpoint) = (&site.sandbox, bucket.server.url(""));
+    let plan = ["fleet", "plan", "s3://b/p/", "got", "--ledger", "stores.db"];
+    weir_of(sandbox, &endpoint, &plan).run().succeeds();
+    let fleet = |hosts: &str, args: &[&str]| {
+        let run = ["fleet", "run", "--ledger", "stores.db", "-F", "ssh_config", "--hosts", hosts];
+        let endpoint = endpoint.trim_end_matches('/');
+        weir_of(sandbox, endpoint, &run).args(&["--endpoint", endpoint, "--region", "us-east-1"]).args(args)
+    };
+    // What the variables of this process say is not on the host, and no metadata of a cloud either.
+    let weir = site.sshds[0].path("bin/weir");
+    std::fs::remove_file(&weir).unwrap();
+    std::fs::write(&weir, format!("#!/bin/sh\nAWS_EC2_METADATA_DISABLED=true exec {WEIR} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&weir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = fleet("h0", &["--json"]).run();
+    run.fails(4, &["h0: it can", "no worker is left, and the plan is not done"]);
+    let why = run.json()["fleet"]["workers"][0]["error"].as_str().unwrap().to_owned();
+    assert!(why.contains("credentials"), "{why}");
+
+    // A weir of another version, by what it says first.
+    let told = to_frame(&ToDriver::Hello(hello()));
+    sandbox.write("hello", told);
+    let old = sandbox
+        .write("old", "#!/bin/sh\nprintf '\\036weir-peer\\n'; cat \"${0%/*}/hello\"; cat >/dev/null\n");
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let old = old.display().to_string();
+    let run = fleet("h0", &["--far-program", &old]).run();
+    let words = "install the same there, or leave out --far-program";
+    run.fails(4, &["h0: weir on h0 is version 0.0.0, this weir is ", words, "it is left out"]);
+    fleet("h0,localhost", &["--far-program", &old]).run().succeeds();
+    assert_eq!(count(&sandbox.path("got")), 60);
+}
+
+#[test]
+fn nothing_but_the_port_of_ssh_is_needed() {
+    if Command::new("nft").arg("--version").output().is_err() {
+        return skip("no nft on this machine; apt-get install nftables");
+    }
+    let special = Special { within: Some(("-n", "ip link set lo up")), ..Special::default() };
+    let Some(sshd) = Sshd::special(special) else { return };
+    let (pid, port) = (sshd.pid().to_string(), sshd.port());
+    let site = Site::with(vec![sshd], 300, &[2 * MIB]);
+    site.sandbox.write("ssh_config", client("h0", &site.sshds[0]));
+    let inside = |script: &str| {
+        let script = format!("PATH=$PATH:/usr/sbin:/sbin; {script}");
+        let run = site.sandbox.weir("nsenter", ["-t", &pid, "-n", "sh", "-c", &script]).run();
+        run.succeeds();
+        String::from_utf8_lossy(&run.stdout).into_owned()
+    };
+    inside(&format!(
+        "nft add table inet t; nft 'add chain inet t in {{ type filter hook input priority 0; }}'; \
+         nft add rule inet t in tcp dport {port} accept; nft add rule inet t in tcp sport {port} accept; \
+         nft add rule inet t in counter drop"
+    ));
+    let args =
+        ["-t", &pid, "-n", WEIR, "fleet", "run", "--ledger", "plan.db", "-F", "ssh_config", "--hosts", "h0"];
+    site.sandbox.weir("nsenter", args).args(&["--workers-per-host", "2"]).run().succeeds();
+    site.is_complete();
+    let rules = inside("nft list chain inet t in");
+    assert!(rules.contains("counter packets 0 bytes 0 drop"), "something else was tried: {rules}");
+}
+
+#[test]
+fn what_cannot_be_started_is_said() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("from")).unwrap();
+    sandbox.write("from/a", "1");
+    sandbox.weir(WEIR, ["fleet", "plan", "from/", "out", "--ledger", "l.db"]).run().succeeds();
+    let run = |ledger: &str, hosts: &str| {
+        sandbox.weir(WEIR, ["fleet", "run", "--ledger", ledger, "--hosts", hosts, "--limit-rate", "1G"])
+    };
+    run("none.db", "a").run().fails(1, &["none.db: no ledger is there; make one with weir fleet plan"]);
+    run("l.db", ",").run().fails(2, &["cannot use --hosts: no host is named"]);
+    run("l.db", "a,-oProxyCommand=x").run().fails(2, &["invalid host '-oProxyCommand=x'"]);
+    run("l.db", "./none").run().fails(1, &["cannot read the hosts in ./none: no such file"]);
+    run("l.db", "-").input("a\nb many\n").run().fails(2, &["stdin, line 2: 'many': expected workers=N"]);
+    let from_hosts = run("l.db", "a").args(&["--ledger-from-hosts"]).run();
+    from_hosts.fails(2, &["cannot use --ledger-from-hosts: l.db is a file of this host; leave it out"]);
+    let away = run("postgres://me:secret@127.0.0.1:1/d", "a").args(&["--ledger-from-hosts"]).run();
+    away.fails(2, &["other hosts cannot reach postgres://me@127.0.0.1:1/d", "leave out"]).hides("secret");
+    sandbox.weir(WEIR, ["fleet", "run", "--ledger", "l.db"]).run().fails(2, &["--hosts"]);
+    run("l.db", "localhost,localhost").run().succeeds().says(&["localhost is named twice and counts once"]);
+    assert_eq!(sandbox.read("out/a"), b"1");
+}
+
+/// A worker here and its run, of which the run is gone: it ends by itself.
+#[test]
+fn a_worker_whose_run_was_killed_ends_by_itself() {
+    let site = Site::with(Vec::new(), 10, &[30 * MIB]);
+    site.sandbox.write("ssh_config", "");
+    let running: Running = site.run("localhost", &["--limit-rate", "1M"]).spawn();
+    wait_for("a worker", || site.status().leased > 0);
+    let worker = site.status().workers[0].pid;
+    running.signal(Signal::KILL);
+    drop(running.wait());
+    wait_for("its end", || !lives(worker));
+    site.run("localhost", &[]).run().succeeds();
+    site.is_complete();
+}
