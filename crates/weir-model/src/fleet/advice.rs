@@ -119,16 +119,17 @@ fn try_it(known: &Known<'_>) -> Option<Advice> {
     let action = match who.as_slice() {
         [] => return None,
         [one] => format!(
-            "start a worker on a second host: whether {} is limited by itself shows when another works beside it",
+            "start a worker on a second host: whether {} is limited by itself shows when another works \
+             beside it",
             host(one).name
         ),
         all if is_one_each => format!(
-            "try it: weir fleet set --workers {} for half a minute, and then as before, shows whether the rest \
-             carry more without the others",
+            "try it: weir fleet set --workers {} for half a minute, and then as before, shows whether the \
+             rest carry more without the others",
             all.len().div_ceil(2)
         ),
-        _ => "try it: stop the workers of some hosts for half a minute, and start them again: whether the rest \
-              carry more without them tells"
+        _ => "try it: stop the workers of some hosts for half a minute, and start them again: whether the \
+              rest carry more without them tells"
             .to_owned(),
     };
     Some(Advice::new(action, None))

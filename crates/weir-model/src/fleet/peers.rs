@@ -8,8 +8,8 @@
 //! 3. its rate, as the median over the slots of what it is of the median of its peers, is below three fifths
 //!    or above five thirds;
 //! 4. that lies further from the middle of all hosts than 3.5 of their deviations (by the median of absolute
-//!    deviations of logarithms; Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), a tenth each at
-//!    the least: hosts that happen to be equal within a hundredth do not make one odd that is two off;
+//!    deviations of logarithms; Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), a tenth each
+//!    at the least: hosts that happen to be equal within a hundredth do not make one odd that is two off;
 //! 5. it was so in four of five slots.
 //!
 //! What holds it is its own word. A host with a limit of its own at the rate of the others differs in nothing

@@ -351,7 +351,11 @@ fn hosts() -> impl Strategy<Value = Vec<Host>> {
 
 proptest! {
     #[test]
-    fn the_order_of_hosts_workers_and_spans_does_not_matter(hosts in hosts(), shared in 10e6..200e6, seed: u64) {
+    fn the_order_of_hosts_workers_and_spans_does_not_matter(
+        hosts in hosts(),
+        shared in 10e6..200e6,
+        seed: u64,
+    ) {
         let mut evidence = told(&hosts, shared, 20, 1.0, 0.2);
         let first = explain(&evidence);
         let mut dice = fastrand::Rng::with_seed(seed);
@@ -402,7 +406,8 @@ proptest! {
         since: f64,
         is_complete: bool,
     ) {
-        let by = [HeldBy::NoWork, HeldBy::NotJudged, HeldBy::Limit(Limit::Disk), HeldBy::Limit(Limit::Reader)];
+        let limits = [Limit::Disk, Limit::Reader].map(HeldBy::Limit);
+        let by = [HeldBy::NoWork, HeldBy::NotJudged, limits[0], limits[1]];
         let mut evidence = FleetEvidence { since, is_complete, ..FleetEvidence::default() };
         for (from, to, share, bytes, host, held) in spans {
             let span = WorkerSpan { from, to, held: vec![(by[held], share)], bytes };
