@@ -17,7 +17,7 @@
 //!
 //! Can be wrong: it got another kind of objects than its peers.
 
-use weir_units::stats::median;
+use weir_units::stats::{median, sorted};
 
 use super::shares::{FEWEST, Held};
 use super::timeline::{HostLine, Timeline};
@@ -126,11 +126,10 @@ fn beside<'a>(evidence: &FleetEvidence, timeline: &'a Timeline<'_>) -> Vec<Compa
             Some(cell.bytes / cell.working)
         };
         let rates: Vec<Option<f64>> = timeline.hosts.iter().map(rate).collect();
-        let mut sorted: Vec<f64> = rates.iter().flatten().copied().collect();
+        let sorted = sorted(rates.iter().flatten().copied());
         if sorted.len() < 3 {
             continue;
         }
-        sorted.sort_by(f64::total_cmp);
         for (one, rate) in compared.iter_mut().zip(&rates) {
             let Some(rate) = rate else { continue };
             let peers = median_without(&sorted, *rate);
