@@ -1,6 +1,6 @@
 //! The judge of a fleet: what many hosts told of their time in, what holds all of them together out.
 //!
-//! A host knows what held it ([`crate::verdict`]) and nothing of the others. Three questions are asked of all:
+//! A host knows what held it ([`crate::verdict`]) and nothing of the others. Three questions are asked:
 //!
 //! 1. [`peers`]: does a host differ from its peers, in its rate or in what holds it?
 //! 2. [`trial`]: when hosts came or went, did the others' rates change? What more hosts only take from each

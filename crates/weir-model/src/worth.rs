@@ -69,13 +69,14 @@ pub(crate) fn of_intervals(count: usize) -> f64 {
 }
 
 /// What few peers take from the word that a host differs from them, by the rule of succession: of two, one
-/// may be odd itself. Of 400 made-up fleets whose hosts' rates vary by up to three fifths every such word was right
-/// (136 of 136; `fleet/tests.rs`).
+/// may be odd itself. Of 400 made-up fleets whose hosts' rates vary by up to three fifths every such word was
+/// right (136 of 136; `fleet/tests.rs`).
 pub(crate) fn of_peers(count: usize) -> f64 {
     (count as f64 + 1.0) / (count as f64 + 2.0) * (137.0 / 138.0)
 }
 
-/// What a trial of hosts is worth: of the same fleets 357 of 362 words on whether something shared held were right.
+/// What a trial of hosts is worth: of the same fleets 357 of 362 words on whether something shared held were
+/// right.
 pub(crate) fn of_trial() -> f64 {
     358.0 / 364.0
 }

@@ -4,7 +4,6 @@
 //! itself. A prediction adds up what hosts were measured to carry.
 
 use super::verdict::{IDLE, Known};
-use super::words::named;
 use super::{FleetHold, FleetVerdict, HeldBy, Outlier, SharedEnd, TrialChange, TrialOutcome};
 use crate::advice::Advice;
 use crate::limit::Limit;
@@ -113,17 +112,25 @@ fn about(odd: &Outlier, verdict: &FleetVerdict) -> Vec<Advice> {
 /// How to find out what is not known.
 fn try_it(known: &Known<'_>) -> Option<Advice> {
     let (_, who) = known.last.as_ref()?;
-    let action = match who.len() {
-        0 => return None,
-        1 => format!(
-            "start a worker on a second host: whether {} is limited by itself shows when another works beside it",
-            named(&[known.timeline.hosts[who[0]].name])
+    let host = |place: &usize| &known.timeline.hosts[*place];
+    // The setting counts workers.
+    let here = |place: &usize| host(place).workers.iter().filter(|worker| worker.is_here).count();
+    let is_one_each = who.iter().all(|place| here(place) <= 1);
+    let action = match who.as_slice() {
+        [] => return None,
+        [one] => format!(
+            "start a worker on a second host: whether {} is limited by itself shows when another works \
+             beside it",
+            host(one).name
         ),
-        hosts => format!(
-            "try it: weir fleet set --workers {} for half a minute, and then as before, shows whether the rest \
-             carry more without the others",
-            hosts.div_ceil(2)
+        all if is_one_each => format!(
+            "try it: weir fleet set --workers {} for half a minute, and then as before, shows whether the \
+             rest carry more without the others",
+            all.len().div_ceil(2)
         ),
+        _ => "try it: stop the workers of some hosts for half a minute, and start them again: whether the \
+              rest carry more without them tells"
+            .to_owned(),
     };
     Some(Advice::new(action, None))
 }

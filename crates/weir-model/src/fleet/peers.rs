@@ -8,8 +8,8 @@
 //! 3. its rate, as the median over the slots of what it is of the median of its peers, is below three fifths
 //!    or above five thirds;
 //! 4. that lies further from the middle of all hosts than 3.5 of their deviations (by the median of absolute
-//!    deviations of logarithms; Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), a tenth each at
-//!    the least: hosts that happen to be equal within a hundredth do not make one odd that is two off;
+//!    deviations of logarithms; Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), a tenth each
+//!    at the least: hosts that happen to be equal within a hundredth do not make one odd that is two off;
 //! 5. it was so in four of five slots.
 //!
 //! What holds it is its own word. A host with a limit of its own at the rate of the others differs in nothing
@@ -17,7 +17,7 @@
 //!
 //! Can be wrong: it got another kind of objects than its peers.
 
-use weir_units::stats::median;
+use weir_units::stats::{median, sorted};
 
 use super::shares::{FEWEST, Held};
 use super::timeline::{HostLine, Timeline};
@@ -126,11 +126,10 @@ fn beside<'a>(evidence: &FleetEvidence, timeline: &'a Timeline<'_>) -> Vec<Compa
             Some(cell.bytes / cell.working)
         };
         let rates: Vec<Option<f64>> = timeline.hosts.iter().map(rate).collect();
-        let mut sorted: Vec<f64> = rates.iter().flatten().copied().collect();
+        let sorted = sorted(rates.iter().flatten().copied());
         if sorted.len() < 3 {
             continue;
         }
-        sorted.sort_by(f64::total_cmp);
         for (one, rate) in compared.iter_mut().zip(&rates) {
             let Some(rate) = rate else { continue };
             let peers = median_without(&sorted, *rate);

@@ -183,6 +183,13 @@ fn without_a_trial_more_hosts_are_not_advised_and_the_way_to_know_is() {
     assert_eq!((verdict.hold, verdict.next), (FleetHold::Unknown, None));
     assert!(verdict.advice.iter().any(|one| one.action.contains("weir fleet set --workers 2")));
     assert!(verdict.missing.iter().any(|why| why.contains("no host came or went")), "{:?}", verdict.missing);
+    let crowded = vec![Host { workers: 2, ..Host::new(20e6) }; 4];
+    let verdict = explain(&told(&crowded, f64::INFINITY, 20, 1.0, 0.05));
+    assert!(
+        !verdict.advice[0].action.contains("--workers"),
+        "a setting that counts workers: {:?}",
+        verdict.advice
+    );
     // Each fills its own processor: nothing is shared.
     let own = vec![Host::new(20e6).by(Limit::Verify); 4];
     assert_eq!(explain(&told(&own, f64::INFINITY, 20, 1.0, 0.05)).hold, FleetHold::Own);
@@ -344,7 +351,11 @@ fn hosts() -> impl Strategy<Value = Vec<Host>> {
 
 proptest! {
     #[test]
-    fn the_order_of_hosts_workers_and_spans_does_not_matter(hosts in hosts(), shared in 10e6..200e6, seed: u64) {
+    fn the_order_of_hosts_workers_and_spans_does_not_matter(
+        hosts in hosts(),
+        shared in 10e6..200e6,
+        seed: u64,
+    ) {
         let mut evidence = told(&hosts, shared, 20, 1.0, 0.2);
         let first = explain(&evidence);
         let mut dice = fastrand::Rng::with_seed(seed);
@@ -395,7 +406,8 @@ proptest! {
         since: f64,
         is_complete: bool,
     ) {
-        let by = [HeldBy::NoWork, HeldBy::NotJudged, HeldBy::Limit(Limit::Disk), HeldBy::Limit(Limit::Reader)];
+        let limits = [Limit::Disk, Limit::Reader].map(HeldBy::Limit);
+        let by = [HeldBy::NoWork, HeldBy::NotJudged, limits[0], limits[1]];
         let mut evidence = FleetEvidence { since, is_complete, ..FleetEvidence::default() };
         for (from, to, share, bytes, host, held) in spans {
             let span = WorkerSpan { from, to, held: vec![(by[held], share)], bytes };

@@ -59,7 +59,8 @@ pub(super) struct HostLine<'a> {
 }
 
 impl HostLine<'_> {
-    /// Spans with work of which a part lies in a time, of the worker that told the fewest of those that told any.
+    /// Spans with work of which a part lies in a time, of the worker that told the fewest of those that told
+    /// any.
     pub(super) fn intervals(&self, time: &Range<f64>) -> u32 {
         let told = |worker: &Told<'_>| {
             let within = worker.spans.iter().filter(|span| span.from < time.end && span.to > time.start);

@@ -3,14 +3,14 @@
 //! Those that worked before and after are looked at: with more hosts beside them they carry less where
 //! something that all share is full, and the same where each is limited by itself.
 //!
-//! 1. The same hosts worked for [`FEWEST`] slots before, other ones joined or left, and the same worked for as
-//!    long after. What a host told of both times in one span is of neither, and the first two seconds of who
-//!    came, and of the others with it, are slow start.
-//! 2. They carried less with more hosts, by more than 7 % and three errors of the mean: **nothing** where more
-//!    than half of what came with the hosts was lost by the others, else **in part**.
-//! 3. They carried the same within 7 %, and within two errors lost less than three tenths of what came:
-//!    **added**.
-//! 4. They carried more with more hosts, too little came, or the rates are too unsteady: **unclear**.
+//! 1. The same hosts worked for [`FEWEST`] slots before, other ones joined or left, and the same worked for
+//!    as long after. What a host told of both times in one span is of neither, and the first two seconds of
+//!    who came, and of the others with it, are slow start.
+//! 2. They carried less with more hosts, by more than 7 % and three errors of the mean: **nothing** where
+//!    more than half of what came with the hosts was lost by the others, else **in part**.
+//! 3. They carried the same within 7 % (or more, by up to three tenths of what came), and within two errors
+//!    lost less than three tenths of what came: **added**.
+//! 4. They carried much more with more hosts, too little came, or the rates are too unsteady: **unclear**.
 //!
 //! Hosts that ran out of work at the end are no trial: what is left then are other objects than before.
 //!
@@ -157,12 +157,12 @@ fn outcome(trial: &FleetTrial, error: f64) -> TrialOutcome {
         return TrialOutcome::Unclear;
     }
     let is_less = lost > CHANGE * fewer && lost > 3.0 * error;
+    // That they carried a little more is no sign that they share anything.
+    let is_same = lost <= CHANGE * fewer && -lost <= (CHANGE * fewer).max(KEPT * brought);
     match (is_less, lost > BROUGHT * brought) {
         (true, true) => TrialOutcome::Nothing,
         (true, false) => TrialOutcome::InPart,
-        (false, _) if lost.abs() <= CHANGE * fewer && lost.abs() + 2.0 * error <= KEPT * brought => {
-            TrialOutcome::Added
-        }
+        (false, _) if is_same && lost + 2.0 * error <= KEPT * brought => TrialOutcome::Added,
         (false, _) => TrialOutcome::Unclear,
     }
 }

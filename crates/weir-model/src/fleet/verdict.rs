@@ -122,8 +122,8 @@ impl Known<'_> {
         self.held.shares().get(&super::HeldBy::NoWork).copied().unwrap_or(0.0)
     }
 
-    /// Whether hosts hold themselves, with the share of such words that is right; why that is not known goes to
-    /// `missing`.
+    /// Whether hosts hold themselves, with the share of such words that is right; why that is not known goes
+    /// to `missing`.
     fn hold(&self, trial: Option<&FleetTrial>, missing: &mut Vec<String>) -> (FleetHold, f64) {
         let (ends, capped) = (self.evidence.ends, self.evidence.rate_cap.is_some());
         let working = self.last.as_ref().map_or(0, |(_, who)| who.len());

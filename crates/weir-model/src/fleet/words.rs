@@ -5,8 +5,8 @@ use crate::verdict::MainLimit;
 use crate::words::{count, percent, rate};
 
 impl FleetVerdict {
-    /// The verdict in sentences, most important first: what holds where that is known, all of the evidence, all
-    /// advice, and all that could not be told.
+    /// The verdict in sentences, most important first: what holds where that is known, all of the evidence,
+    /// all advice, and all that could not be told.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.holds().into_iter().collect();
         lines.extend(self.evidence.iter().cloned());
@@ -97,7 +97,8 @@ fn trial_line(trial: &FleetTrial) -> String {
         TrialChange::Left => "left",
     };
     format!(
-        "when {} {did}, the {} beside them went from {} to {} and all together from {} to {} ({} and {} intervals)",
+        "when {} {did}, the {} beside them went from {} to {} and all together from {} to {} \
+         ({} and {} intervals)",
         named(&trial.hosts),
         count(trial.others.into(), "host"),
         rate(trial.others_before),

@@ -68,6 +68,13 @@ fn verdicts_on_fleets_are_right() {
 fn judge(lab: &Folder, case: &FleetCase) -> anyhow::Result<String> {
     let yard = Yard::make(lab, case)?;
     let mut fleet = Fleet { yard: &yard, workers: Vec::new() };
+    let told = says(&mut fleet, case);
+    let last = fleet.status();
+    fleet.end();
+    told.or_else(|wrong| Void::check(&last).map_or_else(|void| Err(void.into()), |()| Err(wrong)))
+}
+
+fn says(fleet: &mut Fleet<'_>, case: &FleetCase) -> anyhow::Result<String> {
     (0..case.first).try_for_each(|_| fleet.start())?;
     if case.told > 0 {
         fleet.until("its first hosts", |verdict| told(verdict, case.first, case.told))?;
@@ -149,15 +156,12 @@ impl Fleet<'_> {
             if says(&verdict) {
                 return Ok(verdict);
             }
-            if start.elapsed() >= LATEST {
-                Void::check(&verdict)?;
-                anyhow::bail!("it never said {what}: {verdict:#}");
-            }
+            anyhow::ensure!(start.elapsed() < LATEST, "it never said {what}: {verdict:#}");
             std::thread::sleep(PAUSE);
         }
     }
 
-    fn says_nothing(mut self) -> anyhow::Result<String> {
+    fn says_nothing(&mut self) -> anyhow::Result<String> {
         self.workers.drain(..).for_each(|worker| drop(worker.wait()));
         let verdict = self.status();
         anyhow::ensure!(
@@ -170,7 +174,7 @@ impl Fleet<'_> {
         Ok(why)
     }
 
-    fn names(mut self, host: &str, limits: &[&str]) -> anyhow::Result<String> {
+    fn names(&self, host: &str, limits: &[&str]) -> anyhow::Result<String> {
         let is_named = |verdict: &Value| verdict["outliers"].as_array().is_some_and(|odd| !odd.is_empty());
         let verdict = self.until("which host is slow", is_named)?;
         let odd = &verdict["outliers"];
@@ -179,18 +183,16 @@ impl Fleet<'_> {
         anyhow::ensure!(limits.contains(&limit), "{limit} holds {host}: {verdict:#}");
         let first = verdict["advice"][0]["action"].as_str().unwrap_or_default();
         anyhow::ensure!(first.starts_with(&format!("mend {host}:")), "{verdict:#}");
-        self.end();
         Ok(format!("{} {limit}", odd[0]))
     }
 
-    fn names_what_is_shared(mut self, ends: &[&str]) -> anyhow::Result<String> {
+    fn names_what_is_shared(&self, ends: &[&str]) -> anyhow::Result<String> {
         let verdict = self.until("what is shared", |verdict| verdict["hold"] != "unknown")?;
         let end = verdict["hold"]["shared"].as_str().unwrap_or("nothing").to_owned();
         anyhow::ensure!(ends.contains(&&*end), "{end} is shared: {verdict:#}");
         let advice = verdict["advice"].to_string();
         anyhow::ensure!(advice.contains("add no host") && !advice.contains("add hosts"), "{advice}");
         anyhow::ensure!(verdict["trial"]["outcome"] != "added", "{verdict:#}");
-        self.end();
         Ok(format!("{end}; {}", verdict["evidence"]))
     }
 
@@ -205,17 +207,13 @@ impl Fleet<'_> {
         Ok((hosts, next["rate"].as_f64().context("no rate")?))
     }
 
-    fn brings(mut self, hosts: u64, predicted: f64) -> anyhow::Result<String> {
+    fn brings(&self, hosts: u64, predicted: f64) -> anyhow::Result<String> {
         let verdict = self.until("what the last host brought", |verdict| {
             verdict["trial"]["others"].as_u64() == Some(hosts - 1) && verdict["next"]["hosts"] == hosts + 1
         })?;
         let rate = verdict["rate"].as_f64().context("no rate")?;
         let off = rate / predicted - 1.0;
-        if off.abs() > OFF {
-            Void::check(&verdict)?;
-        }
         anyhow::ensure!(off.abs() <= OFF, "{rate} is {off:.2} off {predicted}: {verdict:#}");
-        self.end();
         Ok(format!("{hosts} hosts moved {:.1} MB/s, {:+.1} % of the prediction", rate / 1e6, off * 100.0))
     }
 
