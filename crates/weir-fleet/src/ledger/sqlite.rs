@@ -14,11 +14,14 @@ use crate::error::FleetError;
 /// `Weir`, at byte 68 of the file (SQLite's file format, 1.3): what tells a ledger from other databases.
 const APPLICATION: u32 = u32::from_be_bytes(*b"Weir");
 
-/// How often another writer is waited for, for one to three milliseconds each time: half a second or more.
-/// A transaction takes a millisecond, and whoever waits longer is asked again by the ledger's own patience,
-/// which hears a signal. SQLite's own handler comes to sleep for 100 ms, while others overtake it
+/// How often another writer is waited for, longer each time up to [`LONGEST_WAIT`]: half a second or more in
+/// all. A transaction takes a millisecond, and whoever waits longer is asked again by the ledger's own
+/// patience, which hears a signal. SQLite's own handler comes to sleep for 100 ms, while others overtake it
 /// (`sqliteDefaultBusyCallback`): of sixteen workers some waited for seconds.
-const BUSY: i32 = 250;
+const BUSY: i32 = 40;
+
+/// Milliseconds: twenty transactions. Sooner, those who look keep the one who writes from its processor.
+const LONGEST_WAIT: f64 = 20.0;
 
 /// Statements that are kept translated: more than there are.
 const STATEMENTS: usize = 128;
@@ -206,7 +209,8 @@ fn of_sqlite(error: rusqlite::Error) -> DatabaseError {
 /// Waits a moment for the writer that has the file; false: long enough.
 fn waits_for_another(tries: i32) -> bool {
     if tries < BUSY {
-        std::thread::sleep(Duration::from_micros(fastrand::u64(1000..3000)));
+        let longest = f64::from(tries + 1).min(LONGEST_WAIT);
+        std::thread::sleep(Duration::from_secs_f64(longest * (0.5 + fastrand::f64()) / 1e3));
     }
     tries < BUSY
 }

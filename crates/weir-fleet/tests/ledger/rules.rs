@@ -223,6 +223,24 @@ fn a_slow_host_does_not_keep_the_last_object() {
 }
 
 #[test]
+fn what_is_nearly_done_is_not_begun_anew_by_another() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+    ledger.append(&mut lease, &[batch(&[object(0, 1_000_000)])], &[]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let old = claimed(&mut ledger, slow);
+    for second in 1..=90 {
+        clock.fetch_add(1000, Relaxed);
+        ledger.renew(old.lease, LEASE, 1, second * 10_000).unwrap();
+    }
+    // 10 s are left to it, in which the helper would have the rest ten times over, and all of it once.
+    assert_eq!(ledger.help(fast, LEASE, 100_000).unwrap(), None);
+    assert!(ledger.help(fast, LEASE, 1_000_000).unwrap().is_some());
+}
+
+#[test]
 fn a_large_object_is_joined_when_its_ranges_are_there() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);

@@ -25,7 +25,7 @@ struct Straggler {
     /// Not begun; zero where it cannot be cut.
     left: u64,
     objects: u64,
-    /// Bytes that are not moved.
+    /// All bytes of it: whoever takes it begins anew.
     bytes: f64,
     /// Milliseconds that they take the holder.
     time: f64,
@@ -37,12 +37,11 @@ impl Straggler {
     /// `None`: it makes no sense, or has just begun.
     fn of(row: &Row, now: i64) -> Option<Straggler> {
         let elapsed = now.saturating_sub(row.int(6)?) as f64;
-        let (all, moved) = (row.int(4)? as f64, row.int(5)? as f64);
-        let bytes = (all - moved).max(0.0);
+        let (bytes, moved) = (row.int(4)? as f64, row.int(5)? as f64);
         let (objects, reached) = (row.count(2), row.count(3));
         // Of objects without a byte it is their number that takes time.
-        let done = match all > 0.0 {
-            true => moved / all,
+        let done = match bytes > 0.0 {
+            true => moved / bytes,
             false => reached as f64 / objects.max(1) as f64,
         };
         let time = match done > 0.0 {
