@@ -126,7 +126,7 @@ fn a_list_that_makes_no_sense_is_told_of_as_damage() {
     live(&mut ledger, &clock, 1);
     drop(ledger);
     rusqlite::Connection::open(&path).unwrap().execute("UPDATE manifest SET lines = x'00'", []).unwrap();
-    let error = sqlite(&path, &clock).history().err().expect("an error");
+    let error = sqlite(&path, &clock).history().expect_err("damage");
     assert!(matches!(error, FleetError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("the list of a batch makes no sense"), "{error}");
 }
