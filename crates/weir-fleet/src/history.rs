@@ -4,13 +4,9 @@ use std::collections::BTreeMap;
 
 use weir_model::fleet::NO_WORK;
 
-use crate::ledger::FleetStatus;
-
 /// What a ledger holds of a fleet, from its first worker on.
 #[derive(Debug, Clone)]
 pub struct FleetHistory {
-    /// How it stands.
-    pub status: FleetStatus,
     /// When the first worker joined, milliseconds since 1970.
     pub begin: i64,
     /// When the last batch was done, or now.

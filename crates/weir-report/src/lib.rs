@@ -16,7 +16,8 @@
 //! * [`memory`]: caches and memory; [`storage`]: disks and the page cache.
 //! * [`calibration`]: what was measured of this host once, and what others go by of it.
 //! * [`self_check`]: what this host lets weir do, and what each missing thing costs.
-//! * [`fleet`]: where a fleet stands, for people and for Prometheus, and what its ledger holds.
+//! * [`fleet`]: where a fleet stands, for people and for Prometheus.
+//! * [`fleet_history`]: what its ledger holds, for a page.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -37,6 +38,7 @@ pub mod codecs;
 pub mod escape;
 mod figures;
 pub mod fleet;
+pub mod fleet_history;
 pub mod fold;
 pub mod host;
 pub mod html;

@@ -68,7 +68,7 @@ fn is_shown(mut ledger: SqlLedger, clock: &Arc<AtomicI64>, steps: u64) {
     let (hosts, gone) = FleetPace::default().hosts(&status, None);
     assert_eq!((hosts.len(), &*hosts[0].host, gone), (1, "fast<b>", 1));
 
-    let history = ledger.history().unwrap();
+    let (_, history) = ledger.history().unwrap();
     assert_eq!((history.begin, history.hosts.len()), (START, 2));
     let fast = &history.hosts[0];
     assert_eq!((&*fast.host, fast.limit.as_ref().unwrap().0.as_str()), ("fast<b>", "disk"));
@@ -126,7 +126,7 @@ fn a_list_that_makes_no_sense_is_told_of_as_damage() {
     live(&mut ledger, &clock, 1);
     drop(ledger);
     rusqlite::Connection::open(&path).unwrap().execute("UPDATE manifest SET lines = x'00'", []).unwrap();
-    let error = sqlite(&path, &clock).history().err().expect("an error");
+    let error = sqlite(&path, &clock).history().expect_err("damage");
     assert!(matches!(error, FleetError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("the list of a batch makes no sense"), "{error}");
 }

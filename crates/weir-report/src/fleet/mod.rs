@@ -1,17 +1,16 @@
 //! Where a fleet stands: as text ([`text`]), live on a terminal ([`crate::tui::fleet`]), for Prometheus
-//! ([`metrics`]), and as a page of what its ledger holds ([`ledger`]).
+//! ([`metrics`]). The page of what its ledger holds is of [`crate::fleet_history`].
 
-pub mod ledger;
 pub mod metrics;
 mod verdict;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
 use crate::figures::percent;
+use crate::fleet_history::FleetFailure;
 use crate::html::words::{count, plural, short};
 use crate::progress::rounded;
 
@@ -95,18 +94,6 @@ pub struct FleetEndView {
     pub seconds: Option<f64>,
     /// By what that is known, or why it is not.
     pub origin: String,
-}
-
-/// What failed by one class.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FleetFailure {
-    /// The class.
-    pub class: String,
-    /// How many.
-    pub objects: u64,
-    /// One of the reasons.
-    pub example: String,
 }
 
 /// A host of a fleet.

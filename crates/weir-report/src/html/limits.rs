@@ -3,6 +3,7 @@
 //! Twenty-eight colours could be told apart by nobody. Six can, by people with any colour vision; nine patterns do the rest,
 //! and every picture names its limits in words, too.
 
+use weir_model::fleet::{NO_WORK, NOT_JUDGED};
 use weir_model::limit::Limit;
 
 use super::markup::Markup;
@@ -67,6 +68,11 @@ macro_rules! look {
 
 /// How a limit of that name looks.
 pub fn look(name: &str) -> Look {
+    match name {
+        NO_WORK => return look!(Unknown, "unknown", "a host of a fleet had no batch"),
+        NOT_JUDGED => return look!(Unknown, "unknown", "at work, where nobody watched the stages"),
+        _ => {}
+    }
     let Some(limit) = Limit::parse(name) else {
         return look!(Unknown, "unknown", "a limit that this version of weir does not know");
     };

@@ -23,8 +23,8 @@ const NAMED: i64 = 20;
 const SLOWEST: i64 = 30;
 
 impl SqlLedger {
-    /// All of it. Each host is asked for in a transaction of its own: workers go on meanwhile.
-    pub fn history(&mut self) -> Result<FleetHistory, FleetError> {
+    /// How the fleet stands, and all of its life. Each host is asked for in a transaction of its own: workers go on meanwhile.
+    pub fn history(&mut self) -> Result<(FleetStatus, FleetHistory), FleetError> {
         let status = self.status()?;
         let (begin, end) = self.act(|transaction, _| ends(transaction, &status))?;
         let mut by_host = BTreeMap::<String, Vec<WorkerBegin>>::new();
@@ -54,7 +54,7 @@ impl SqlLedger {
         let steps = self.act(|transaction, _| done(transaction, (begin, end)))?;
         let failed = self.act(|transaction, _| failed(transaction, &status))?;
         let slow = self.act(|transaction, _| slowest(transaction))?;
-        Ok(FleetHistory { status, begin, end, spans: fleet.spans(), hosts, steps, failed, slow })
+        Ok((status, FleetHistory { begin, end, spans: fleet.spans(), hosts, steps, failed, slow }))
     }
 }
 

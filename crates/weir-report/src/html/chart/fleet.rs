@@ -9,7 +9,8 @@ use super::super::markup::Markup;
 use super::super::scale::{Linear, sane};
 use super::super::words::{count, percent, rate, short};
 use super::rate::entry;
-use crate::fleet::ledger::{FleetHistoryRecord, FleetHostRecord, FleetProgressStep, FleetSpan};
+use crate::escape::escape;
+use crate::fleet_history::{FleetHistoryRecord, FleetHostRecord, FleetProgressStep, FleetSpan};
 
 /// Hosts that are drawn, at most: a screen and a half of rows.
 const HOSTS: usize = 60;
@@ -52,11 +53,12 @@ fn draw_hosts(page: &mut Markup, canvas: Canvas, hosts: &[&FleetHostRecord], sec
     let left = if canvas.narrow { 84.0 } else { 190.0 };
     let frame = canvas.frame(left, 0.0, 12.0, FOOT);
     let x = Linear::new((0.0, seconds), (frame.left, frame.right));
-    let letters = ((left - 10.0) / LETTER) as usize;
+    // Bold letters are a fifth wider.
+    let letters = ((left - 10.0) / (1.2 * LETTER)) as usize;
     for (row, host) in hosts.iter().enumerate() {
         let top = ROW * row as f64;
         let class = if host.differs.is_some() { "strong" } else { "mark" };
-        axis::text(page, (left - 8.0, top + 13.0), Anchor::End, class, &short(&host.host, letters));
+        axis::text(page, (left - 8.0, top + 13.0), Anchor::End, class, &short(&escape(&host.host), letters));
         let most = if canvas.narrow { FEW_SPANS } else { SPANS };
         for span in joined(&host.spans, most) {
             if span.limit == NO_WORK {

@@ -8,7 +8,7 @@ use super::super::markup::Markup;
 use super::super::scale::sane;
 use super::super::words::{bytes, percent, rate, short, time};
 use super::{ROWS, card, read};
-use crate::fleet::ledger::FleetHistoryRecord;
+use crate::fleet_history::FleetHistoryRecord;
 use crate::schema::Record;
 
 /// Letters of a name or a reason.

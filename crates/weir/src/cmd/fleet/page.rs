@@ -1,12 +1,13 @@
 //! A fleet's ledger as a record, of which `weir report` makes a page.
 
 use weir_fleet::history::{FleetHistory, HostHistory, HostSpan};
+use weir_fleet::ledger::FleetStatus;
 use weir_fleet::pace::of_peers;
 use weir_fleet::verdict;
 use weir_model::fleet::FleetVerdict;
-use weir_report::fleet::FleetFailure;
-use weir_report::fleet::ledger::{
-    FleetFailedObject, FleetHistoryRecord, FleetHostRecord, FleetProgressStep, FleetSlowBatch, FleetSpan,
+use weir_report::fleet_history::{
+    FleetFailedObject, FleetFailure, FleetHistoryRecord, FleetHostRecord, FleetProgressStep, FleetSlowBatch,
+    FleetSpan,
 };
 use weir_report::html::Run;
 use weir_report::schema::{Record, RunOutcome, VerdictRecord};
@@ -24,13 +25,16 @@ const DRAWN: usize = 60;
 pub fn run(text: &str) -> anyhow::Result<Run> {
     let stop = interrupt::wish()?;
     let mut ledger = super::open(text, &stop)?;
-    let history = ledger.history()?;
+    let (status, history) = ledger.history()?;
     let verdict = verdict::of_ledger(&mut ledger)?;
-    Ok(Run { name: ledger.place().to_owned(), record: record(&history, &verdict)?, notes: Vec::new() })
+    Ok(Run {
+        name: ledger.place().to_owned(),
+        record: record(&status, &history, &verdict)?,
+        notes: Vec::new(),
+    })
 }
 
-fn record(history: &FleetHistory, verdict: &FleetVerdict) -> anyhow::Result<Record> {
-    let status = &history.status;
+fn record(status: &FleetStatus, history: &FleetHistory, verdict: &FleetVerdict) -> anyhow::Result<Record> {
     let outcome = match (status.complete, status.failed) {
         (true, 0) => RunOutcome::Complete,
         _ => RunOutcome::Partial,
@@ -39,12 +43,18 @@ fn record(history: &FleetHistory, verdict: &FleetVerdict) -> anyhow::Result<Reco
     let bytes = status.moved.bytes + status.under_way;
     let mut record = Record::new("fleet", outcome, bytes, seconds);
     record.verdict = Some(VerdictRecord::from(verdict));
-    record.extra.insert("fleet_history".to_owned(), serde_json::to_value(member(history, verdict, seconds))?);
+    record
+        .extra
+        .insert("fleet_history".to_owned(), serde_json::to_value(member(status, history, verdict, seconds))?);
     Ok(record)
 }
 
-fn member(history: &FleetHistory, verdict: &FleetVerdict, seconds: f64) -> FleetHistoryRecord {
-    let status = &history.status;
+fn member(
+    status: &FleetStatus,
+    history: &FleetHistory,
+    verdict: &FleetVerdict,
+    seconds: f64,
+) -> FleetHistoryRecord {
     let done = status.moved.objects + status.same.objects;
     let failures = status.failures.iter().map(|row| FleetFailure {
         class: row.class.clone(),

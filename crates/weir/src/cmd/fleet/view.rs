@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 use weir_fleet::ledger::{FleetSettings, FleetStatus, Tally};
 use weir_fleet::pace::{self, FleetEnd, FleetHost, FleetPace};
 use weir_model::fleet::FleetVerdict;
-use weir_report::fleet::{
-    FleetCount, FleetEndView, FleetFailure, FleetHostRow, FleetRateView, FleetView, seconds_words,
-};
+use weir_report::fleet::{FleetCount, FleetEndView, FleetHostRow, FleetRateView, FleetView, seconds_words};
+use weir_report::fleet_history::FleetFailure;
 use weir_units::Rate;
 
 /// What is set, in one line.

@@ -5,8 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::FleetFailure;
-
 /// A fleet from its first worker on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -105,6 +103,18 @@ pub struct FleetProgressStep {
     pub bytes: u64,
     /// Objects given up so far.
     pub failed: u64,
+}
+
+/// What failed by one class.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FleetFailure {
+    /// The class.
+    pub class: String,
+    /// How many.
+    pub objects: u64,
+    /// One of the reasons.
+    pub example: String,
 }
 
 /// An object that was given up.
