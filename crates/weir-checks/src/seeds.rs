@@ -29,7 +29,9 @@ use weir_cp::wire::to_receiver::{Offered, ToReceiver};
 use weir_cp::wire::to_sender::{Answer, ToSender};
 use weir_fleet::FleetError;
 use weir_fleet::class::FailureClass;
-use weir_fleet::launch::wire::{self as fleet, Answer, Farewell, Question, ToHub, ToWorker, WorkOrder};
+use weir_fleet::launch::wire::{
+    self as fleet, Answer as LedgerAnswer, Farewell, Question, ToHub, ToWorker, WorkOrder,
+};
 use weir_fleet::ledger::{
     BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, FleetSettings, ObjectFailure, Renewed,
     VerdictSpan, WaitReason, WorkerId,
@@ -126,11 +128,12 @@ fn of_fleets(add: &mut Add) {
         FleetError::Away { place: "p".to_owned(), waited: Duration::from_secs(5), why: "w".to_owned() };
     let mut to_worker = vec![ToWorker::Begin(order), ToWorker::Drain, ToWorker::Alive];
     to_worker.extend(
-        works.map(|work| ToWorker::Answer(1, Answer::Claimed(Claimed::Batch(Box::new(claim(work)))))),
+        works.map(|work| ToWorker::Answer(1, LedgerAnswer::Claimed(Claimed::Batch(Box::new(claim(work)))))),
     );
-    to_worker.push(ToWorker::Answer(2, Answer::Claimed(Claimed::Wait(WaitReason::Held, Duration::ZERO))));
-    to_worker.push(ToWorker::Answer(3, Answer::Failed(away)));
-    to_worker.push(ToWorker::Answer(4, Answer::Renewed(Renewed::Held { objects: 9, settings })));
+    to_worker
+        .push(ToWorker::Answer(2, LedgerAnswer::Claimed(Claimed::Wait(WaitReason::Held, Duration::ZERO))));
+    to_worker.push(ToWorker::Answer(3, LedgerAnswer::Failed(away)));
+    to_worker.push(ToWorker::Answer(4, LedgerAnswer::Renewed(Renewed::Held { objects: 9, settings })));
     let failure = ObjectFailure { position: 1, class: FailureClass::Denied, reason: "no".to_owned() };
     let results = BatchResults {
         covered: 2,
