@@ -243,7 +243,7 @@ impl<W: Write + Send + 'static> FleetLedger for FarLedger<W> {
         pace: u64,
     ) -> Result<Option<BatchClaim>, FleetError> {
         match self.ask(Question::Help(worker, length, pace))? {
-            Answer::Helped(claim) => Ok(claim),
+            Answer::Helped(claim) => Ok(claim.map(|claim| *claim)),
             _ => self.unexpected(),
         }
     }
@@ -289,7 +289,8 @@ pub(super) fn answer(
         Question::Finish(lease, results) => ledger.finish(lease, &results).map(Answer::Finished),
         Question::Release(lease) => ledger.release(lease).map(|()| Answer::Done),
         Question::Help(worker, length, pace) => {
-            own(worker).and_then(|worker| ledger.help(worker, length, pace)).map(Answer::Helped)
+            let helped = own(worker).and_then(|worker| ledger.help(worker, length, pace));
+            helped.map(|claim| Answer::Helped(claim.map(Box::new)))
         }
         Question::ShareToken(large, token) => ledger.share_token(large, &token).map(Answer::Token),
         Question::Tell(worker, spans) => {
@@ -297,4 +298,84 @@ pub(super) fn answer(
         }
     };
     answered.unwrap_or_else(Answer::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::ledger::{BatchWork, FleetSettings, WaitReason};
+
+    const LENGTH: Duration = Duration::from_secs(30);
+    const WORKER: WorkerId = WorkerId(1);
+
+    /// A worker's ledger, and the other end of its connection.
+    fn connected(longest: Duration) -> (FarLedger<UnixStream>, UnixStream, WorkerSignals) {
+        let (worker, hub) = UnixStream::pair().unwrap();
+        let signals = WorkerSignals::default();
+        let input = BufReader::new(worker.try_clone().unwrap());
+        let line = HubLine::open(input, worker, &signals).unwrap();
+        (line.ledger(Patience { longest, stop: Arc::default() }), hub, signals)
+    }
+
+    /// The next question.
+    fn asked(hub: &mut UnixStream) -> (u64, Question) {
+        loop {
+            match wire::read(hub).unwrap() {
+                Some(ToHub::Ask(number, question)) => return (number, question),
+                Some(ToHub::Alive) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_came_too_late_is_given_back() {
+        let (mut ledger, mut hub, _signals) = connected(Duration::from_millis(20));
+        assert!(matches!(ledger.claim(WORKER, LENGTH), Err(FleetError::Away { .. })));
+        let (first, _) = asked(&mut hub);
+        let lease = BatchLease { batch: 7, fence: 3 };
+        let claim = BatchClaim {
+            lease,
+            work: BatchWork::Objects(Vec::new()),
+            given_before: 0,
+            length: LENGTH,
+            settings: FleetSettings::default(),
+        };
+        let late = Answer::Claimed(Claimed::Batch(Box::new(claim)));
+        wire::write(&mut hub, &ToWorker::Answer(first, late)).unwrap();
+        ledger.patience.longest = LENGTH;
+        let asks = std::thread::spawn(move || ledger.claim(WORKER, LENGTH));
+        let (second, _) = asked(&mut hub);
+        assert_eq!(asked(&mut hub), (0, Question::Release(lease)));
+        let wait = Claimed::Wait(WaitReason::Held, LENGTH);
+        wire::write(&mut hub, &ToWorker::Answer(second, Answer::Claimed(wait.clone()))).unwrap();
+        assert_eq!(asks.join().unwrap().unwrap(), wait);
+    }
+
+    #[test]
+    fn a_worker_that_nobody_speaks_to_any_more_begins_nothing() {
+        let (mut ledger, hub, signals) = connected(LENGTH);
+        drop(hub);
+        let since = Instant::now();
+        while !signals.drain.load(Relaxed) {
+            assert!(since.elapsed() < LENGTH, "it does not notice");
+            std::thread::yield_now();
+        }
+        assert!(matches!(ledger.claim(WORKER, LENGTH), Err(FleetError::Away { .. })));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_heard_while_nothing_is_asked() {
+        let (ledger, mut hub, signals) = connected(LENGTH);
+        wire::write(&mut hub, &ToWorker::Drain).unwrap();
+        wire::write(&mut hub, &ToWorker::Stop).unwrap();
+        let since = Instant::now();
+        while !(signals.drain.load(Relaxed) && signals.stop.load(Relaxed)) {
+            assert!(since.elapsed() < LENGTH, "it does not hear");
+            std::thread::yield_now();
+        }
+        drop(ledger);
+    }
 }

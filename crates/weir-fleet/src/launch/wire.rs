@@ -87,7 +87,7 @@ pub enum Answer {
     /// To `finish`.
     Finished(Finished),
     /// To `help`.
-    Helped(Option<BatchClaim>),
+    Helped(Option<Box<BatchClaim>>),
     /// To `share_token`.
     Token(String),
     /// To any.

@@ -12,11 +12,11 @@ Examples:
   weir fleet run --ledger plan.db --hosts localhost,a              and one here, without ssh
   weir fleet run --ledger postgres://fleet@db/fleet --slurm 16 --sbatch=--partition=io
   weir fleet run --ledger postgres://fleet@db/fleet --kubernetes 8 --image weir:1 --secret fleet | kubectl apply -f -
-By ssh weir is copied to the hosts unless they have this version; use keys or an agent. Workers ask the ledger over
-that connection. A worker that dies is started again; a host that refuses is named, and the others go on.
-Ctrl-C lets workers end what they hold within 20 s, a second one gives it back at once.
-Exit codes: 0 the plan is done; 1 it is done and objects were given up, or the ledger cannot be used; 2 bad
-arguments; 4 it is not done and no worker is left; 130 a signal.";
+By ssh weir is copied to hosts that do not have this version. Use keys or an agent. Workers ask the
+ledger over that connection. A worker that dies is started again, a host that refuses is named, and
+the others go on. Ctrl-C lets workers end what they hold within 20 s; a second one gives it back.
+Exit codes: 0 the plan is done; 1 it is done and objects were given up, or the ledger cannot be
+used; 2 bad arguments; 4 it is not done and no worker is left; 130 a signal.";
 
 /// `weir fleet run`.
 #[derive(Debug, Args)]

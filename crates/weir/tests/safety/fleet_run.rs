@@ -250,7 +250,9 @@ fn nothing_but_the_port_of_ssh_is_needed() {
     if Command::new("nft").arg("--version").output().is_err() {
         return skip("no nft on this machine; apt-get install nftables");
     }
-    let special = Special { within: Some(("-n", "ip link set lo up")), ..Special::default() };
+    // weir is carried along, too.
+    let within = Some(("-n", "ip link set lo up"));
+    let special = Special { within, without_weir: true, ..Special::default() };
     let Some(sshd) = Sshd::special(special) else { return };
     let (pid, port) = (sshd.pid().to_string(), sshd.port());
     let site = Site::with(vec![sshd], 300, &[2 * MIB]);
