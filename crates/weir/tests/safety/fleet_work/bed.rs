@@ -217,6 +217,13 @@ impl Bed {
         self.ledger(ledger).status().unwrap()
     }
 
+    /// The ledger can be written to: nobody was stopped in the middle of a transaction.
+    pub(super) fn is_free(&self) -> bool {
+        let patience = Patience { longest: Duration::from_secs(1), stop: Arc::default() };
+        let ledger = self.place("plan.db").open(patience);
+        ledger.is_ok_and(|mut ledger| ledger.set(&|_: &mut FleetSettings| ()).is_ok())
+    }
+
     pub(super) fn set(&self, change: impl Fn(&mut FleetSettings)) {
         self.ledger("plan.db").set(&change).unwrap();
     }

@@ -132,7 +132,15 @@ fn a_worker_that_slept_past_its_lease_changes_nothing() {
     let bed = Bed::new(&[6 * MIB, 6 * MIB, 100, 200], 1).paced(2 * MIB as u64);
     let sleeper = bed.work(&LEASE).args(&["-c", "1"]).spawn();
     bed.server.wait_sent(MIB as u64);
-    sleeper.signal(Signal::STOP);
+    // Who is stopped while it writes to a file of SQLite keeps all others from it.
+    wait_for("a moment between its questions", || {
+        sleeper.signal(Signal::STOP);
+        let is_free = bed.is_free();
+        if !is_free {
+            sleeper.signal(Signal::CONT);
+        }
+        is_free
+    });
     let other = bed.work(&LEASE).run();
     other.succeeds().says(&["moved 4 objects"]);
     assert!(bed.status().complete);
