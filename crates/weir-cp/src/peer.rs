@@ -50,7 +50,7 @@ struct Opened {
 /// What a driver wants.
 enum Wish {
     /// A copy; or only what one would take, where the second is true.
-    Copy(Start, bool),
+    Copy(Box<Start>, bool),
     /// A worker of a fleet.
     Fleet,
 }
@@ -103,7 +103,7 @@ pub fn serve(
     let begun = greet(&mut input, &events_to).and_then(|(theirs, wish)| match wish {
         Wish::Fleet => Ok(None),
         Wish::Copy(start, measures) => {
-            begin(start, measures, (&own, &theirs), (&control, speeds), &events_to).map(Some)
+            begin(*start, measures, (&own, &theirs), (&control, speeds), &events_to).map(Some)
         }
     });
     let (end, context, _listener) = match begun {
@@ -161,8 +161,8 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
     input.get_mut().limit = Some(IDLE_TIMEOUT);
     hello::check("the driver", &theirs)?;
     let (start, measures) = match next_of(input, events)? {
-        Some(FromDriver::Start(start)) => (*start, false),
-        Some(FromDriver::Measure(start)) => (*start, true),
+        Some(FromDriver::Start(start)) => (start, false),
+        Some(FromDriver::Measure(start)) => (start, true),
         Some(FromDriver::Fleet) => return Ok((theirs, Wish::Fleet)),
         _ => return Err(events.out_of_turn("something before the start")),
     };
