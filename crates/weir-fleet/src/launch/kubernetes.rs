@@ -121,7 +121,8 @@ impl KubernetesJob {
         }
         let names = self.secrets.iter().map(|name| ("secret", name));
         let names = names.chain(self.service_account.iter().map(|name| ("service account", name)));
-        for (what, name) in names.filter(|(_, name)| !is_subdomain(name)) {
+        let mut names = names.filter(|(_, name)| !is_subdomain(name));
+        if let Some((what, name)) = names.next() {
             return invalid(what, name, "a name of a-z, 0-9, '-' and '.'");
         }
         if self.image.is_empty()
