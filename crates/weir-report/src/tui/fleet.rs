@@ -202,8 +202,11 @@ fn host_row(pane: &mut Pane<'_>, row: usize, host: &FleetHostRow, names: usize, 
     let workers = if host.workers > 1 { format!("{} workers, ", host.workers) } else { String::new() };
     let heard = rounded(Duration::from_secs(host.silent.as_secs()));
     let held = format!("{workers}holds {}, heard of {heard} ago", host.leased);
-    at = pane.put(row, at, &held, look.aside()) + 2;
-    pane.put(row, at, host.differs.as_deref().unwrap_or_default(), mark);
+    // How it differs is what one looks for: the end of the row may be cut.
+    if let Some(differs) = &host.differs {
+        at = pane.put(row, at, differs, mark) + 2;
+    }
+    pane.put(row, at, &held, look.aside());
 }
 
 #[cfg(test)]
