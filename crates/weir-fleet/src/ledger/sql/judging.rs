@@ -50,7 +50,8 @@ fn evidence(transaction: &mut dyn Transaction) -> Result<FleetEvidence, Database
     let here = workers.iter().filter(|worker| worker.seen >= end - RECENT).count() as i64;
     let since = end - (RECENT * MANY / here.max(MANY)).max(LEAST);
     let mut spans = BTreeMap::new();
-    read(transaction, since, end, &mut spans)?;
+    // What was told is not always of a time in which the worker was heard of otherwise.
+    read(transaction, since, now.max(end) + RECENT, &mut spans)?;
     let events = workers.iter().flat_map(|worker| [Some(worker.joined), worker.departed]).flatten();
     if let Some(last) = events.filter(|at| *at < since + AROUND).max() {
         read(transaction, last - AROUND, (last + AROUND).min(since), &mut spans)?;
