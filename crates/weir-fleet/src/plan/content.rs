@@ -67,7 +67,7 @@ fn below(root: &Path, name: &[u8]) -> PathBuf {
 }
 
 /// How it differs, `None`: not at all; `Err`: why it cannot be said.
-type Outcome = Result<Option<String>, String>;
+type Comparison = Result<Option<String>, String>;
 
 /// The file, with its size. What is no file any more is not waited for.
 fn open(path: &Path) -> Result<(File, u64), String> {
@@ -83,7 +83,7 @@ fn open(path: &Path) -> Result<(File, u64), String> {
     }
 }
 
-fn against_file(source: &Path, target: &Path) -> Outcome {
+fn against_file(source: &Path, target: &Path) -> Comparison {
     let ((from, size), (to, other)) = (open(source)?, open(target)?);
     let differs = || Ok(Some(format!("differs from {}", source.display())));
     if size != other {
@@ -96,7 +96,7 @@ fn against_file(source: &Path, target: &Path) -> Outcome {
     }
 }
 
-fn against_digest(digest: &str, target: &Path) -> Outcome {
+fn against_digest(digest: &str, target: &Path) -> Comparison {
     let expected: Expected = digest
         .parse()
         .map_err(|error| format!("cannot be compared with '{digest}' of the manifest: {error}"))?;
