@@ -5,7 +5,10 @@ const MOST: usize = 600;
 
 /// Its lines as one, without what moves a terminal's cursor.
 pub(super) fn one_line(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+    let text: String = String::from_utf8_lossy(bytes)
+        .chars()
+        .filter(|letter| *letter == '\n' || !letter.is_control())
+        .collect();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join("; ").chars().filter(|letter| !letter.is_control()).take(MOST).collect()
+    lines.join("; ").chars().take(MOST).collect()
 }

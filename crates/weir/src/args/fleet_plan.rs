@@ -14,8 +14,8 @@ Examples:
   weir fleet plan https://host/d/ /mnt/d/ --ledger plan.db              what a web server lists, folder by folder
   weir fleet plan --list names https://host/d/ /mnt/d/ --ledger l.db    what a list names below a URL
   weir ls -r s3://b/ | weir fleet plan --list - s3://b/ /mnt/ --ledger l.db
-A line of a list is a name below SRC, and behind a TAB each its name at DST, its size in bytes and its digest
-(sha256:HEX), where you know them.
+A line of a list is a name below SRC, and behind a TAB each its name at DST, its size in bytes and
+its digest (sha256:HEX), where you know them.
 DIR/ is the content of a folder, DIR keeps its name at DST. Links, devices and empty folders are left out and counted.
 A plan that was interrupted is never complete: run the same command again, and it goes on. Objects that share a target
 are refused by name. A web server's list is read as nginx, Apache, lighttpd, Caddy, Python and weir make it; of what leads

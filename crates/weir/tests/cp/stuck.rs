@@ -22,7 +22,19 @@ fn copies_past_a_stuck_middle(there: bool, lanes: &str) {
     let (from, to) = if there { ("a".to_owned(), far("b")) } else { (far("a"), "b".to_owned()) };
     let ports = format!("{0}-{0}", relay.address.port());
     let start = Instant::now();
-    let how = ["--port-range", &ports, "--transport", "tcp", "--codec", "none", "-c", lanes];
+    // Slow enough that each of two lanes has its share before all is sent.
+    let how = [
+        "--port-range",
+        &ports,
+        "--transport",
+        "tcp",
+        "--codec",
+        "none",
+        "--limit-rate",
+        "16Mi",
+        "-c",
+        lanes,
+    ];
     let run = sshd.cp(&sandbox, &how).args(&["-v", &from, &to]).run();
     run.succeeds().says(&["none of the data sent has arrived"]);
     assert!(sandbox.read("a") == sandbox.read("b"));

@@ -100,7 +100,8 @@ fn an_array_of_slurm_that_is_cancelled_and_a_second_one_move_every_file_once() {
     slurm.await_end();
     let end = status(&sandbox);
     assert!(end.complete && end.failed == 0, "{end:?}\n{}", printed(&slurm.path("work")));
-    assert_eq!((end.moved.objects, end.same.objects), (all, 0), "each is moved once");
+    // Whoever is killed before it tells leaves files that the next one finds: those are not moved again.
+    assert_eq!(end.moved.objects + end.same.objects, all, "each is moved once: {end:?}");
     assert_eq!(count(&sandbox.path("to")), all);
     for number in 0..all {
         let path = sandbox.path("to").join(format!("{}/{number}", number / OF_A_FOLDER));
