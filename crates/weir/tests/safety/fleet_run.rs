@@ -128,7 +128,8 @@ fn hosts_share_the_work_and_one_that_refuses_is_named() {
     let Some(site) = Site::new(2, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
     let closed = free_port();
     site.sandbox.write("hosts", format!("# a rack\nh0 workers=2\nh1\n127.0.0.1:{closed}\n"));
-    let run = site.run("hosts", &["--json", "--limit-rate", "4M"]).run();
+    // Slow enough that the last worker to come still finds work.
+    let run = site.run("hosts", &["--json", "--limit-rate", "1500k"]).run();
     run.succeeds().says(&[
         &format!("127.0.0.1:{closed}: cannot reach 127.0.0.1: ssh could not connect or log in: "),
         "Connection refused; try the same by hand: ssh",

@@ -1,0 +1,127 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::ledger::{BatchClaim, BatchLease, BatchResults, BatchWork, FleetSettings};
+use crate::worker::desk::Desk;
+use crate::worker::shares::LimitShares;
+
+fn object(name: &str) -> FleetObject {
+    let name = name.as_bytes().to_vec();
+    FleetObject { source: name.clone(), target: name, ..FleetObject::default() }
+}
+
+/// What becomes of these, copied between the folders `from` and `to` of `root`.
+fn copied(root: &Path, objects: Vec<FleetObject>) -> BatchResults {
+    judged(root, objects, None).0
+}
+
+/// And what held the copies, at so many bytes a second at most.
+fn judged(root: &Path, objects: Vec<FleetObject>, rate: Option<Rate>) -> (BatchResults, Vec<(String, f64)>) {
+    let desk = Desk::new(16);
+    desk.add(
+        BatchClaim {
+            lease: BatchLease { batch: 1, fence: 1 },
+            work: BatchWork::Objects(objects),
+            given_before: 0,
+            length: Duration::from_secs(30),
+            settings: FleetSettings::default(),
+        },
+        Instant::now(),
+    );
+    desk.lift_limits();
+    let shares = LimitShares::new(Instant::now());
+    let stop = desk.begin_run();
+    let mover = LocalCopy::new(&root.join("from"), Some(&root.join("to")), Some(2)).unwrap();
+    std::thread::scope(|scope| {
+        let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
+        let (mover, stop) = (&mover, Arc::clone(&stop));
+        scope.spawn(move || mover.run(&run, &mut ()));
+        while desk.complete().is_none() {
+            desk.await_news(Duration::from_millis(20));
+        }
+        stop.store(true, Relaxed);
+    });
+    let held = shares.take(Instant::now(), true).into_iter().map(|span| (span.limit, span.share));
+    (desk.complete().unwrap().1, held.collect())
+}
+
+#[test]
+fn a_copy_is_judged_by_what_its_hands_did() {
+    let root = folders();
+    std::fs::write(root.path().join("from/large"), vec![7; 3 << 20]).unwrap();
+    let (results, held) = judged(root.path(), vec![object("large")], Some(Rate(2e6)));
+    assert_eq!(results.moved.objects, 1);
+    let most = held.iter().max_by(|one, other| one.1.total_cmp(&other.1)).unwrap();
+    assert_eq!(most.0, "rate-limit", "{held:?}");
+}
+
+fn folders() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("from/a")).unwrap();
+    fs::create_dir_all(root.path().join("to")).unwrap();
+    root
+}
+
+#[test]
+fn files_are_copied_once_with_their_times_and_rights() {
+    let root = folders();
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    let large: Vec<u8> = (0..300_000_u32).map(|number| (number >> 2) as u8).collect();
+    fs::write(from.join("a/small"), "abc").unwrap();
+    fs::write(from.join("large"), &large).unwrap();
+    fs::write(from.join("empty"), "").unwrap();
+    fs::set_permissions(from.join("large"), PermissionsExt::from_mode(0o750)).unwrap();
+    let sparse = File::create(from.join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    sparse.write_at(b"end", (1 << 40) - 3).unwrap();
+    let all = || ["a/small", "large", "empty", "sparse"].map(object).to_vec();
+    let results = copied(root.path(), all());
+    assert_eq!((results.moved.objects, results.failures), (4, Vec::new()));
+    assert_eq!(
+        (fs::read(to.join("a/small")).unwrap(), fs::read(to.join("large")).unwrap()),
+        (b"abc".to_vec(), large)
+    );
+    for name in ["a/small", "large"] {
+        let (one, other) = (fs::metadata(from.join(name)).unwrap(), fs::metadata(to.join(name)).unwrap());
+        assert_eq!((one.mtime(), one.mtime_nsec()), (other.mtime(), other.mtime_nsec()), "{name}");
+    }
+    assert_eq!(fs::metadata(to.join("large")).unwrap().mode() & 0o777, 0o750);
+    let copy = fs::metadata(to.join("sparse")).unwrap();
+    assert!(copy.len() == 1 << 40 && copy.blocks() < 1000, "{} blocks", copy.blocks());
+    let some = ["a/small", "large", "empty"].map(object).to_vec();
+    let results = copied(root.path(), some);
+    assert_eq!((results.same.objects, results.moved.objects), (3, 0));
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 4, "nothing is left beside them");
+}
+
+#[test]
+fn what_cannot_be_copied_is_told_by_its_class_and_nothing_is_replaced() {
+    let root = folders();
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    for name in ["other", "longer", "changed", "digest", "a/x"] {
+        fs::write(from.join(name), "abc").unwrap();
+    }
+    fs::write(to.join("other"), "xyz").unwrap();
+    fs::write(to.join("longer"), "abcd").unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", from.join("link")).unwrap();
+    let pinned = FleetObject { size: Some(4), ..object("changed") };
+    let digest = FleetObject { digest: Some(format!("sha256:{}", "0".repeat(64))), ..object("digest") };
+    let under = FleetObject { target: b"../out".to_vec(), ..object("a/x") };
+    let part = FleetObject { target: b".weir-0011.part".to_vec(), ..object("a/x") };
+    let objects =
+        vec![object("other"), object("longer"), pinned, digest, object("none"), object("link"), under, part];
+    let results = copied(root.path(), objects);
+    let classes: Vec<FailureClass> = results.failures.iter().map(|failure| failure.class).collect();
+    use FailureClass::{Changed, Digest, Missing, Name};
+    assert_eq!(classes[..5], [Name, Name, Changed, Digest, Missing], "{:?}", results.failures);
+    assert_eq!((classes.len(), classes[6], classes[7]), (8, Name, Name));
+    assert_eq!(
+        (fs::read(to.join("other")).unwrap(), fs::read(to.join("longer")).unwrap()),
+        (b"xyz".to_vec(), b"abcd".to_vec())
+    );
+    assert!(!root.path().join("out").exists());
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 2, "nothing is left beside them");
+}
