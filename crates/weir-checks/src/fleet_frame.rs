@@ -8,7 +8,7 @@ pub fn check(bytes: &[u8]) -> bool {
     framed | is_parsed::<ToHub>(bytes) | is_parsed::<ToWorker>(bytes)
 }
 
-/// A stream is read to its end, or to what is none; what was read is written as something that is read.
+/// Reads frames up to the first malformed one; each that was read can be written and read again.
 fn is_read<M: FleetMessage>(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut understood = false;

@@ -201,11 +201,11 @@ fn change(shared: &mut Shared, input: &mut Input<'_>) {
             .map_or(Value::Int(i64::MAX), |word| Value::Text((*word).to_owned())),
     };
     let sql = format!("UPDATE {table} SET {column} = $1 WHERE $2 = 0 OR rowid = $2 RETURNING 1");
-    // What the table does not take was not written.
+    // The table refused these values, so there is no row to read.
     let _ = shared.does(&sql, &[value, Value::Int(row)]);
 }
 
-/// What became of a claim: all moved, or one object not.
+/// Results for a claim: all objects moved, or all but one.
 fn results(claim: &BatchClaim, failed: Option<FailureClass>) -> BatchResults {
     let (count, bytes, note) = match &claim.work {
         BatchWork::Objects(objects) => (objects.len() as u64, 0, None),
@@ -262,7 +262,7 @@ fn works(
     Ok(())
 }
 
-/// What is handed out is what its row says.
+/// A claim hands out what its row says.
 fn holds(shared: &mut Shared, claim: &BatchClaim) {
     match &claim.work {
         BatchWork::Objects(objects) => {

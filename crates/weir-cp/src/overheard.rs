@@ -15,7 +15,7 @@ use crate::threads;
 /// Takes a line, without its end.
 pub type Hears = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Of a line, what is taken.
+/// Bytes kept of a line.
 const MAX_LINE: u64 = 4 << 10;
 
 /// How long the last words are waited for once the program has ended. What it left behind (ssh's master of
@@ -54,7 +54,7 @@ impl Overheard {
             }
         });
         if let Err(error) = started {
-            // A pipe that nobody reads is closed here: whoever writes to it is told so.
+            // The pipe closes here, so a program that writes to it gets SIGPIPE instead of waiting.
             tracing::debug!("nobody hears ssh's words: {error}");
         }
         Overheard { last, ended: Mutex::new(ended) }

@@ -113,7 +113,7 @@ pub fn serve(
             output.limit = Some(IDLE_TIMEOUT);
             return Ok(Some(HandedOver { input, output }));
         }
-        // Both ends have seen the other's number, and a message of this protocol may mean anything in another.
+        // Both ends have seen the other's number; in another protocol a message of this one may mean anything.
         Err(error @ CopyError::Protocol { .. }) => return Err(error),
         Err(error) => {
             driver.send(&ToDriver::Abort(error.to_failure()));

@@ -44,7 +44,8 @@ use crate::wire::to_receiver::ToReceiver;
 /// Between two looks at what happens.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long the other end's last words are waited for once one end is gone: they are on their way, and only a busy machine holds them.
+/// How long the other end's last words are waited for once one end is gone. They are on their way; only a busy
+/// machine delays them.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A copy between this machine and one other, or between two others.
@@ -381,8 +382,8 @@ impl<'a> Session<'a> {
         outcome
     }
 
-    /// What ended the session. That a far end is gone is the least of news: what an end says of itself may come
-    /// right behind it on another connection, and else its process tells.
+    /// Why the session ended. An end that is gone says little: the other end's error may come right behind that
+    /// on another connection, and otherwise the exit of the far end's process tells.
     fn cause_of(&mut self, error: CopyError, stop: &AtomicBool) -> CopyError {
         let (host, why) = match as_wished(error, stop) {
             CopyError::Lost { host, why } => (host, why),

@@ -38,7 +38,7 @@ pub struct FleetRate {
 
 /// When all will be done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FleetEnd {
+pub enum ForetoldEnd {
     /// In so many seconds, at the rate of the last `over` seconds; `of_bytes`: the bytes that are left say so,
     /// not the number of objects.
     In {
@@ -57,7 +57,7 @@ pub enum FleetEnd {
 
 /// The workers of one host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FleetHost {
+pub struct HostPace {
     /// Its name.
     pub host: String,
     /// Its workers that are there.
@@ -152,22 +152,22 @@ impl FleetPace {
     }
 
     /// When all will be done.
-    pub fn end(&self, status: &FleetStatus) -> FleetEnd {
+    pub fn end(&self, status: &FleetStatus) -> ForetoldEnd {
         if status.complete {
-            return FleetEnd::Done;
+            return ForetoldEnd::Done;
         }
         if !status.sealed {
-            return FleetEnd::Unknown("the plan is not whole");
+            return ForetoldEnd::Unknown("the plan is not whole");
         }
         if status.leased == 0 {
-            return FleetEnd::Unknown(match (status.settings.paused, status.settings.draining) {
+            return ForetoldEnd::Unknown(match (status.settings.paused, status.settings.draining) {
                 (_, true) => "the fleet drains",
                 (true, _) => "it is paused",
                 _ => "nobody works",
             });
         }
         let rate = self.rate_of_last(FORETOLD).or_else(|| self.rate(status));
-        let Some(rate) = rate else { return FleetEnd::Unknown("its rate is not known yet") };
+        let Some(rate) = rate else { return ForetoldEnd::Unknown("its rate is not known yet") };
         let left = left(status);
         let time = |left: u64, rate: f64| {
             if left == 0 { Some(0.0) } else { (rate > 0.0).then(|| left as f64 / rate) }
@@ -176,19 +176,21 @@ impl FleetPace {
         let objects = if rate.objects > 0.0 || left.1 == 0 { time(left.0, rate.objects) } else { Some(0.0) };
         let (bytes, objects) = (time(left.1, rate.bytes), objects);
         match (bytes, objects) {
-            (Some(bytes), Some(objects)) if bytes.max(objects) > 0.0 => {
-                FleetEnd::In { seconds: bytes.max(objects), over: rate.seconds, of_bytes: bytes >= objects }
-            }
-            (Some(_), Some(_)) => FleetEnd::Unknown("sizes are not known, and no object was done of late"),
-            _ => FleetEnd::Unknown("nothing has moved of late"),
+            (Some(bytes), Some(objects)) if bytes.max(objects) > 0.0 => ForetoldEnd::In {
+                seconds: bytes.max(objects),
+                over: rate.seconds,
+                of_bytes: bytes >= objects,
+            },
+            (Some(_), Some(_)) => ForetoldEnd::Unknown("sizes are not known, and no object was done of late"),
+            _ => ForetoldEnd::Unknown("nothing has moved of late"),
         }
     }
 
     /// The hosts whose workers are there, those that differ first, and how many workers are gone: heard of
     /// no more, without having left.
-    pub fn hosts(&self, status: &FleetStatus, verdict: Option<&FleetVerdict>) -> (Vec<FleetHost>, u64) {
+    pub fn hosts(&self, status: &FleetStatus, verdict: Option<&FleetVerdict>) -> (Vec<HostPace>, u64) {
         let before = self.of_last(SHOWN);
-        let mut hosts = BTreeMap::<&str, (FleetHost, BTreeMap<&str, f64>)>::new();
+        let mut hosts = BTreeMap::<&str, (HostPace, BTreeMap<&str, f64>)>::new();
         let mut gone = 0;
         for worker in status.workers.iter().filter(|worker| !worker.departed) {
             if worker.silent > GONE && worker.leased == worker.overdue {
@@ -218,16 +220,16 @@ impl FleetPace {
         let hosts = hosts.into_values().map(|(host, limits)| {
             let most = limits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
             let limit = most.map(|(limit, share)| (limit.to_owned(), share / host.workers as f64));
-            FleetHost { limit, ..host }
+            HostPace { limit, ..host }
         });
-        let mut hosts: Vec<FleetHost> = hosts.collect();
+        let mut hosts: Vec<HostPace> = hosts.collect();
         compare(&mut hosts, verdict);
         (hosts, gone)
     }
 }
 
-fn empty(host: &str) -> FleetHost {
-    FleetHost {
+fn empty(host: &str) -> HostPace {
+    HostPace {
         host: host.to_owned(),
         workers: 0,
         leased: 0,
@@ -250,7 +252,7 @@ pub fn left(status: &FleetStatus) -> (u64, u64) {
 
 /// Says of each host how it differs from the others, and sorts those first that do: whose lease ended, who
 /// says no word, and whom the verdict names, the slowest first.
-fn compare(hosts: &mut [FleetHost], verdict: Option<&FleetVerdict>) {
+fn compare(hosts: &mut [HostPace], verdict: Option<&FleetVerdict>) {
     let odd: HashMap<&str, (f64, String)> = verdict
         .iter()
         .flat_map(|verdict| &verdict.outliers)
@@ -267,7 +269,7 @@ fn compare(hosts: &mut [FleetHost], verdict: Option<&FleetVerdict>) {
         host.differs = differs;
         order.insert(host.host.clone(), place);
     }
-    let place = |host: &FleetHost| order.get(&host.host).copied().unwrap_or(f64::MAX);
+    let place = |host: &HostPace| order.get(&host.host).copied().unwrap_or(f64::MAX);
     hosts.sort_by(|a, b| place(a).total_cmp(&place(b)).then_with(|| a.host.cmp(&b.host)));
 }
 
@@ -337,13 +339,13 @@ mod tests {
         pace.add(&second);
         assert_eq!(pace.rate(&second).map(|rate| (rate.bytes, rate.seconds)), Some((1000.0, 5.0)));
         assert!(
-            matches!(pace.end(&second), FleetEnd::In { seconds, of_bytes: true, .. } if seconds == 993.0)
+            matches!(pace.end(&second), ForetoldEnd::In { seconds, of_bytes: true, .. } if seconds == 993.0)
         );
         // A minute later nothing has moved.
         for second in 1..=70 {
             pace.add(&status(1_005_000 + second * 1000, vec![worker(1, "a", 6000), worker(2, "a", 1000)]));
         }
-        assert_eq!(pace.end(&second), FleetEnd::Unknown("nothing has moved of late"));
+        assert_eq!(pace.end(&second), ForetoldEnd::Unknown("nothing has moved of late"));
         // The database's clock was set back.
         pace.add(&status(5, Vec::new()));
         assert!(pace.rate_of_last(SHOWN).is_none() && pace.moments.len() == 1);

@@ -126,11 +126,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
     }
 
     fn away(&self, since: Instant, why: &str) -> FleetError {
-        FleetError::Away { place: self.place(), waited: since.elapsed(), why: why.to_owned() }
-    }
-
-    fn place(&self) -> String {
-        "of weir fleet run".to_owned()
+        FleetError::Away { place: wire::PLACE.to_owned(), waited: since.elapsed(), why: why.to_owned() }
     }
 
     fn ask(&mut self, question: Question) -> Result<Answer, FleetError> {
@@ -140,7 +136,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
         if let Err(error) = asked {
             return match error.kind() {
                 std::io::ErrorKind::InvalidData => {
-                    Err(FleetError::Unusable { place: self.place(), why: error.to_string() })
+                    Err(FleetError::Unusable { place: wire::PLACE.to_owned(), why: error.to_string() })
                 }
                 _ => Err(self.away(since, &weir_units::plain(&error))),
             };
@@ -152,7 +148,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
                 Ok((_, late)) => self.give_back(late),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.away(since, "the connection is lost")),
                 Err(RecvTimeoutError::Timeout) if self.patience.stop.load(Relaxed) => {
-                    return Err(FleetError::Interrupted { place: self.place() });
+                    return Err(FleetError::Interrupted { place: wire::PLACE.to_owned() });
                 }
                 Err(RecvTimeoutError::Timeout) if since.elapsed() >= self.patience.longest => {
                     return Err(self.away(since, "no answer came"));
@@ -175,7 +171,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
 
     fn unexpected<T>(&self) -> Result<T, FleetError> {
         let why = "it answered something else than it was asked".to_owned();
-        Err(FleetError::Damaged { place: self.place(), what: why })
+        Err(FleetError::Damaged { place: wire::PLACE.to_owned(), what: why })
     }
 
     fn done(&mut self, question: Question) -> Result<(), FleetError> {
@@ -269,7 +265,7 @@ pub(super) fn answer(
     let own = |worker: WorkerId| match *joined {
         Some(joined) if joined == worker => Ok(worker),
         _ => Err(FleetError::Unusable {
-            place: "of weir fleet run".to_owned(),
+            place: wire::PLACE.to_owned(),
             why: "a worker asked in another one's name".to_owned(),
         }),
     };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::far_ledger;
-use super::wire::{Answer, Question};
+use super::wire::{self, Answer, Question};
 use crate::error::FleetError;
 use crate::ledger::{SqlLedger, WorkerId};
 
@@ -30,7 +30,7 @@ impl HubLedger {
         if let Some((since, why)) = &*self.away.lock()
             && since.elapsed() < SAID
         {
-            let (place, why) = (self.place(), why.clone());
+            let (place, why) = (wire::PLACE.to_owned(), why.clone());
             return Answer::Failed(FleetError::Away { place, waited: since.elapsed(), why });
         }
         let answer = far_ledger::answer(&mut *self.ledger.lock(), question, joined);
@@ -38,10 +38,6 @@ impl HubLedger {
             *self.away.lock() = Some((Instant::now(), why.clone()));
         }
         answer
-    }
-
-    fn place(&self) -> String {
-        "of weir fleet run".to_owned()
     }
 
     /// Uses it alone; `None` while somebody else does.

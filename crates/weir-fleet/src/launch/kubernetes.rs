@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use weir_units::program::{self, ProgramFailure, ProgramLimits};
-use weir_units::{human_duration, plain, quoted};
+use weir_units::program::ProgramLimits;
+use weir_units::{human_duration, quoted};
 
-use super::said::one_line;
+use super::said::{self, Refusal, one_line};
 
 /// How long `kubectl` may take: it asks the server a dozen questions, and waits 32 s for each.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -240,23 +240,14 @@ impl KubernetesJob {
         let mut command = Command::new("kubectl");
         command.args(["apply", "--filename=-"]);
         let limits = ProgramLimits { time: LIMIT, output: MOST, stop };
-        let ended =
-            program::run(command, self.yaml().as_bytes(), limits).map_err(|failure| match failure {
-                ProgramFailure::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    KubernetesError::Kubectl(
-                        "it is not installed here; leave --apply out, and apply what is printed".to_owned(),
-                    )
-                }
-                ProgramFailure::Io(error) => KubernetesError::Kubectl(plain(&error)),
-                ProgramFailure::TookLonger => KubernetesError::Kubectl(format!(
-                    "no end within {}; kubectl get jobs shows whether it was made",
-                    human_duration(LIMIT)
-                )),
-                ProgramFailure::Interrupted => KubernetesError::Interrupted,
-            })?;
-        match ended.status.success() {
-            true => Ok(one_line(&ended.out)),
-            false => Err(KubernetesError::Kubectl(one_line(&ended.err))),
+        let absent = "it is not installed here; leave --apply out, and apply what is printed";
+        let late =
+            format!("no end within {}; kubectl get jobs shows whether it was made", human_duration(LIMIT));
+        match said::asked(command, self.yaml().as_bytes(), limits, (absent, &late)) {
+            Ok(out) => Ok(one_line(&out)),
+            Err(Refusal::Interrupted) => Err(KubernetesError::Interrupted),
+            Err(Refusal::Why(why)) => Err(KubernetesError::Kubectl(why)),
+            Err(Refusal::Complaint(words)) => Err(KubernetesError::Kubectl(one_line(&words))),
         }
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn serve(mut far: Far, line: &Line<'_>) -> Fate {
 fn reply(out: &Mutex<impl Write>, number: u64, answer: wire::Answer) -> std::io::Result<()> {
     let whole = ToWorker::Answer(number, answer);
     let frame = wire::to_frame(&whole).or_else(|error| {
-        let (place, why) = ("of weir fleet run".to_owned(), error.to_string());
+        let (place, why) = (wire::PLACE.to_owned(), error.to_string());
         let failed = wire::Answer::Failed(crate::FleetError::Unusable { place, why });
         wire::to_frame(&ToWorker::Answer(number, failed))
     })?;

@@ -15,10 +15,10 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use weir_units::program::{self, ProgramEnd, ProgramFailure, ProgramLimits};
-use weir_units::{human_duration, plain, quoted};
+use weir_units::program::ProgramLimits;
+use weir_units::{human_duration, quoted};
 
-use super::said::one_line;
+use super::said::{self, Refusal, one_line};
 
 /// How long Slurm's programs may take: a controller that is busy or changes over to its backup keeps them
 /// waiting for its `SlurmctldTimeout`, two minutes.
@@ -239,22 +239,17 @@ fn asked(
 ) -> Result<String, SlurmError> {
     let failed = |why: String| SlurmError::Program { program: name, why };
     let limits = ProgramLimits { time: LIMIT, output: MOST, stop };
-    let ended = program::run(command, input, limits).map_err(|failure| match failure {
-        ProgramFailure::Io(error) if error.kind() == std::io::ErrorKind::NotFound => failed(
-            "it is not installed here; run the same on a host of the cluster, or start weir fleet work there"
-                .to_owned(),
-        ),
-        ProgramFailure::Io(error) => failed(plain(&error)),
-        ProgramFailure::TookLonger => failed(format!(
-            "no answer within {}; squeue --name weir-fleet shows whether something was submitted",
-            human_duration(LIMIT)
-        )),
-        ProgramFailure::Interrupted => SlurmError::Interrupted { program: name },
-    })?;
-    let ProgramEnd { status, out, err } = ended;
-    match status.success() {
-        true => Ok(String::from_utf8_lossy(&out).into_owned()),
-        false => Err(failed(complaint(&err))),
+    let absent =
+        "it is not installed here; run the same on a host of the cluster, or start weir fleet work there";
+    let late = format!(
+        "no answer within {}; squeue --name weir-fleet shows whether something was submitted",
+        human_duration(LIMIT)
+    );
+    match said::asked(command, input, limits, (absent, &late)) {
+        Ok(out) => Ok(String::from_utf8_lossy(&out).into_owned()),
+        Err(Refusal::Interrupted) => Err(SlurmError::Interrupted { program: name }),
+        Err(Refusal::Why(why)) => Err(failed(why)),
+        Err(Refusal::Complaint(words)) => Err(failed(complaint(&words))),
     }
 }
 

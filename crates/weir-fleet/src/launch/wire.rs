@@ -19,6 +19,9 @@ use crate::ledger::{
 };
 use crate::worker::{WorkerEnd, WorkerReport};
 
+/// What the ledger at the other end is called in errors.
+pub(super) const PLACE: &str = "of weir fleet run";
+
 /// Bytes of a message to a worker: a batch, as large as a row of the ledger can be.
 pub const MAX_TO_WORKER: usize = 200 << 20;
 

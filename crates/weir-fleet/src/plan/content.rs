@@ -11,13 +11,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use serde::Serialize;
 use weir_codec::digest::Expected;
+use weir_get::sink::naming;
 use weir_store::tree::content;
 use weir_units::plain;
 
 use crate::object::FleetObject;
-
-/// Read at once of two files that are compared.
-const PIECE: usize = 256 << 10;
 
 /// Files that are named.
 const NAMED: usize = 1000;
@@ -84,13 +82,13 @@ fn open(path: &Path) -> Result<(File, u64), String> {
 }
 
 fn against_file(source: &Path, target: &Path) -> Comparison {
-    let ((from, size), (to, other)) = (open(source)?, open(target)?);
+    let ((mut from, size), (mut to, other)) = (open(source)?, open(target)?);
     let differs = || Ok(Some(format!("differs from {}", source.display())));
     if size != other {
         return differs();
     }
     let cannot = |error: io::Error| format!("cannot be compared: {}", plain(&error));
-    match same(from, to).map_err(cannot)? {
+    match naming::is_same(&mut from, &mut to, size).map_err(cannot)? {
         true => Ok(None),
         false => differs(),
     }
@@ -105,31 +103,4 @@ fn against_digest(digest: &str, target: &Path) -> Comparison {
         .map_err(|error| format!("cannot be compared: {}", plain(&error)))?;
     let name = expected.algorithm().name();
     Ok((found != expected.bytes()).then(|| format!("has not the {name} {} of the manifest", expected.hex())))
-}
-
-fn same(mut from: File, mut to: File) -> io::Result<bool> {
-    let (mut one, mut other) = (vec![0; PIECE], vec![0; PIECE]);
-    loop {
-        let got = fill(&mut from, &mut one)?;
-        if got != fill(&mut to, &mut other)? || one[..got] != other[..got] {
-            return Ok(false);
-        }
-        if got < PIECE {
-            return Ok(true);
-        }
-    }
-}
-
-/// Reads until it is full or the file ends.
-fn fill(file: &mut impl io::Read, piece: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < piece.len() {
-        match file.read(&mut piece[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
 }

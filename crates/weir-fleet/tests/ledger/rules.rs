@@ -1,5 +1,6 @@
 //! What a ledger says to a worker, case by case.
 
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -201,19 +202,26 @@ fn the_idle_take_the_tail_of_who_is_slow() {
     assert_eq!(ledger.claim(slow, LEASE).unwrap(), Claimed::Complete);
 }
 
-#[test]
-fn a_slow_host_does_not_keep_the_last_object() {
-    let (folder, clock) = (folder(), clock());
-    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+/// A worker that has moved so many bytes each second for some seconds of an object of a megabyte, all there
+/// is; and an idle one.
+fn slow_one(ledger: &mut SqlLedger, clock: &AtomicI64, seconds: u64, pace: u64) -> (BatchClaim, WorkerId) {
     let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
     ledger.append(&mut lease, &[batch(&[object(0, 1_000_000)])], &[]).unwrap();
     ledger.seal(&lease).unwrap();
     let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
-    let old = claimed(&mut ledger, slow);
-    for second in 1..=10 {
+    let old = claimed(ledger, slow);
+    for second in 1..=seconds {
         clock.fetch_add(1000, Relaxed);
-        ledger.renew(old.lease, LEASE, 1, second * 1000).unwrap();
+        ledger.renew(old.lease, LEASE, 1, second * pace).unwrap();
     }
+    (old, fast)
+}
+
+#[test]
+fn a_slow_host_does_not_keep_the_last_object() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let (old, fast) = slow_one(&mut ledger, &clock, 10, 1000);
     // 990 s are left to it: at 2 kB/s the helper would need half of that, and no less.
     assert_eq!(ledger.help(fast, LEASE, 1900).unwrap(), None);
     let taken = ledger.help(fast, LEASE, 100_000).unwrap().expect("all of it");
@@ -226,15 +234,7 @@ fn a_slow_host_does_not_keep_the_last_object() {
 fn what_is_nearly_done_is_not_begun_anew_by_another() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);
-    let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
-    ledger.append(&mut lease, &[batch(&[object(0, 1_000_000)])], &[]).unwrap();
-    ledger.seal(&lease).unwrap();
-    let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
-    let old = claimed(&mut ledger, slow);
-    for second in 1..=90 {
-        clock.fetch_add(1000, Relaxed);
-        ledger.renew(old.lease, LEASE, 1, second * 10_000).unwrap();
-    }
+    let (_, fast) = slow_one(&mut ledger, &clock, 90, 10_000);
     // 10 s are left to it, in which the helper would have the rest ten times over, and all of it once.
     assert_eq!(ledger.help(fast, LEASE, 100_000).unwrap(), None);
     assert!(ledger.help(fast, LEASE, 1_000_000).unwrap().is_some());

@@ -179,12 +179,17 @@ pub fn has_content(target: &Target, bytes: &mut dyn Read, size: u64) -> io::Resu
     if !there.metadata()?.is_file() || there.metadata()?.len() != size {
         return Ok(false);
     }
+    is_same(bytes, &mut &there, size)
+}
+
+/// Whether `there` begins with these `size` bytes.
+pub fn is_same(bytes: &mut dyn Read, there: &mut dyn Read, size: u64) -> io::Result<bool> {
     let (mut own, mut other) = (vec![0; COMPARED], vec![0; COMPARED]);
     let mut left = size;
     while left > 0 {
         let length = usize::try_from(left).unwrap_or(COMPARED).min(COMPARED);
         bytes.read_exact(&mut own[..length])?;
-        match (&there).read_exact(&mut other[..length]) {
+        match there.read_exact(&mut other[..length]) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
             read => read?,
         }

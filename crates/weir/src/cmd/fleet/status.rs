@@ -167,7 +167,7 @@ impl Watch<'_> {
                     }
                 }
                 Err(FleetError::Interrupted { .. }) => break,
-                Err(error @ FleetError::Away { .. }) => self.away(&error),
+                Err(FleetError::Away { why, .. }) => self.away(why),
                 // A file whose disk is full, a database that refuses: what a worker would end with, too.
                 Err(error) => return Err(error.into()),
             }
@@ -200,12 +200,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    fn away(&mut self, error: &FleetError) {
+    fn away(&mut self, why: String) {
         *self.latest.lock() = None;
-        let why = match error {
-            FleetError::Away { why, .. } => why.clone(),
-            other => other.to_string(),
-        };
         match &self.screen {
             Some(screen) => screen.tell(|news| news.away = Some(Some(why))),
             None if !self.is_away => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use weir_fleet::ledger::{FleetSettings, FleetStatus, Tally};
-use weir_fleet::pace::{self, FleetEnd, FleetHost, FleetPace};
+use weir_fleet::pace::{self, FleetPace, ForetoldEnd, HostPace};
 use weir_model::fleet::FleetVerdict;
 use weir_report::fleet::{FleetCount, FleetEndView, FleetHostRow, FleetRateView, FleetView, seconds_words};
 use weir_report::fleet_history::FleetFailure;
@@ -78,9 +78,9 @@ pub fn of(status: &FleetStatus, pace: &FleetPace, verdict: Option<&FleetVerdict>
     }
 }
 
-fn end(end: &FleetEnd) -> FleetEndView {
+fn end(end: &ForetoldEnd) -> FleetEndView {
     match end {
-        FleetEnd::In { seconds, over, of_bytes } => FleetEndView {
+        ForetoldEnd::In { seconds, over, of_bytes } => FleetEndView {
             seconds: Some(*seconds),
             origin: format!(
                 "by {}, at the rate of the last {}",
@@ -88,8 +88,8 @@ fn end(end: &FleetEnd) -> FleetEndView {
                 seconds_words(*over)
             ),
         },
-        FleetEnd::Done => FleetEndView { seconds: Some(0.0), origin: "it is done".to_owned() },
-        FleetEnd::Unknown(why) => FleetEndView { seconds: None, origin: (*why).to_owned() },
+        ForetoldEnd::Done => FleetEndView { seconds: Some(0.0), origin: "it is done".to_owned() },
+        ForetoldEnd::Unknown(why) => FleetEndView { seconds: None, origin: (*why).to_owned() },
     }
 }
 
@@ -97,7 +97,7 @@ fn failure(row: &weir_fleet::ledger::FailureRow) -> FleetFailure {
     FleetFailure { class: row.class.clone(), objects: row.objects, example: row.example.clone() }
 }
 
-fn host(host: FleetHost) -> FleetHostRow {
+fn host(host: HostPace) -> FleetHostRow {
     FleetHostRow {
         host: host.host,
         workers: host.workers,

@@ -49,13 +49,9 @@ fn killed_workers_lose_nothing_and_replace_nothing() {
         if bed.status().complete {
             break;
         }
-        let victim = dice.roll(0..workers.len() as u64) as usize;
-        workers[victim].signal(Signal::KILL);
-        workers[victim] = start();
+        kill_one(&mut workers, start, &mut dice);
         killed += 1;
-        for (number, inode) in named(&bed, all.len()) {
-            assert_eq!(*seen.entry(number).or_insert(inode), inode, "file {number} was replaced");
-        }
+        stays(&bed, all.len(), &mut seen);
     }
     bed.rushes();
     workers.drain(..).for_each(|worker| drop(worker.wait()));
@@ -65,6 +61,20 @@ fn killed_workers_lose_nothing_and_replace_nothing() {
     bed.is_complete(all.len() as u64);
     let at_end = named(&bed, all.len());
     assert!(seen.iter().all(|(number, inode)| at_end[number] == *inode), "a file was replaced");
+}
+
+/// One of them is killed, and another takes its place.
+fn kill_one(workers: &mut [Running], start: impl Fn() -> Running, dice: &mut Dice) {
+    let victim = dice.roll(0..workers.len() as u64) as usize;
+    workers[victim].signal(Signal::KILL);
+    workers[victim] = start();
+}
+
+/// What had its name before is the same file; what has one now is remembered.
+fn stays(bed: &Bed, count: usize, seen: &mut HashMap<usize, u64>) {
+    for (number, inode) in named(bed, count) {
+        assert_eq!(*seen.entry(number).or_insert(inode), inode, "file {number} was replaced");
+    }
 }
 
 /// A last worker moves what is left.
@@ -106,13 +116,9 @@ fn killed_workers_of_a_database_that_is_stopped_lose_nothing_and_replace_nothing
         if bed.status_of(&ledger).complete {
             break;
         }
-        let victim = dice.roll(0..workers.len() as u64) as usize;
-        workers[victim].signal(Signal::KILL);
-        workers[victim] = start();
+        kill_one(&mut workers, start, &mut dice);
         killed += 1;
-        for (number, inode) in named(&bed, all.len()) {
-            assert_eq!(*seen.entry(number).or_insert(inode), inode, "file {number} was replaced");
-        }
+        stays(&bed, all.len(), &mut seen);
     }
     bed.rushes();
     workers.drain(..).for_each(|worker| drop(worker.wait()));
