@@ -15,8 +15,9 @@ use weir_fleet::class::FailureClass;
 use weir_fleet::ledger::database::Now;
 use weir_fleet::ledger::sqlite::SqliteDatabase;
 use weir_fleet::ledger::{
-    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, FleetLedger, ObjectFailure, Patience,
-    PlannedBatch, Renewed, SqlLedger, Tally, WaitReason, WorkerId, WorkerIdentity,
+    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, FleetLedger, Helped, Helper,
+    ObjectFailure, Patience, PlannedBatch, Renewed, SqlLedger, Tally, WaitReason, WatchedBatch, WorkerId,
+    WorkerIdentity,
 };
 use weir_fleet::object::{FleetObject, pack};
 
@@ -120,6 +121,8 @@ struct Worker {
     tells: Micros,
     /// It asks for a batch already.
     is_asking: bool,
+    /// What others hold, while it has nothing.
+    watched: Vec<WatchedBatch>,
     is_over: bool,
 }
 
@@ -311,13 +314,16 @@ impl World {
     ) -> Result<(), Box<dyn Error>> {
         let own = &self.workers[worker];
         if own.hand.is_none() && own.ended.is_empty() {
-            let pace = own.pace as u64;
-            let asked = self.ask(at, worker, What::Claim, |ledger| ledger.help(id, LEASE, pace))?;
+            let helper = Helper { pace: own.pace as u64, watched: own.watched.clone() };
+            let asked = self.ask(at, worker, What::Claim, |ledger| ledger.help(id, LEASE, &helper))?;
             let Some((helped, done)) = asked else { return Ok(()) };
-            if let Some(claim) = helped {
-                self.figures.helped += 1;
-                self.take(done, worker, &claim);
-                return Ok(());
+            match helped {
+                Helped::Batch(claim) => {
+                    self.figures.helped += 1;
+                    self.take(done, worker, &claim);
+                    return Ok(());
+                }
+                Helped::Watch(watched) => self.workers[worker].watched = watched,
             }
         }
         self.ask_again(at, worker, pause);
@@ -333,6 +339,7 @@ impl World {
         let hand = Hand { lease: claim.lease, lines, began: at, end: at };
         let own = &mut self.workers[worker];
         own.is_asking = false;
+        own.watched.clear();
         if own.hand.is_some() {
             own.next = Some(hand);
         } else {

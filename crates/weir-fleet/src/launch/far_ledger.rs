@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::wire::{self, Answer, Farewell, Question, ToHub, ToWorker, WorkOrder};
 use crate::error::FleetError;
 use crate::ledger::{
-    BatchClaim, BatchLease, BatchResults, Claimed, Finished, FleetLedger, Patience, PlanEnds, Renewed,
+    BatchLease, BatchResults, Claimed, Finished, FleetLedger, Helped, Helper, Patience, PlanEnds, Renewed,
     VerdictSpan, WorkerId, WorkerIdentity,
 };
 use crate::worker::WorkerSignals;
@@ -162,7 +162,7 @@ impl<W: Write + Send + 'static> FarLedger<W> {
     fn give_back(&mut self, late: Answer) {
         let lease = match late {
             Answer::Claimed(Claimed::Batch(claim)) => claim.lease,
-            Answer::Helped(Some(claim)) => claim.lease,
+            Answer::Helped(Helped::Batch(claim)) => claim.lease,
             _ => return,
         };
         // Where that does not arrive either its lease ends.
@@ -228,18 +228,16 @@ impl<W: Write + Send + 'static> FleetLedger for FarLedger<W> {
         }
     }
 
-    fn release(&mut self, lease: BatchLease) -> Result<(), FleetError> {
-        self.done(Question::Release(lease))
+    fn release(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
+        match self.ask(Question::Release(lease))? {
+            Answer::Released(released) => Ok(released),
+            _ => self.unexpected(),
+        }
     }
 
-    fn help(
-        &mut self,
-        worker: WorkerId,
-        length: Duration,
-        pace: u64,
-    ) -> Result<Option<BatchClaim>, FleetError> {
-        match self.ask(Question::Help(worker, length, pace))? {
-            Answer::Helped(claim) => Ok(claim.map(|claim| *claim)),
+    fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError> {
+        match self.ask(Question::Help(worker, length, helper.clone()))? {
+            Answer::Helped(helped) => Ok(helped),
             _ => self.unexpected(),
         }
     }
@@ -283,10 +281,9 @@ pub(super) fn answer(
             ledger.renew(lease, length, reached, bytes).map(Answer::Renewed)
         }
         Question::Finish(lease, results) => ledger.finish(lease, &results).map(Answer::Finished),
-        Question::Release(lease) => ledger.release(lease).map(|()| Answer::Done),
-        Question::Help(worker, length, pace) => {
-            let helped = own(worker).and_then(|worker| ledger.help(worker, length, pace));
-            helped.map(|claim| Answer::Helped(claim.map(Box::new)))
+        Question::Release(lease) => ledger.release(lease).map(Answer::Released),
+        Question::Help(worker, length, helper) => {
+            own(worker).and_then(|worker| ledger.help(worker, length, &helper)).map(Answer::Helped)
         }
         Question::ShareToken(large, token) => ledger.share_token(large, &token).map(Answer::Token),
         Question::Tell(worker, spans) => {
@@ -301,7 +298,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::ledger::{BatchWork, FleetSettings, WaitReason};
+    use crate::ledger::{BatchClaim, BatchWork, FleetSettings, WaitReason};
 
     const LENGTH: Duration = Duration::from_secs(30);
     const WORKER: WorkerId = WorkerId(1);

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::FleetError;
 use crate::ledger::postgres::DatabaseUrl;
 use crate::ledger::{
-    BatchClaim, BatchLease, BatchResults, Claimed, Finished, PlanEnds, Renewed, Tally, VerdictSpan, WorkerId,
-    WorkerIdentity,
+    BatchLease, BatchResults, Claimed, Finished, Helped, Helper, PlanEnds, Renewed, Tally, VerdictSpan,
+    WorkerId, WorkerIdentity,
 };
 use crate::worker::{WorkerEnd, WorkerReport};
 
@@ -67,7 +67,7 @@ pub enum Question {
     /// `release`.
     Release(BatchLease),
     /// `help`.
-    Help(WorkerId, Duration, u64),
+    Help(WorkerId, Duration, Helper),
     /// `share_token`.
     ShareToken(i64, String),
     /// `tell`.
@@ -87,10 +87,12 @@ pub enum Answer {
     Claimed(Claimed),
     /// To `renew`.
     Renewed(Renewed),
+    /// To `release`.
+    Released(bool),
     /// To `finish`.
     Finished(Finished),
     /// To `help`.
-    Helped(Option<Box<BatchClaim>>),
+    Helped(Helped),
     /// To `share_token`.
     Token(String),
     /// To any.

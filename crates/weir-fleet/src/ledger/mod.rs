@@ -114,6 +114,35 @@ pub struct BatchClaim {
     pub settings: FleetSettings,
 }
 
+/// What a worker that has nothing to do says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Helper {
+    /// Bytes a second that it moved of late.
+    pub pace: u64,
+    /// What it was told when it asked before, if it has had nothing to do since then.
+    pub watched: Vec<WatchedBatch>,
+}
+
+/// How far a batch of another worker was, when somebody with nothing to do began to watch it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedBatch {
+    /// Which, in whose hands.
+    pub lease: BatchLease,
+    /// By the ledger's clock, in milliseconds since 1970.
+    pub since: i64,
+    /// Bytes that had moved.
+    pub bytes: u64,
+}
+
+/// What an idle worker gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Helped {
+    /// This.
+    Batch(Box<BatchClaim>),
+    /// Nothing for now: the others need no help, or are watched first.
+    Watch(Vec<WatchedBatch>),
+}
+
 /// Why there is nothing to do for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitReason {
@@ -252,18 +281,13 @@ pub trait FleetLedger: Send {
     /// The batch is done. What failed and is worth another attempt becomes a batch of its own, for later.
     fn finish(&mut self, lease: BatchLease, results: &BatchResults) -> Result<Finished, FleetError>;
 
-    /// Gives a batch back, as it was. Of one that somebody else has nothing changes.
-    fn release(&mut self, lease: BatchLease) -> Result<(), FleetError>;
+    /// Gives a batch back, as it was. False: it was another's already, and nothing changes.
+    fn release(&mut self, lease: BatchLease) -> Result<bool, FleetError>;
 
-    /// For a worker that [`WaitReason::Held`] keeps waiting and that moves `pace` bytes a second: it gets the
-    /// last half of what the slowest holder has not begun, or all that such a holder has where it would be
-    /// done in less than half the time. `None`: the others need no help.
-    fn help(
-        &mut self,
-        worker: WorkerId,
-        length: Duration,
-        pace: u64,
-    ) -> Result<Option<BatchClaim>, FleetError>;
+    /// For a worker that [`WaitReason::Held`] keeps waiting: it gets the last half of what the slowest holder
+    /// has not begun, or all that such a holder has where the helper has watched it for a while and would be
+    /// done with all of it in less than half the time.
+    fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError>;
 
     /// What the workers on one large object have in common (a number of an upload): `token`, or what another
     /// said before.

@@ -11,7 +11,8 @@ use super::desk::{Desk, DeskTotals};
 use super::shares::LimitShares;
 use crate::error::FleetError;
 use crate::ledger::{
-    BatchLease, Claimed, Finished, FleetLedger, FleetSettings, Renewed, WaitReason, WorkerId,
+    BatchLease, Claimed, Finished, FleetLedger, FleetSettings, Helped, Helper, Renewed, WaitReason,
+    WatchedBatch, WorkerId,
 };
 
 /// Between two looks at signals, where nothing else wakes the clerk.
@@ -101,6 +102,8 @@ pub(super) struct Clerk<'a> {
     draining: Option<Instant>,
     away: Option<(Instant, u32)>,
     pace: (Instant, DeskTotals, f64, f64),
+    /// Batches of others, while there is nothing to do here.
+    watched: Vec<WatchedBatch>,
     /// Time spent in calls of the ledger.
     asked: Duration,
 }
@@ -134,6 +137,7 @@ impl<'a> Clerk<'a> {
             draining: None,
             away: None,
             pace: (now, DeskTotals::default(), 0.0, 0.0),
+            watched: Vec::new(),
             asked: Duration::ZERO,
         }
     }
@@ -175,7 +179,9 @@ impl<'a> Clerk<'a> {
             return Ok(());
         }
         for lease in held {
-            self.ask(|ledger| ledger.release(lease))?;
+            if !self.ask(|ledger| ledger.release(lease))? {
+                self.desk.lose(lease);
+            }
         }
         let spans = self.shares.take(Instant::now(), true);
         let worker = self.worker;
@@ -234,7 +240,7 @@ impl<'a> Clerk<'a> {
     /// Another worker has the batch.
     fn lose(&mut self, lease: BatchLease) {
         tracing::info!("batch {} is another worker's now", lease.batch);
-        if self.desk.forget(lease) {
+        if self.desk.lose(lease) {
             self.desk.end_run();
         }
     }
@@ -281,6 +287,7 @@ impl<'a> Clerk<'a> {
         let (worker, length, asked) = (self.worker, self.manner.length, Instant::now());
         match self.ask(|ledger| ledger.claim(worker, length))? {
             Claimed::Batch(claim) => {
+                self.watched.clear();
                 self.take_settings(claim.settings.clone());
                 self.desk.add(*claim, asked);
             }
@@ -299,10 +306,14 @@ impl<'a> Clerk<'a> {
     fn wait(&mut self, reason: WaitReason, pause: Duration) -> Result<(), FleetError> {
         if reason == WaitReason::Held {
             let asked = Instant::now();
-            let (worker, length, pace) = (self.worker, self.manner.length, self.pace.2 as u64);
-            if let Some(claim) = self.ask(|ledger| ledger.help(worker, length, pace))? {
-                self.desk.add(claim, asked);
-                return Ok(());
+            let (worker, length) = (self.worker, self.manner.length);
+            let helper = Helper { pace: self.pace.2 as u64, watched: std::mem::take(&mut self.watched) };
+            match self.ask(|ledger| ledger.help(worker, length, &helper))? {
+                Helped::Batch(claim) => {
+                    self.desk.add(*claim, asked);
+                    return Ok(());
+                }
+                Helped::Watch(watched) => self.watched = watched,
             }
         }
         if self.manner.once {

@@ -35,6 +35,13 @@ pub struct FleetTask {
     pub share: TaskShare,
 }
 
+impl FleetTask {
+    /// That of its batch.
+    pub(super) fn lease(&self) -> BatchLease {
+        self.lease
+    }
+}
+
 /// What of an object is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskShare {
@@ -145,20 +152,16 @@ impl Desk {
         self.stirs(&mut state, is_news);
     }
 
-    /// `task` was begun and not ended: it is to be given out again.
-    ///
-    /// False: its batch is another worker's.
-    pub(super) fn give_back(&self, task: &FleetTask) -> bool {
+    /// `task` was begun and not ended: it is to be given out again, unless its batch is another worker's.
+    pub(super) fn give_back(&self, task: &FleetTask) {
         let mut state = self.lock();
-        let at = state.lands(task);
-        if let Some(at) = at {
+        if let Some(at) = state.lands(task) {
             let batch = &mut state.batches[at];
             if (task.position as usize) < batch.count {
                 batch.again.insert(task.position as usize);
             }
             self.room.notify_all();
         }
-        at.is_some()
     }
 
     /// Bytes of objects in flight that are at their targets, as a part.
@@ -246,8 +249,18 @@ impl Desk {
         }
     }
 
-    /// The ledger has what became of a batch, or another worker has the batch. Whether objects of it are
-    /// still in flight.
+    /// Another worker has the batch. Whether objects of it are still in flight.
+    pub(super) fn lose(&self, lease: BatchLease) -> bool {
+        self.lock().lost.insert(lease);
+        self.forget(lease)
+    }
+
+    /// The batch of this lease went to another worker.
+    pub(super) fn is_lost(&self, lease: BatchLease) -> bool {
+        self.lock().lost.contains(&lease)
+    }
+
+    /// The ledger has what became of a batch, or has the batch. Whether objects of it are still in flight.
     pub(super) fn forget(&self, lease: BatchLease) -> bool {
         let mut state = self.lock();
         let is_moving = state.batches.iter().any(|held| held.lease == lease && !held.is_complete());

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, UNIX_EPOCH};
@@ -218,10 +218,14 @@ impl Mover for Fetch<'_> {
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
         let given = GivenTasks::default();
         let mut source = FetchJobs { fetch: self, desk: run.desk, given: &given, next: 0 };
-        let results = FetchResults { lost: Mutex::default(), fetch: self, desk: run.desk, given: &given };
+        let results = FetchResults { fetch: self, desk: run.desk, given: &given };
         let task = Task { source: &mut source, results: &results, reserved: None };
         engine::run(task, &self.options(run), self.http, run.stop, observer);
-        results.lost.into_inner().iter().for_each(|path| pieces::discard(path));
+        self.to.iter().for_each(|to| to.leftovers.tidy(run.desk));
+    }
+
+    fn leave(&self, desk: &Desk) {
+        self.to.iter().for_each(|to| to.leftovers.leave(desk));
     }
 }
 
@@ -272,14 +276,26 @@ impl JobSource for FetchJobs<'_> {
 }
 
 struct FetchResults<'a> {
-    /// Files of batches that are others' now, which were begun here.
-    lost: Mutex<Vec<PathBuf>>,
     fetch: &'a Fetch<'a>,
     desk: &'a Desk,
     given: &'a GivenTasks,
 }
 
 impl FetchResults<'_> {
+    /// What may lie beside the file of a whole object.
+    fn look_beside(&self, task: &FleetTask, report: &FileReport) {
+        if task.share != TaskShare::Whole {
+            return;
+        }
+        if let (Some(to), Some(path)) = (&self.fetch.to, &report.path) {
+            match report.outcome {
+                JobOutcome::Partial(_) | JobOutcome::Failed(_) => to.leftovers.stays(task, path.clone()),
+                _ if report.bytes > IN_MEMORY => to.leftovers.is_placed(path),
+                _ => {}
+            }
+        }
+    }
+
     /// A piece is in its part, and which part that is is told to whoever joins them.
     fn has_piece(&self, task: &FleetTask, range: &Range<u64>) {
         let bytes = range.end - range.start;
@@ -294,6 +310,7 @@ impl FetchResults<'_> {
 impl Results for FetchResults<'_> {
     fn ended(&self, number: usize, _: &Job, report: FileReport) {
         let Some(task) = self.given.0.lock().remove(&number) else { return };
+        self.look_beside(&task, &report);
         let end = match report.outcome {
             JobOutcome::Complete => match &task.share {
                 TaskShare::Range(range) => return self.has_piece(&task, &range.range),
@@ -301,14 +318,7 @@ impl Results for FetchResults<'_> {
             },
             JobOutcome::Skipped | JobOutcome::Unchanged => TaskEnd::Same(report.bytes),
             JobOutcome::Partial(GetError::Interrupted) | JobOutcome::Failed(GetError::Interrupted) => {
-                if !self.desk.give_back(&task)
-                    && task.share == TaskShare::Whole
-                    && self.fetch.to.is_some()
-                    && let Some(path) = report.path
-                {
-                    self.lost.lock().push(path);
-                }
-                return;
+                return self.desk.give_back(&task);
             }
             JobOutcome::Partial(error) | JobOutcome::Failed(error) => {
                 let reason = format!("{}: {error}", report.url);

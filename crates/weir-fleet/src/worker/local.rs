@@ -29,7 +29,7 @@ use weir_units::Rate;
 use weir_units::limiter::Limiter;
 
 use super::crew::{self, Crew};
-use super::desk::{FleetTask, TaskEnd, TaskShare};
+use super::desk::{Desk, FleetTask, TaskEnd, TaskShare};
 use super::hand::{COPY, Hand};
 use super::target::TargetTree;
 use super::why::{class_of, class_of_io};
@@ -128,7 +128,9 @@ impl LocalCopy {
         let copied = if seen.size <= SMALL {
             self.small(&target, object, &file, &seen, limits)?
         } else {
-            self.large(&target, object, &file, &seen, limits)?
+            let copied = self.large(&target, object, &file, &seen, limits)?;
+            to.leftovers.is_placed(&path);
+            copied
         };
         Ok(copied.then_some(TaskEnd::Moved(seen.size)))
     }
@@ -461,6 +463,10 @@ impl Mover for LocalCopy {
         let target = self.to.as_ref().map(TargetTree::root);
         let crew = Crew { hands: &hands, make: &make, moved: &self.moved, target };
         crew::work(run, &crew, observer);
+    }
+
+    fn leave(&self, desk: &Desk) {
+        self.to.iter().for_each(|to| to.leftovers.leave(desk));
     }
 }
 

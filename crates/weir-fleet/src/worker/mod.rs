@@ -21,6 +21,7 @@ mod crew;
 pub mod desk;
 pub mod fetch;
 mod hand;
+mod leftovers;
 pub mod local;
 mod pieces;
 pub mod send;
@@ -52,6 +53,9 @@ pub trait Mover: Sync {
 
     /// Until there is nothing more, or `run.stop` is set: then all that was begun is given back.
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer);
+
+    /// The worker has ended and holds nothing any more: tidies up.
+    fn leave(&self, _desk: &Desk) {}
 }
 
 /// One run of a mover.
@@ -133,6 +137,7 @@ pub fn run(
         }
         clerk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
+    mover.leave(&desk);
     let (totals, failures) = (desk.totals(), desk.failures());
     Ok(WorkerReport { end: end?, totals, failures, span: began.elapsed(), asked })
 }

@@ -23,18 +23,6 @@ use crate::object::FleetObject;
 /// Read at once for the digest of all.
 const PIECE: u64 = 4 << 20;
 
-/// Removes the part of a file that others bring, unless they are at work on it.
-pub(super) fn discard(path: &Path) {
-    let Ok(target) = Target::open(path) else { return };
-    let home = Home::shared(&target);
-    if home.has_part()
-        && let Ok(part) = PartFile::open(&target, home)
-        && part.restart().is_ok()
-    {
-        part.discard();
-    }
-}
-
 /// The file that has the name says by its version's word that it is the object: all pieces were joined.
 pub(super) fn is_joined(path: &Path, object: &FleetObject) -> bool {
     let stamp = Target::open(path).ok().and_then(|target| Stamp::read(&target));

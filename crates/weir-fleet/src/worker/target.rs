@@ -11,6 +11,7 @@ use weir_tree::compare::Keep;
 use weir_tree::{Name, Target, TreeError, destination};
 
 use super::desk::TaskEnd;
+use super::leftovers::Leftovers;
 use super::why::class_of_io;
 use crate::class::FailureClass;
 use crate::object::FleetObject;
@@ -20,6 +21,8 @@ pub(super) struct TargetTree {
     target: Target,
     root: PathBuf,
     folders: Mutex<()>,
+    /// Parts beside its files.
+    pub(super) leftovers: Leftovers,
 }
 
 impl TargetTree {
@@ -27,7 +30,12 @@ impl TargetTree {
     pub(super) fn open(root: &Path) -> Result<TargetTree, TreeError> {
         let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
         let target = Target::open(root, destination::Options { keep, ..destination::Options::default() })?;
-        Ok(TargetTree { target, root: root.to_owned(), folders: Mutex::default() })
+        Ok(TargetTree {
+            target,
+            root: root.to_owned(),
+            folders: Mutex::default(),
+            leftovers: Leftovers::default(),
+        })
     }
 
     /// Its path.

@@ -8,8 +8,8 @@ use super::desk::{FleetTask, TaskEnd};
 use super::*;
 use crate::class::FailureClass;
 use crate::ledger::{
-    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, PlanEnds, Renewed, VerdictSpan,
-    WaitReason, WorkerId,
+    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, Helped, Helper, PlanEnds, Renewed,
+    VerdictSpan, WaitReason, WorkerId,
 };
 use crate::object::FleetObject;
 
@@ -130,14 +130,14 @@ impl FleetLedger for TestLedger {
         Ok(Finished::Done)
     }
 
-    fn release(&mut self, lease: BatchLease) -> Result<(), FleetError> {
+    fn release(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
         self.held.retain(|held| *held != lease);
         self.released.push(lease.batch);
-        Ok(())
+        Ok(true)
     }
 
-    fn help(&mut self, _: WorkerId, _: Duration, _: u64) -> Result<Option<BatchClaim>, FleetError> {
-        Ok(None)
+    fn help(&mut self, _: WorkerId, _: Duration, _: &Helper) -> Result<Helped, FleetError> {
+        Ok(Helped::Watch(Vec::new()))
     }
 
     fn share_token(&mut self, _: i64, token: &str) -> Result<String, FleetError> {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use fastrand::Rng;
 use weir_fleet::class::FailureClass;
 use weir_fleet::ledger::{
-    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, FleetLedger, ObjectFailure, Renewed,
-    SqlLedger, Tally, WaitReason, WorkerId,
+    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, FleetLedger, Helped, Helper,
+    ObjectFailure, Renewed, SqlLedger, Tally, WaitReason, WatchedBatch, WorkerId,
 };
 use weir_fleet::object::FleetObject;
 
@@ -40,6 +40,7 @@ struct Worker {
     hand: Option<Hand>,
     /// Until then it does nothing, and hears nothing.
     asleep: i64,
+    watched: Vec<WatchedBatch>,
 }
 
 struct World<'a> {
@@ -65,7 +66,12 @@ impl World<'_> {
 
     fn join(&mut self) -> Worker {
         self.joined += 1;
-        Worker { id: self.ledger.join(&who(self.joined)).expect("a worker"), hand: None, asleep: 0 }
+        Worker {
+            id: self.ledger.join(&who(self.joined)).expect("a worker"),
+            hand: None,
+            asleep: 0,
+            watched: Vec::new(),
+        }
     }
 
     /// One step of a worker.
@@ -95,9 +101,11 @@ impl World<'_> {
         match self.ledger.claim(id, LEASE).expect("an answer") {
             Claimed::Batch(claim) => self.take(at, *claim),
             Claimed::Wait(WaitReason::Held, _) if self.random.bool() => {
-                let pace = self.random.u64(1..1000);
-                if let Some(claim) = self.ledger.help(id, LEASE, pace).expect("an answer") {
-                    self.take(at, claim);
+                let watched = std::mem::take(&mut self.workers[at].watched);
+                let helper = Helper { pace: self.random.u64(1..1000), watched };
+                match self.ledger.help(id, LEASE, &helper).expect("an answer") {
+                    Helped::Batch(claim) => self.take(at, *claim),
+                    Helped::Watch(watched) => self.workers[at].watched = watched,
                 }
             }
             Claimed::Wait(..) => {}
@@ -293,7 +301,7 @@ fn a_thousand_workers_and_a_thousand_kills_move_every_object_once() {
 #[test]
 fn so_do_small_fleets_whatever_happens_in_which_order() {
     let mut all = Stood::default();
-    for seed in 0..12 {
+    for seed in 0..20 {
         let workers = 2 + 3 * seed as usize;
         let stood = on_sqlite(Setting { seed, workers, objects: 700, of_a_batch: 40, kills: 20 });
         all.kills += stood.kills;

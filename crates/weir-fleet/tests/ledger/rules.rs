@@ -6,12 +6,29 @@ use std::time::Duration;
 
 use weir_fleet::class::FailureClass;
 use weir_fleet::ledger::{
-    BatchClaim, BatchResults, BatchWork, Claimed, Finished, FleetLedger, ObjectFailure, PlannedLarge,
-    Renewed, SqlLedger, Tally, VerdictSpan, WaitReason, WorkerId,
+    BatchClaim, BatchResults, BatchWork, Claimed, Finished, FleetLedger, Helped, Helper, ObjectFailure,
+    PlannedLarge, Renewed, SqlLedger, Tally, VerdictSpan, WaitReason, WatchedBatch, WorkerId,
 };
 use weir_fleet::object::pack;
 
 use crate::{LEASE, START, batch, clock, ends, folder, object, plan, sqlite, who};
+
+/// What an idle worker gets that has watched others; what it watches is kept.
+fn helped(
+    ledger: &mut SqlLedger,
+    worker: WorkerId,
+    pace: u64,
+    watched: &mut Vec<WatchedBatch>,
+) -> Option<BatchClaim> {
+    let helper = Helper { pace, watched: std::mem::take(watched) };
+    match ledger.help(worker, LEASE, &helper).unwrap() {
+        Helped::Batch(claim) => Some(*claim),
+        Helped::Watch(seen) => {
+            *watched = seen;
+            None
+        }
+    }
+}
 
 /// A batch that must be there.
 fn claimed(ledger: &mut SqlLedger, worker: WorkerId) -> BatchClaim {
@@ -184,10 +201,10 @@ fn the_idle_take_the_tail_of_who_is_slow() {
     plan(&mut ledger, 100, 100);
     let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
     let old = claimed(&mut ledger, slow);
-    assert_eq!(ledger.help(fast, LEASE, 1000).unwrap(), None, "it has just begun");
+    assert_eq!(helped(&mut ledger, fast, 1000, &mut Vec::new()), None, "it has just begun");
     clock.fetch_add(20_000, Relaxed);
     ledger.renew(old.lease, LEASE, 20, 200).unwrap();
-    let tail = ledger.help(fast, LEASE, 1000).unwrap().expect("half of what is not begun");
+    let tail = helped(&mut ledger, fast, 1000, &mut Vec::new()).expect("half of what is not begun");
     assert_eq!(count(&tail), 40);
     assert_eq!(
         ledger.renew(old.lease, LEASE, 21, 210).unwrap(),
@@ -202,31 +219,41 @@ fn the_idle_take_the_tail_of_who_is_slow() {
     assert_eq!(ledger.claim(slow, LEASE).unwrap(), Claimed::Complete);
 }
 
-/// A worker that has moved so many bytes each second for some seconds of an object of a megabyte, all there
-/// is; and an idle one.
-fn slow_one(ledger: &mut SqlLedger, clock: &AtomicI64, seconds: u64, pace: u64) -> (BatchClaim, WorkerId) {
+/// A worker that moves an object of a megabyte, all there is, and another one that has nothing to do.
+fn slow_one(ledger: &mut SqlLedger) -> (BatchClaim, WorkerId) {
     let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
     ledger.append(&mut lease, &[batch(&[object(0, 1_000_000)])], &[]).unwrap();
     ledger.seal(&lease).unwrap();
     let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
-    let old = claimed(ledger, slow);
-    for second in 1..=seconds {
+    (claimed(ledger, slow), fast)
+}
+
+/// It goes on for so many seconds at so many bytes a second.
+fn goes_on(ledger: &mut SqlLedger, clock: &AtomicI64, old: &BatchClaim, moved: &mut u64, rates: &[u64]) {
+    for rate in rates {
+        *moved += rate;
         clock.fetch_add(1000, Relaxed);
-        ledger.renew(old.lease, LEASE, 1, second * pace).unwrap();
+        ledger.renew(old.lease, LEASE, 1, *moved).unwrap();
     }
-    (old, fast)
 }
 
 #[test]
 fn a_slow_host_does_not_keep_the_last_object() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);
-    let (old, fast) = slow_one(&mut ledger, &clock, 10, 1000);
-    // 990 s are left to it: at 2 kB/s the helper would need half of that, and no less.
-    assert_eq!(ledger.help(fast, LEASE, 1900).unwrap(), None);
-    let taken = ledger.help(fast, LEASE, 100_000).unwrap().expect("all of it");
+    let (old, fast) = slow_one(&mut ledger);
+    let (mut moved, mut watched) = (0, Vec::new());
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 10]);
+    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None, "it is watched first");
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 4]);
+    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None, "and for some seconds");
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1000]);
+    // 985 s are left to it: at 2 kB/s the helper would need half of that, and no less.
+    assert_eq!(helped(&mut ledger, fast, 1900, &mut watched.clone()), None);
+    let taken = helped(&mut ledger, fast, 100_000, &mut watched).expect("all of it");
     assert_eq!(taken.lease.batch, old.lease.batch);
-    assert_eq!(ledger.renew(old.lease, LEASE, 1, 11_000).unwrap(), Renewed::Lost);
+    assert_eq!(ledger.renew(old.lease, LEASE, 1, 16_000).unwrap(), Renewed::Lost);
+    assert!(!ledger.release(old.lease).unwrap(), "it is another's");
     assert_eq!(ledger.finish(taken.lease, &all_moved(1)).unwrap(), Finished::Done);
 }
 
@@ -234,10 +261,33 @@ fn a_slow_host_does_not_keep_the_last_object() {
 fn what_is_nearly_done_is_not_begun_anew_by_another() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);
-    let (_, fast) = slow_one(&mut ledger, &clock, 90, 10_000);
+    let (old, fast) = slow_one(&mut ledger);
+    let (mut moved, mut watched) = (0, Vec::new());
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[10_000; 80]);
+    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[10_000; 10]);
     // 10 s are left to it, in which the helper would have the rest ten times over, and all of it once.
-    assert_eq!(ledger.help(fast, LEASE, 100_000).unwrap(), None);
-    assert!(ledger.help(fast, LEASE, 1_000_000).unwrap().is_some());
+    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched.clone()), None);
+    assert!(helped(&mut ledger, fast, 1_000_000, &mut watched).is_some());
+}
+
+#[test]
+fn who_is_slow_only_beside_others_keeps_what_it_has() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let (old, fast) = slow_one(&mut ledger);
+    let (mut moved, mut watched) = (0, Vec::new());
+    // The other one moved a hundred times as much a second, on the same link.
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 20]);
+    for _ in 0..3 {
+        assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+        goes_on(&mut ledger, &clock, &old, &mut moved, &[60_000; 5]);
+    }
+    // It slows down again: that counts from when it does.
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1; 5]);
+    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1; 6]);
+    assert!(helped(&mut ledger, fast, 100_000, &mut watched).is_some());
 }
 
 #[test]
@@ -370,7 +420,7 @@ fn what_is_set_holds_from_the_next_question_on() {
     assert_eq!(reason(&mut ledger, second), None);
     ledger.set(&|settings| settings.draining = true).unwrap();
     assert_eq!(ledger.claim(second, LEASE).unwrap(), Claimed::Leave);
-    assert_eq!(ledger.help(second, LEASE, 1).unwrap(), None);
+    assert_eq!(helped(&mut ledger, second, 1, &mut Vec::new()), None);
 }
 
 #[test]

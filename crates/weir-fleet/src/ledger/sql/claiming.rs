@@ -329,13 +329,16 @@ pub(super) fn renew(
     Ok(Renewed::Held { objects: row.count(0), settings: settings(transaction)? })
 }
 
-pub(super) fn release(transaction: &mut dyn Transaction, lease: BatchLease) -> Result<(), DatabaseError> {
+pub(super) fn release(transaction: &mut dyn Transaction, lease: BatchLease) -> Result<bool, DatabaseError> {
+    let values = [lease.batch.into(), lease.fence.into()];
     transaction.execute(
         "UPDATE batch SET state = 'waiting', due = {now}, ask = NULL \
          WHERE id = $1 AND fence = $2 AND state = 'leased'",
-        &[lease.batch.into(), lease.fence.into()],
+        &values,
     )?;
-    Ok(())
+    // Asked twice it was given back by the first question.
+    let sql = "SELECT id FROM batch WHERE id = $1 AND fence = $2 AND state = 'waiting'";
+    Ok(!transaction.query(sql, &values)?.is_empty())
 }
 
 pub(super) fn share_token(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::database::{DatabaseError, Row, Transaction};
-use super::super::{BatchClaim, WorkerId};
+use super::super::{BatchLease, Helped, Helper, WatchedBatch, WorkerId};
 use super::claiming::{CLAIMED, asked_before, claim_of, enter};
 use super::{millis, moving, must};
 
@@ -11,37 +11,37 @@ use super::{millis, moving, must};
 /// long.
 const SOON: f64 = 2000.0;
 
-/// Whoever takes all of a batch does again what its holder has done of it and not yet told: not sooner than
-/// after this time, in milliseconds, in which a holder has told some times how far it is.
-const WATCHED: f64 = 6000.0;
+/// Whoever takes all of a batch does again what its holder has done of it. How fast a holder is counts from
+/// the moment on that the helper has nothing to do itself, since what the two share may be all that held it;
+/// and over so many milliseconds, in which a holder tells some times how far it is.
+const WATCHED: i64 = 5000;
 
 /// Holders that are looked at: whoever is last is among those that have most left.
 const LOOKED_AT: i64 = 200;
 
 /// A batch that somebody has.
 struct Straggler {
-    batch: i64,
-    fence: i64,
+    lease: BatchLease,
     /// Not begun; zero where it cannot be cut.
     left: u64,
     objects: u64,
     /// All bytes of it: whoever takes it begins anew.
-    bytes: f64,
-    /// Milliseconds that they take the holder.
+    bytes: u64,
+    /// Bytes that its holder has moved.
+    moved: u64,
+    /// Milliseconds that the rest takes the holder, as fast as it has been.
     time: f64,
-    /// Milliseconds since it has the batch.
-    elapsed: f64,
 }
 
 impl Straggler {
     /// `None`: it makes no sense, or has just begun.
     fn of(row: &Row, now: i64) -> Option<Straggler> {
         let elapsed = now.saturating_sub(row.int(6)?) as f64;
-        let (bytes, moved) = (row.int(4)? as f64, row.int(5)? as f64);
+        let (bytes, moved) = (row.count(4), row.count(5));
         let (objects, reached) = (row.count(2), row.count(3));
         // Of objects without a byte it is their number that takes time.
-        let done = match bytes > 0.0 {
-            true => moved / bytes,
+        let done = match bytes > 0 {
+            true => moved as f64 / bytes as f64,
             false => reached as f64 / objects.max(1) as f64,
         };
         let time = match done > 0.0 {
@@ -50,13 +50,26 @@ impl Straggler {
             false => elapsed * 4.0,
         };
         let left = if row.text(7) == Some("objects") { objects.saturating_sub(reached) } else { 0 };
-        Some(Straggler { batch: row.int(0)?, fence: row.int(1)?, left, objects, bytes, time, elapsed })
+        let lease = BatchLease { batch: row.int(0)?, fence: row.int(1)? };
+        Some(Straggler { lease, left, objects, bytes, moved, time })
     }
 
-    /// Whether a helper at `pace`, in bytes a second, would have all of it in less than half the time.
-    fn is_worth_taking(&self, pace: u64) -> bool {
-        let own = self.bytes * 1000.0 / pace.max(1) as f64;
-        self.time > SOON && self.elapsed >= WATCHED && own * 2.0 < self.time
+    fn can_be_cut(&self) -> bool {
+        self.left > 0 && self.objects > 1 && self.time > SOON
+    }
+
+    /// Whether a helper at `pace`, in bytes a second, who has watched it since `before`, would have all of it
+    /// in less than half the time. `None`: that can be said later.
+    fn is_worth_taking(&self, pace: u64, before: &WatchedBatch, now: i64) -> Option<bool> {
+        let watched = now.saturating_sub(before.since);
+        if watched < WATCHED {
+            return None;
+        }
+        let own = self.bytes as f64 * 1000.0 / pace.max(1) as f64;
+        let fresh = self.moved.saturating_sub(before.bytes) as f64;
+        // Of one that has moved nothing no time is known: it is longer than any.
+        let time = self.bytes.saturating_sub(self.moved) as f64 * watched as f64 / fresh;
+        Some(time > SOON && own * 2.0 < time)
     }
 }
 
@@ -64,15 +77,15 @@ pub(super) fn help(
     transaction: &mut dyn Transaction,
     worker: WorkerId,
     length: Duration,
-    pace: u64,
+    helper: &Helper,
     (ask, again): (i64, bool),
-) -> Result<Option<BatchClaim>, DatabaseError> {
+) -> Result<Helped, DatabaseError> {
     let hall = enter(transaction, worker)?;
     if again && let Some(row) = asked_before(transaction, ask)? {
-        return claim_of(transaction, &row, length, &hall).map(Some);
+        return Ok(Helped::Batch(Box::new(claim_of(transaction, &row, length, &hall)?)));
     }
     if hall.closed(transaction, worker)?.is_some() {
-        return Ok(None);
+        return Ok(Helped::Watch(Vec::new()));
     }
     let rows = transaction.query(
         "SELECT id, fence, objects, reached, bytes, progress, started, kind FROM batch \
@@ -81,8 +94,13 @@ pub(super) fn help(
     )?;
     let mut stragglers: Vec<_> = rows.iter().filter_map(|row| Straggler::of(row, hall.now)).collect();
     stragglers.sort_by(|a, b| b.time.total_cmp(&a.time));
+    let mut watched = Vec::new();
     for straggler in stragglers {
-        let Some(batch) = taken_from(transaction, &straggler, pace)? else { continue };
+        let is_taken = straggler.can_be_cut() || is_seen_slow(&straggler, helper, hall.now, &mut watched);
+        if !is_taken {
+            continue;
+        }
+        let Some(batch) = taken_from(transaction, &straggler)? else { continue };
         let sql = format!(
             "UPDATE batch SET state = 'leased', fence = fence + 1, worker = $2, ask = $3, started = {{now}}, \
              reached = 0, progress = 0, due = {{now}} + CAST($4 AS BIGINT) WHERE id = $1 RETURNING {CLAIMED}"
@@ -90,33 +108,38 @@ pub(super) fn help(
         let values = [batch.into(), worker.0.into(), ask.into(), millis(length)];
         let rows = transaction.query(&sql, &values)?;
         let row = must(rows.first(), "a batch")?;
-        return claim_of(transaction, row, length, &hall).map(Some);
+        return Ok(Helped::Batch(Box::new(claim_of(transaction, row, length, &hall)?)));
     }
-    Ok(None)
+    Ok(Helped::Watch(watched))
+}
+
+/// Whether all of it is better taken. What is to be remembered until then, or from now on, goes to `watched`.
+fn is_seen_slow(straggler: &Straggler, helper: &Helper, now: i64, watched: &mut Vec<WatchedBatch>) -> bool {
+    let before = helper.watched.iter().find(|watched| watched.lease == straggler.lease);
+    let slow = before.and_then(|before| straggler.is_worth_taking(helper.pace, before, now));
+    let first = WatchedBatch { lease: straggler.lease, since: now, bytes: straggler.moved };
+    watched.push(before.filter(|_| slow.is_none()).copied().unwrap_or(first));
+    slow == Some(true)
 }
 
 /// The batch that the helper gets: the last half of what is not begun, or all of it.
 fn taken_from(
     transaction: &mut dyn Transaction,
     straggler: &Straggler,
-    pace: u64,
 ) -> Result<Option<i64>, DatabaseError> {
-    let is_cut = straggler.left > 0 && straggler.objects > 1 && straggler.time > SOON;
-    if !is_cut && !straggler.is_worth_taking(pace) {
-        return Ok(None);
-    }
+    let BatchLease { batch, fence } = straggler.lease;
     // As it was when it was looked at, and nobody else is changing it.
     let sql = "SELECT objects, reached FROM batch WHERE id = $1 AND fence = $2 AND state = 'leased' \
                {skip locked}";
-    let rows = transaction.query(sql, &[straggler.batch.into(), straggler.fence.into()])?;
+    let rows = transaction.query(sql, &[batch.into(), fence.into()])?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (objects, left) = (row.count(0), row.count(0).saturating_sub(row.count(1)));
-    if !is_cut {
-        return Ok(Some(straggler.batch));
+    if !straggler.can_be_cut() {
+        return Ok(Some(batch));
     }
     let tail = left.div_ceil(2).min(objects.saturating_sub(1));
     if tail == 0 {
         return Ok(None);
     }
-    moving::split(transaction, straggler.batch, objects - tail, None).map(Some)
+    moving::split(transaction, batch, objects - tail, None).map(Some)
 }

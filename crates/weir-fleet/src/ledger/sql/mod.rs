@@ -17,7 +17,7 @@ use super::database::{Database, DatabaseError, Row, Transaction, Value};
 use super::open::Patience;
 use super::schema;
 use super::{
-    BatchClaim, BatchLease, BatchResults, Claimed, Finished, FleetLedger, PlanEnds, Renewed, VerdictSpan,
+    BatchLease, BatchResults, Claimed, Finished, FleetLedger, Helped, Helper, PlanEnds, Renewed, VerdictSpan,
     WorkerId, WorkerIdentity,
 };
 use crate::error::FleetError;
@@ -149,18 +149,13 @@ impl FleetLedger for SqlLedger {
         answer.map_err(|why| FleetError::Results { batch: lease.batch, why })
     }
 
-    fn release(&mut self, lease: BatchLease) -> Result<(), FleetError> {
+    fn release(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
         self.act(|transaction, _| claiming::release(transaction, lease))
     }
 
-    fn help(
-        &mut self,
-        worker: WorkerId,
-        length: Duration,
-        pace: u64,
-    ) -> Result<Option<BatchClaim>, FleetError> {
+    fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError> {
         let ask = ask();
-        self.act(|transaction, again| helping::help(transaction, worker, length, pace, (ask, again)))
+        self.act(|transaction, again| helping::help(transaction, worker, length, helper, (ask, again)))
     }
 
     fn share_token(&mut self, large: i64, token: &str) -> Result<String, FleetError> {

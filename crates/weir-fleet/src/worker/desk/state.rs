@@ -1,5 +1,6 @@
 //! All that lies on a desk: the batches, what is begun of them, and what became of it so far.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::held::{BYTES_AT_ONCE, HeldBatch, LEAST_AT_ONCE};
 use super::{DeskTotals, FleetTask, TaskEnd};
 use crate::class::FailureClass;
+use crate::ledger::BatchLease;
 
 /// So long before the last byte of what is held the next batch is claimed: a claim takes some milliseconds,
 /// and a hundred where the database is far or busy. Whoever claims earlier takes what others could do.
@@ -35,6 +37,8 @@ pub(super) struct DeskState {
     pub(super) troubles: u32,
     pub(super) trouble: Option<String>,
     pub(super) samples: Vec<String>,
+    /// Leases of batches that went to other workers.
+    pub(super) lost: HashSet<BatchLease>,
     /// When a byte or an object was last heard of.
     pub(super) stirred: Instant,
 }
@@ -58,6 +62,7 @@ impl DeskState {
             troubles: 0,
             trouble: None,
             samples: Vec::new(),
+            lost: HashSet::new(),
             stirred: Instant::now(),
         }
     }

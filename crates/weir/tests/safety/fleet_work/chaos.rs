@@ -133,28 +133,50 @@ fn killed_workers_of_a_database_that_is_stopped_lose_nothing_and_replace_nothing
     assert!(seen.iter().all(|(number, inode)| at_end[number] == *inode), "a file was replaced");
 }
 
+/// Stops a worker between its questions: who is stopped while it writes to a file of SQLite keeps all others
+/// from it.
+fn falls_asleep(bed: &Bed, worker: &Running) {
+    wait_for("a moment between its questions", || {
+        worker.signal(Signal::STOP);
+        let is_free = bed.is_free();
+        if !is_free {
+            worker.signal(Signal::CONT);
+        }
+        is_free
+    });
+}
+
 #[test]
 fn a_worker_that_slept_past_its_lease_changes_nothing() {
     let bed = Bed::new(&[6 * MIB, 6 * MIB, 100, 200], 1).paced(2 * MIB as u64);
     let sleeper = bed.work(&LEASE).args(&["-c", "1"]).spawn();
     bed.server.wait_sent(MIB as u64);
-    // Who is stopped while it writes to a file of SQLite keeps all others from it.
-    wait_for("a moment between its questions", || {
-        sleeper.signal(Signal::STOP);
-        let is_free = bed.is_free();
-        if !is_free {
-            sleeper.signal(Signal::CONT);
-        }
-        is_free
-    });
-    let other = bed.work(&LEASE).run();
-    other.succeeds().says(&["moved 4 objects"]);
+    falls_asleep(&bed, &sleeper);
+    assert!(bed.status().leased > 0, "it holds something");
+    bed.work(&LEASE).run().succeeds();
     assert!(bed.status().complete);
     let before = named(&bed, 4);
     sleeper.signal(Signal::CONT);
     sleeper.wait().succeeds();
     bed.is_complete(4);
     assert_eq!(named(&bed, 4), before, "its late rename replaced nothing");
+}
+
+#[test]
+fn a_part_of_who_is_gone_goes_with_who_brought_the_file() {
+    let mut all = vec![MIB; 12];
+    all.push(3 * MIB);
+    let bed = Bed::new(&all, 1).paced(MIB as u64);
+    let gone = bed.work(&LEASE).args(&["-c", "1"]).spawn();
+    bed.server.wait_sent(MIB as u64);
+    // It holds the part, and its batch becomes another's meanwhile.
+    falls_asleep(&bed, &gone);
+    let other = bed.work(&LEASE).args(&["-c", "1"]).spawn();
+    wait_for("the file that both began", || bed.path(12).exists());
+    gone.signal(Signal::KILL);
+    gone.wait();
+    other.wait().succeeds();
+    bed.is_complete(13);
 }
 
 #[test]
