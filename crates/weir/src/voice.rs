@@ -16,6 +16,7 @@ use weir_report::fold::Sheet;
 use weir_store::StoreError;
 use weir_units::plain;
 
+use crate::cmd::why::CannotRun;
 use crate::interrupt::INTERRUPTED;
 use crate::repeats::Shown;
 pub use crate::terminal::colours;
@@ -208,8 +209,11 @@ pub fn end_with(error: &clap::Error) -> ! {
     std::process::exit(1)
 }
 
-/// 2 for bad arguments, 130 and 4 where a transfer beneath says so, 1 for all else.
+/// 2 for bad arguments, 127 and 126 for a command that cannot be run, 130 and 4 where a transfer beneath says so, 1 for all else.
 pub fn code(error: &anyhow::Error) -> u8 {
+    if let Some(cannot) = error.downcast_ref::<CannotRun>() {
+        return cannot.code();
+    }
     let of_store = match error.downcast_ref::<StoreError>() {
         Some(StoreError::Usage(_)) => return USAGE,
         Some(StoreError::Http(error)) => Some(error),
