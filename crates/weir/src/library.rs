@@ -14,6 +14,8 @@ use weir_report::html::{self, Run};
 use weir_report::json;
 use weir_report::schema::Record;
 
+pub use crate::cmd::get_describe::Described;
+
 use crate::args::{Command, Get, Put, Voice, Why, with_command};
 use crate::front::{self, Front};
 use crate::voice::{self, Usage};
@@ -81,13 +83,34 @@ pub fn run(words: &[OsString], handle: &Handle) -> Ended {
         Command::Why(why) => cmd::why::look(&why, false, &mut own),
         _ => Err(Usage("only get, put and why are there for other programs".to_owned()).into()),
     });
-    let (code, error) = match result {
-        Ok(code) => (code, None),
-        Err(error) => (voice::code(&error), Some(escape_lines(&voice::words(&error)))),
+    let ended = match result {
+        Ok(code) => Ended { code, record: None, error: None },
+        Err(error) => failed(&error),
     };
-    let failed = || own.record.as_ref().map(front::failures).filter(|said| !said.is_empty());
-    let error = error.or_else(|| Some(failed()?.join("\n"))).filter(|_| code != 0);
-    Ended { code, error, record: own.record.as_ref().and_then(render) }
+    let told = || own.record.as_ref().map(front::failures).filter(|said| !said.is_empty());
+    let error = ended.error.or_else(|| Some(told()?.join("\n"))).filter(|_| ended.code != 0);
+    Ended { error, record: own.record.as_ref().and_then(render), ..ended }
+}
+
+/// What the server of the one object that a `get` names says of it, without fetching it; `None` where there is
+/// no such object.
+///
+/// # Errors
+///
+/// The words, the network, the server's refusal: as the command would end for them.
+pub fn describe(words: &[OsString], handle: &Handle) -> Result<Option<Described>, Ended> {
+    prompt::never_ask();
+    let mut own = Own { handle, record: None };
+    let result = parse(words).and_then(|command| match command {
+        Command::Get(get) => cmd::get_describe::describe(&get, &mut own),
+        _ => Err(Usage("only what get fetches can be looked at".to_owned()).into()),
+    });
+    result.map_err(|error| failed(&error))
+}
+
+/// How a command ends that could not begin.
+fn failed(error: &anyhow::Error) -> Ended {
+    Ended { code: voice::code(error), record: None, error: Some(escape_lines(&voice::words(error))) }
 }
 
 /// The line that `--json` prints.
@@ -97,14 +120,15 @@ fn render(record: &Record) -> Option<String> {
     String::from_utf8(line).ok()
 }
 
-/// The page of `weir report` of a record, called `name`.
+/// The page of `weir report` of a record.
 ///
 /// # Errors
 ///
 /// The text is no record that this weir reads.
-pub fn page(record: &str, name: &str) -> Result<String, String> {
+pub fn page(record: &str) -> Result<String, String> {
     let record = json::parse(record).map_err(|error| error.to_string())?;
-    Ok(html::render(&[Run { name: name.to_owned(), record, notes: Vec::new() }]))
+    let name = format!("weir {}", record.command);
+    Ok(html::render(&[Run { name, record, notes: Vec::new() }]))
 }
 
 /// Sends the log to stderr from now on: warnings, with 1 decisions as well, with 2 everything.
@@ -213,7 +237,8 @@ impl Observer for Own<'_> {
         *self.handle.look.lock() = Some(Look {
             elapsed: now.elapsed.as_secs_f64(),
             bytes: now.bytes,
-            total: now.total,
+            // Before any size is known that is the sum of none.
+            total: now.total.filter(|total| *total > 0),
             rate: now.rate.0,
             connections: now.lanes,
             files: now.files,

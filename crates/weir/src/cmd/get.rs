@@ -205,7 +205,7 @@ fn proxies(get: &Get, reach: &Reach) -> anyhow::Result<Proxies> {
 
 /// The way to whoever gives credentials: the user's, but for what is of the servers of files alone (a client
 /// certificate, fields, a login, a socket).
-fn network(get: &Get, front: &dyn Front) -> anyhow::Result<Network> {
+pub(super) fn network(get: &Get, front: &dyn Front) -> anyhow::Result<Network> {
     let stop = Stop::default();
     front.early().iter().for_each(|early| stop.set(early));
     let reach = Reach { unix: None, ..get.reach.reach() };
@@ -220,10 +220,10 @@ fn network(get: &Get, front: &dyn Front) -> anyhow::Result<Network> {
 }
 
 /// Fields of requests.
-type Fields = Vec<(String, String)>;
+pub(super) type Fields = Vec<(String, String)>;
 
 /// The network as the user, the same as nobody, and the user's own fields.
-fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
+pub(super) fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
