@@ -1,4 +1,4 @@
-"""2 GiB by weir.get against the command of the same wheel, from one `weir serve`: interleaved, medians, the ratio printed."""
+"""2 GiB by weir.get against the command of the same wheel, from one weir serve: interleaved, medians."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def main() -> None:
     medians = {name: statistics.median(all_of_it) for name, all_of_it in times.items()}
     for name, median in medians.items():
         print(f"{name}: median {median:.3f} s of {sorted(round(one, 3) for one in times[name])}")
-    print(f"module / command: {medians['module'] / medians['command']:.3f} ({SIZE >> 20} MiB, {RUNS} runs each)")
+    print(
+        f"module / command: {medians['module'] / medians['command']:.3f} ({SIZE >> 20} MiB, {RUNS} runs each)"
+    )
 
 
 main()

@@ -8,7 +8,11 @@ import weir
 def show(now: weir.Progress) -> None:
     """One line on a terminal."""
     share = f"{now.bytes / now.total:4.0%}" if now.total else f"{now.bytes} bytes"
-    print(f"\r{share} {now.rate / 1e6:.1f} MB/s, {now.connections} connections, {now.limit or '-':20}", end="", file=sys.stderr)
+    print(
+        f"\r{share} {now.rate / 1e6:.1f} MB/s, {now.connections} connections, {now.limit or '-':20}",
+        end="",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ fn run(py: Python<'_>, words: Vec<OsString>, progress: Option<Py<PyAny>>) -> PyR
     Ok((ended.code, ended.record, ended.error, raised))
 }
 
-/// What a server says of an object: size or None, ETag or None, Last-Modified or None, whether it sends ranges.
+/// What a server says of an object: size or None, ETag or None, Last-Modified or None, whether it has ranges.
 type Facts = (Option<u64>, Option<String>, Option<String>, bool);
 
 /// Asks what the server says of the one object that the words of a `get` name. Returns as [`run`] does, with

@@ -30,7 +30,13 @@ print(table.num_rows, table[3]["b"], len(records), records[0].outcome, records[0
 
 def test_a_table_of_a_hub(server: Server, tmp_path: Path) -> None:
     digest = hashlib.sha256(TABLE).hexdigest()
-    info = {"id": "org/data", "sha": COMMIT, "siblings": [{"rfilename": "train.csv"}], "private": False, "_id": "1"}
+    info = {
+        "id": "org/data",
+        "sha": COMMIT,
+        "siblings": [{"rfilename": "train.csv"}],
+        "private": False,
+        "_id": "1",
+    }
     entry = {"type": "file", "path": "train.csv", "size": len(TABLE), "oid": "0" * 40}
     entry["lfs"] = {"oid": digest, "size": len(TABLE), "pointerSize": 134}
     for revision in ("main", COMMIT):
@@ -44,9 +50,17 @@ def test_a_table_of_a_hub(server: Server, tmp_path: Path) -> None:
                 {"Content-Type": "application/json"},
                 json.dumps(value).encode(),
             )
-    server.answers["/api/datasets/org/data"] = (200, {"Content-Type": "application/json"}, json.dumps(info).encode())
+    server.answers["/api/datasets/org/data"] = (
+        200,
+        {"Content-Type": "application/json"},
+        json.dumps(info).encode(),
+    )
     places = {"HF_ENDPOINT": server.base, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_TELEMETRY": "1"}
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env={**os.environ, **places}, timeout=120
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **places},
+        timeout=120,
     )
     assert ran.stdout.split() == ["10000", "9", "1", "complete", str(len(TABLE))], ran.stderr[-3000:]

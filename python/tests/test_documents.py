@@ -56,7 +56,10 @@ def test_the_examples(server: Server, tmp_path: Path, name: str) -> None:
 def test_every_name_is_in_the_document() -> None:
     text = document()
     missing = [
-        name for name in weir.__all__ if name[0] != "_" and f"weir.{name}" not in text
+        name
+        for name in weir.__all__
+        if name[0] != "_"
+        and f"weir.{name}" not in text
         and name not in ("Advice", "FileRecord", "ProgressCallback", "StrPath", "Verdict")
     ]
     assert missing == []

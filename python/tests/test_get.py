@@ -57,7 +57,9 @@ def test_the_record_is_what_json_prints(server: Server, tmp_path: Path, program:
     assert own.verdict is not None and own.verdict.limit == own.to_dict()["verdict"]["limit"]
     assert dict(own.verdict.shares) == own.to_dict()["verdict"]["shares"]
     assert own.verdict.evidence == own.to_dict()["verdict"]["evidence"]
-    assert [one.action for one in own.verdict.advice] == [one["action"] for one in own.to_dict()["verdict"]["advice"]]
+    assert [one.action for one in own.verdict.advice] == [
+        one["action"] for one in own.to_dict()["verdict"]["advice"]
+    ]
     assert weir.Record(own.json) == own and own != printed
     assert pickle.loads(pickle.dumps(own)) == own
 
@@ -123,7 +125,7 @@ def test_other_threads_run_meanwhile(server: Server, tmp_path: Path) -> None:
     weir.get(server.url("/x.bin"), tmp_path / "x.bin", lanes=1)
     over.set()
     thread.join()
-    # The server is a thread of this process as well: without the lock being given back nothing would have come.
+    # The server is a thread of this process as well: without the lock nothing would have come.
     assert counted[0] > 0
 
 

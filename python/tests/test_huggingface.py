@@ -40,7 +40,11 @@ class Hub:
     def _file(self, path: str, name: str, data: bytes) -> None:
         self.server.files[path] = data
         etag = self._etag(name, data)
-        self.server.fields[path] = {"X-Repo-Commit": COMMIT, "ETag": f'"{etag}"', "X-Linked-Size": str(len(data))}
+        self.server.fields[path] = {
+            "X-Repo-Commit": COMMIT,
+            "ETag": f'"{etag}"',
+            "X-Linked-Size": str(len(data)),
+        }
         self.server.fields[path]["X-Linked-ETag"] = f'"{etag}"'
 
     def _json(self, path: str, value: object) -> None:
@@ -51,7 +55,14 @@ class Hub:
 
     def _model(self) -> Dict[str, object]:
         files = [{"rfilename": name} for name in self.files]
-        return {"_id": "1", "id": "org/model", "modelId": "org/model", "sha": COMMIT, "siblings": files, "private": False}
+        return {
+            "_id": "1",
+            "id": "org/model",
+            "modelId": "org/model",
+            "sha": COMMIT,
+            "siblings": files,
+            "private": False,
+        }
 
     def _tree(self) -> List[Dict[str, object]]:
         tree: List[Dict[str, object]] = []
@@ -64,7 +75,9 @@ class Hub:
 
     def gets(self) -> List[Dict[str, str]]:
         """The fields of the requests for files."""
-        return [fields for method, path, fields in self.server.asked if method == "GET" and "/resolve/" in path]
+        return [
+            fields for method, path, fields in self.server.asked if method == "GET" and "/resolve/" in path
+        ]
 
 
 @pytest.fixture
@@ -93,7 +106,9 @@ def test_a_file_comes_by_weir_into_the_cache_of_the_hub_s_library(hub: Hub, tmp_
 def test_a_snapshot_is_the_same_as_by_the_hub_s_library(hub: Hub, tmp_path: Path) -> None:
     def fetched(folder: str) -> Dict[str, bytes]:
         path = Path(
-            huggingface_hub.snapshot_download("org/model", cache_dir=tmp_path / folder, endpoint=hub.server.base)
+            huggingface_hub.snapshot_download(
+                "org/model", cache_dir=tmp_path / folder, endpoint=hub.server.base
+            )
         )
         return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
@@ -104,7 +119,11 @@ def test_a_snapshot_is_the_same_as_by_the_hub_s_library(hub: Hub, tmp_path: Path
     assert by_weir == fetched("own") == hub.files
     assert len(records) == 2
     names = [
-        sorted(str(path.relative_to(tmp_path / one)) for path in (tmp_path / one).rglob("*") if path.suffix != ".lock")
+        sorted(
+            str(path.relative_to(tmp_path / one))
+            for path in (tmp_path / one).rglob("*")
+            if path.suffix != ".lock"
+        )
         for one in ("weir", "own")
     ]
     assert names[0] == names[1]
@@ -121,7 +140,9 @@ def test_other_bytes_than_the_hub_names_do_not_get_into_the_cache(hub: Hub, tmp_
         if path.endswith("model.bin"):
             hub.server.files[path] = b"z" * len(LARGE)
     with weir.huggingface.installed(), pytest.raises(weir.VerificationError):
-        huggingface_hub.hf_hub_download("org/model", "model.bin", cache_dir=tmp_path, endpoint=hub.server.base)
+        huggingface_hub.hf_hub_download(
+            "org/model", "model.bin", cache_dir=tmp_path, endpoint=hub.server.base
+        )
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name == hub.sha256]
 
 
@@ -140,5 +161,7 @@ def test_what_was_interrupted_is_resumed(hub: Hub, tmp_path: Path) -> None:
     hub.server.rate = None
     records: List[weir.Record] = []
     with weir.huggingface.installed(record=records.append):
-        huggingface_hub.hf_hub_download("org/model", "model.bin", cache_dir=tmp_path, endpoint=hub.server.base)
+        huggingface_hub.hf_hub_download(
+            "org/model", "model.bin", cache_dir=tmp_path, endpoint=hub.server.base
+        )
     assert records[0].resumed > 0

@@ -29,7 +29,9 @@ assert signal.getsignal(signal.SIGINT) is {handler}
 """
 
 
-def interrupted(server: Server, target: Path, before: str, caught: str, handler: str, signals: int = 1) -> List[str]:
+def interrupted(
+    server: Server, target: Path, before: str, caught: str, handler: str, signals: int = 1
+) -> List[str]:
     """What a program says whose transfer gets SIGINT when it has begun."""
     script = SCRIPT.format(before=before, caught=caught, handler=handler)
     command = [sys.executable, "-c", script, server.url("/x.bin"), str(target)]
@@ -86,7 +88,7 @@ def test_a_server_that_says_nothing_is_left_at_once(tmp_path: Path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
-        script = "import sys, weir\ntry: weir.get(sys.argv[1], sys.argv[2])\nexcept KeyboardInterrupt: print('heard')"
+        script = "import sys, weir\ntry: weir.get(*sys.argv[1:])\nexcept KeyboardInterrupt: print('heard')"
         command = [sys.executable, "-c", script, url, str(tmp_path / "x")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             connection, _ = silent.accept()
@@ -98,6 +100,8 @@ def test_a_server_that_says_nothing_is_left_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["weir.why(0)", "weir.why(True)", "weir.why([])", "weir.why('')"])
 def test_nothing_hangs_on_nonsense(call: str) -> None:
-    script = f"import weir\ntry: {call}\nexcept (weir.WeirError, TypeError) as error: print(type(error).__name__)"
+    script = (
+        f"import weir\ntry: {call}\nexcept (weir.WeirError, TypeError) as error: print(type(error).__name__)"
+    )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert ran.stdout.strip() in ("UsageError", "TypeError", "WeirError"), ran

@@ -27,7 +27,11 @@ def test_many_files_under_the_server_s_names(server: Server, tmp_path: Path) -> 
 
 def test_many_files_under_names_of_one_s_own(server: Server, tmp_path: Path) -> None:
     server.files = {"/a": b"a", "/b": b"b", "/c": b"c"}
-    pairs: List[Any] = [(server.url("/a"), "deep/down/one"), (server.url("/b"), Path("two")), server.url("/c")]
+    pairs: List[Any] = [
+        (server.url("/a"), "deep/down/one"),
+        (server.url("/b"), Path("two")),
+        server.url("/c"),
+    ]
     weir.get_many(pairs, tmp_path, jobs=2)
     assert (tmp_path / "deep/down/one").read_bytes() == b"a"
     assert (tmp_path / "two").read_bytes() == b"b"
@@ -61,7 +65,9 @@ def test_none_at_all_and_other_types(tmp_path: Path) -> None:
             weir.get_many(bad, tmp_path)
 
 
-def test_a_file_is_put_and_its_record_is_what_json_prints(server: Server, tmp_path: Path, program: str) -> None:
+def test_a_file_is_put_and_its_record_is_what_json_prints(
+    server: Server, tmp_path: Path, program: str
+) -> None:
     (tmp_path / "x.bin").write_bytes(b"abc" * 1000)
     own = weir.put(tmp_path / "x.bin", server.url("/in/x.bin"))
     assert server.stored["/in/x.bin"] == b"abc" * 1000

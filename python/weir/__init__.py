@@ -4,7 +4,8 @@
     >>> record = weir.get("https://host/image.iso", "image.iso")  # doctest: +SKIP
     >>> record.verdict.limit, record.verdict.advice  # doctest: +SKIP
 
-The functions are the commands of the program ``weir``: the same engine, the same records, the same words of an error.
+The functions are the commands of the program ``weir``: the same engine, the same records, the same words of
+an error.
 """
 
 from ._calls import Progress, ProgressCallback, StrPath, get, get_many, log_to_stderr, put, why

@@ -1,4 +1,4 @@
-"""The commands as functions: arguments become the words of a command line, a record or an exception comes back."""
+"""Commands as functions: from arguments to the words of a command line, and to a record or an exception."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], object]
-"""Called at most ten times a second, in the thread that called, and once more at the end. What it raises ends the transfer as
-Ctrl-C does, and is raised by the call."""
+"""Called at most ten times a second, in the thread that called, and once more at the end. What it raises ends
+the transfer as Ctrl-C does, and is raised by the call."""
 
 
 def get(
@@ -53,10 +53,10 @@ def get(
 ) -> Record:
     """Downloads ``url`` to ``path``: ``weir get URL -o PATH``.
 
-    The same call resumes an interrupted download. ``path`` is a file, or a folder that exists or ends in ``/``; None saves
-    under the server's name into the current folder. ``checksum`` is ``ALG:HEX``, such as ``sha256:9f86...``, or several.
-    ``lanes`` fixes the number of connections. ``options`` are further words of the command line, such as
-    ``["--limit-rate", "10M"]``.
+    The same call resumes an interrupted download. ``path`` is a file, or a folder that exists or ends in
+    ``/``; None saves under the server's name into the current folder. ``checksum`` is ``ALG:HEX``, such as
+    ``sha256:9f86...``, or several. ``lanes`` fixes the number of connections. ``options`` are further words
+    of the command line, such as ``["--limit-rate", "10M"]``.
 
     Raises a :class:`WeirError` by the command's exit code, and :class:`Interrupted` after Ctrl-C.
     """
@@ -77,9 +77,9 @@ def get_many(
 ) -> Record:
     """Downloads many files into ``folder``: ``weir get URL... -o FOLDER/``.
 
-    Each of ``urls`` is a URL, which gets the server's name, or a pair of a URL and its name below the folder. ``jobs`` is how
-    many files are fetched at once. If a file fails the others are fetched, then the exception of the exit code is raised;
-    its ``record`` has every file.
+    Each of ``urls`` is a URL, which gets the server's name, or a pair of a URL and its name below the folder.
+    ``jobs`` is how many files are fetched at once. If a file fails the others are fetched, then the exception
+    of the exit code is raised; its ``record`` has every file.
     """
     base = os.path.join(os.fspath(folder), "")
     named, outputs = [], []
@@ -107,8 +107,8 @@ def put(
 ) -> Record:
     """Uploads files or folders to an object store or a server: ``weir put SOURCE... URL``.
 
-    ``checksum`` is the algorithm that the store checks parts with, such as ``sha256``. The same call resumes an interrupted
-    upload.
+    ``checksum`` is the algorithm that the store checks parts with, such as ``sha256``. The same call resumes
+    an interrupted upload.
     """
     one = isinstance(source, (str, os.PathLike))
     sources: List[Any] = [source] if one else list(source)  # type: ignore[arg-type]
@@ -128,9 +128,10 @@ def why(
 ) -> Record:
     """Explains another program's transfer: ``weir why --pid PID`` or ``weir why -- COMMAND``.
 
-    ``what`` is a process's number, or a command to run, as a list or as a line that is split like a shell's. A process is
-    watched for ``seconds`` (default 10) or until it ends, a command until it ends. What the command prints goes to stderr. Its
-    exit code is ``record.to_dict()["why"]["exit_code"]``, and raises nothing.
+    ``what`` is a process's number, or a command to run, as a list or as a line that is split like a shell's.
+    A process is watched for ``seconds`` (default 10) or until it ends, a command until it ends. What the
+    command prints goes to stderr. Its exit code is ``record.to_dict()["why"]["exit_code"]``, and raises
+    nothing.
     """
     words = ["why", *_seconds(seconds), *_options(options)]
     if isinstance(what, bool):

@@ -1,7 +1,7 @@
 """What a run came to: the record that ``--json`` prints, with names and types.
 
-The record's format is the schema ``weir.run/1``, described in docs/report.md. Members that have no property here are in
-:meth:`Record.to_dict`.
+The record's format is the schema ``weir.run/1``, described in docs/report.md. Members that have no property
+here are in :meth:`Record.to_dict`.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class Record:
     def __repr__(self) -> str:
         verdict = self.verdict
         limit = "not judged" if verdict is None or verdict.limit is None else f"limit {verdict.limit}"
-        return f"<weir.Record {self.command} {self.outcome}: {self.bytes} bytes in {self.seconds:.2f} s, {limit}>"
+        moved = f"{self.bytes} bytes in {self.seconds:.2f} s"
+        return f"<weir.Record {self.command} {self.outcome}: {moved}, {limit}>"
 
 
 def _file(data: Mapping[str, Any]) -> FileRecord:

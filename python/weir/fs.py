@@ -5,7 +5,8 @@
     ...     file.seek(-8, 2)
     ...     file.read()
 
-Ranges of a file that is open are of one version: if the object changes, reading raises. It needs the package fsspec.
+Ranges of a file that is open are of one version: if the object changes, reading raises. It needs the package
+fsspec.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PROTOCOLS = tuple(_PREFIX + scheme for scheme in ("http", "https", "s3", "gs", "
 
 
 class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Objects by their URLs, to be read. ``options`` are words of the command line of ``weir get``, for every request."""
+    """Objects by their URLs, to be read. ``options`` are words of ``weir get`` for each request."""
 
     protocol = PROTOCOLS
     root_marker = ""
@@ -52,7 +53,7 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return str(path).rstrip("/").rsplit("/", 1)[0]
 
     def info(self, path: str, **kwargs: Any) -> Dict[str, Any]:
-        """``name``, ``size``, ``type``, ``ETag``, ``mtime`` and ``partial``, whether the server says that it sends ranges."""
+        """``name``, ``size``, ``type``, ``ETag``, ``mtime``, ``partial`` (the server offers ranges)."""
         url = self._strip_protocol(path)
         code, facts, error, raised = _weir.describe(["get", *self.options, "--", url])
         if isinstance(raised, KeyboardInterrupt):
@@ -64,7 +65,14 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if facts is None:
             raise FileNotFoundError(errno.ENOENT, "the server has no such object", url)
         size, etag, modified, partial = facts
-        return {"name": url, "size": size, "type": "file", "ETag": etag, "mtime": modified, "partial": partial}
+        return {
+            "name": url,
+            "size": size,
+            "type": "file",
+            "ETag": etag,
+            "mtime": modified,
+            "partial": partial,
+        }
 
     def exists(self, path: str, **kwargs: Any) -> bool:
         """False where the server says that there is no such object; raises where it does not answer."""
@@ -111,8 +119,12 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **kwargs: Any,
     ) -> "WeirFile":
         if mode != "rb":
-            raise UsageError(f"cannot open {path} with mode {mode!r}: it can be read, with 'rb'; weir.put writes", 2)
-        return WeirFile(self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **kwargs)
+            raise UsageError(
+                f"cannot open {path} with mode {mode!r}: it can be read, with 'rb'; weir.put writes", 2
+            )
+        return WeirFile(
+            self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **kwargs
+        )
 
     def _range(self, info: Dict[str, Any], first: int, behind: int) -> bytes:
         if behind <= first:
@@ -142,7 +154,9 @@ class WeirFile(AbstractBufferedFile):  # type: ignore[misc]
 
 def _size(info: Dict[str, Any]) -> int:
     if info["size"] is None:
-        raise TransferError(f"{info['name']}: the server does not say its size, so ranges of it cannot be read; get it whole")
+        raise TransferError(
+            f"{info['name']}: the server does not say its size, so ranges of it cannot be read; get it whole"
+        )
     return int(info["size"])
 
 

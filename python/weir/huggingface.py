@@ -5,8 +5,9 @@
     >>> from huggingface_hub import snapshot_download
     >>> snapshot_download("org/model")  # doctest: +SKIP
 
-Names, revisions, the cache's layout and its locks stay huggingface_hub's own; weir moves the bytes of each file into the cache,
-over as many connections as help, resumes what an earlier process left, and checks the digest that the hub names.
+Names, revisions, the cache's layout and its locks stay huggingface_hub's own; weir moves the bytes of each
+file into the cache, over as many connections as help, resumes what an earlier process left, and checks the
+digest that the hub names.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _seen: Optional[Callable[[Record], object]] = None
 def install(*, options: Iterable[str] = (), record: Optional[Callable[[Record], object]] = None) -> None:
     """From now on every download of huggingface_hub in this process is weir's.
 
-    ``options`` are words of the command line of ``weir get``; ``record`` is called with the record of each file. Raises
-    ImportError where huggingface_hub is missing, or is a version whose downloads cannot be taken over.
+    ``options`` are words of the command line of ``weir get``; ``record`` is called with the record of each
+    file. Raises ImportError where huggingface_hub is missing, or is a version whose downloads cannot be taken over.
     """
     global _before, _words, _seen
     from huggingface_hub import file_download
@@ -43,7 +44,7 @@ def install(*, options: Iterable[str] = (), record: Optional[Callable[[Record], 
         if not callable(getattr(file_download, "_download_to_tmp_and_move", None)):
             raise ImportError(
                 "this huggingface_hub has no file_download._download_to_tmp_and_move, which weir takes over; "
-                "versions from 0.23 to 2.4 have it"
+                "install another version, such as 2.4.0"
             )
         _words, _seen = _options(options), record
         if _before is None:
@@ -120,19 +121,22 @@ def _bar(name: str, total: Optional[int], tqdm_class: Any) -> Iterator[Callable[
     hub: Any = importlib.import_module("huggingface_hub.file_download")
     shown = 0
     level = hub.logger.getEffectiveLevel()
-    context = hub._get_progress_bar_context(
-        desc=name if len(name) <= 40 else f"(…){name[-40:]}",
-        log_level=level,
-        total=total,
-        initial=0,
-        name="huggingface_hub.http_get",
-        tqdm_class=tqdm_class,
-    )
+    context: Any = contextlib.nullcontext()
+    # A version that names it otherwise has no bar, and downloads all the same.
+    with contextlib.suppress(AttributeError, TypeError):
+        context = hub._get_progress_bar_context(
+            desc=name if len(name) <= 40 else f"(…){name[-40:]}",
+            log_level=level,
+            total=total,
+            initial=0,
+            name="huggingface_hub.http_get",
+            tqdm_class=tqdm_class,
+        )
     with context as bar:
 
         def advance(count: int) -> None:
             nonlocal shown
-            if count > shown:
+            if bar is not None and count > shown:
                 bar.update(count - shown)
                 moved = getattr(bar, "update_transfer", None)
                 if callable(moved):

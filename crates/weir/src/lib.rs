@@ -1,5 +1,5 @@
-//! weir: moves bulk data and names the stage that limits it. The program is [`main`]; for other programs, such
-//! as the Python module, [`library`] runs the same commands.
+//! weir: moves bulk data and names the stage that limits it. The program is [`main`]; for other programs,
+//! such as the Python module, [`library`] runs the same commands.
 
 mod args;
 mod base_folder;

@@ -92,8 +92,8 @@ pub fn run(words: &[OsString], handle: &Handle) -> Ended {
     Ended { error, record: own.record.as_ref().and_then(render), ..ended }
 }
 
-/// What the server of the one object that a `get` names says of it, without fetching it; `None` where there is
-/// no such object.
+/// What the server of the one object that a `get` names says of it, without fetching it; `None` where there
+/// is no such object.
 ///
 /// # Errors
 ///
@@ -165,6 +165,8 @@ fn of_get(get: &mut Get) -> Result<(), Usage> {
         (get.output.iter().any(|output| stream(output)), "-o - wants stdout"),
         (get.json_files.as_ref().is_some_and(|path| path.as_os_str() == "-"), "--json-files - wants stdout"),
         (get.list.as_deref().is_some_and(stream), "-i - wants stdin"),
+        (get.headers.iter().any(|field| field == "@-"), "-H @- wants stdin"),
+        (get.login.load_cookies.iter().any(|path| path.as_os_str() == "-"), "--load-cookies - wants stdin"),
     ];
     be_quiet(&mut get.voice);
     refuse(&wants)
@@ -173,6 +175,8 @@ fn of_get(get: &mut Get) -> Result<(), Usage> {
 fn of_put(put: &mut Put) -> Result<(), Usage> {
     be_quiet(&mut put.voice);
     let wants = [
+        (put.headers.iter().any(|field| field == "@-"), "-H @- wants stdin"),
+        (put.login.load_cookies.iter().any(|path| path.as_os_str() == "-"), "--load-cookies - wants stdin"),
         (put.sources.iter().any(|source| source == "-"), "the source - wants stdin"),
         (put.dry_run, "-n prints what would be sent, and there is no record of it here: it wants stdout"),
         (put.abort, "--abort has no record and wants stderr"),

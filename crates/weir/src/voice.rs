@@ -16,7 +16,6 @@ use weir_report::fold::Sheet;
 use weir_store::StoreError;
 use weir_units::plain;
 
-use crate::cmd::why::CannotRun;
 use crate::interrupt::INTERRUPTED;
 use crate::repeats::Shown;
 pub use crate::terminal::colours;
@@ -36,6 +35,23 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// A command that cannot be run.
+#[derive(Debug)]
+pub struct CannotRun {
+    /// In words.
+    pub text: String,
+    /// The exit code that shells give it.
+    pub code: u8,
+}
+
+impl std::fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for CannotRun {}
 
 /// Sends log lines to stderr: warnings always, decisions with `-v`, everything with `-vv`.
 pub fn start_log(quiet: bool, verbose: u8) {
@@ -212,7 +228,7 @@ pub fn end_with(error: &clap::Error) -> ! {
 /// 2 for bad arguments, 127 and 126 for a command that cannot be run, 130 and 4 where a transfer beneath says so, 1 for all else.
 pub fn code(error: &anyhow::Error) -> u8 {
     if let Some(cannot) = error.downcast_ref::<CannotRun>() {
-        return cannot.code();
+        return cannot.code;
     }
     let of_store = match error.downcast_ref::<StoreError>() {
         Some(StoreError::Usage(_)) => return USAGE,

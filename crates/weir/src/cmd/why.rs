@@ -30,7 +30,6 @@ use crate::front::{Front, Program};
 use crate::page;
 use crate::tui;
 use crate::voice::{self, Printed as _, Usage};
-pub use child::CannotRun;
 use child::Printed;
 use keys::Keys;
 use live::Live;

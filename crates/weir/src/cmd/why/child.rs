@@ -11,12 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
-/// A command that cannot be run, with the exit code that shells give it.
-#[derive(Debug)]
-pub struct CannotRun {
-    text: String,
-    code: u8,
-}
+use crate::voice::CannotRun;
 
 /// What a command prints while a live view has the terminal.
 pub(super) struct Printed {
@@ -132,19 +127,4 @@ fn is_foreground() -> bool {
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
-}
-
-impl CannotRun {
-    /// What the command that watches it ends with.
-    pub fn code(&self) -> u8 {
-        self.code
-    }
-}
-
-impl std::error::Error for CannotRun {}
-
-impl std::fmt::Display for CannotRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
 }
