@@ -12,7 +12,7 @@ export WEIR_CONFIG :=
 export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check clean
+.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -31,6 +31,8 @@ test: ## format, lints, all tests; licences and sources of all dependencies, and
 	@# The fuzz targets are a workspace of their own: whoever changes a parser must hear of its target here.
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) $(LOCKED) -- -D warnings
+	@# The Python module as well; make wheel-check compiles and tests it.
+	cargo fmt --manifest-path python/Cargo.toml --check
 	@# The program that starts the programs of tests: cargo names its variable by the triple of this machine.
 	runner=CARGO_TARGET_$$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER; \
 	    env "$$runner=$(CURDIR)/scripts/test-program" cargo test --workspace --no-fail-fast $(LOCKED)
@@ -155,6 +157,15 @@ package: ## a static binary and a Debian package, with man pages and completions
 package-check: ## does the package of `make package` work in a fresh Debian, and leave nothing when it goes? (root)
 	@scripts/need package-check
 	scripts/package-check
+
+wheel: ## the Python module and the program as a wheel, into target/wheel/; WHEELS='aarch64-unknown-linux-musl ...' for other targets
+	@scripts/need build
+	scripts/wheel $(WHEELS)
+
+wheel-check: ## the wheel of make wheel in a fresh environment: its tests, mypy --strict, the documents' examples; WEIR_BENCH=1 also measures
+	@scripts/need build
+	cargo clippy --manifest-path python/Cargo.toml --target-dir $(TARGET) $(LOCKED) -- -D warnings
+	scripts/wheel-check $(WHEEL)
 
 clean: ## what was compiled, and the benchmark's files (its results stay)
 	cargo clean

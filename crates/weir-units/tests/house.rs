@@ -305,6 +305,7 @@ fn what_is_public_is_used() {
     let mut paths = Vec::new();
     rust_files(&crates(), &mut paths);
     rust_files(&crates().join("../fuzz/targets"), &mut paths);
+    rust_files(&crates().join("../python/src"), &mut paths);
     // This file names what is not used.
     paths.retain(|path| !path.ends_with("weir-units/tests/house.rs"));
     for path in &paths {

@@ -55,19 +55,46 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
         .map_err(|error| voice::end_with(&error.format(&mut Cli::command())))
 }
 
+/// The command line of a program that has weir as a library: no file beneath it, and what is refused is an
+/// error in the words that would be printed.
+pub fn command_alone(words: &[OsString]) -> anyhow::Result<Cli> {
+    let refused = |error: clap::Error| match error.use_stderr() {
+        true => Usage(first_words(&error)),
+        false => Usage("help and the version are for the command line, as in weir get --help".to_owned()),
+    };
+    let mut matches = match Cli::command().try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) => return Err(refused(mended(error, words)?).into()),
+    };
+    Ok(Cli::from_arg_matches_mut(&mut matches).map_err(refused)?)
+}
+
+/// What clap says is wrong, without what it says of the whole command.
+fn first_words(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let end = ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| text.find(mark)).min();
+    text[..end.unwrap_or(text.len())].trim_end().to_owned()
+}
+
 /// Ends the program as clap would, unless there is something better to say.
-fn refused(mut error: clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
+fn refused(error: clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
+    voice::end_with(&mended(error, words)?)
+}
+
+/// What clap says, in better words where there are some; an error, where there is something else to say.
+fn mended(mut error: clap::Error, words: &[OsString]) -> Result<clap::Error, Usage> {
     let path = as_far_as_given(words).map(|given| innermost(&given).0).unwrap_or_default();
     // `weir help bench nte`: the commands that there are stand behind the word.
     let of_help = words.get(1).is_some_and(|word| word == "help");
     let above = if of_help { named(&words[2..]) } else { path.clone() };
     let of_command = || args::answer_command(&above, &error);
     if let Some(answer) = args::answer(&path.join(" "), &error).or_else(of_command) {
-        return Err(Usage(answer).into());
+        return Err(Usage(answer));
     }
     args::mend(&path, &mut error);
     args::mend_command(&above, &mut error);
-    voice::end_with(&error)
+    Ok(error)
 }
 
 /// The words that lead to a command, up to the first that does not.

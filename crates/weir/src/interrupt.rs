@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use anyhow::Context;
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
 /// The exit code of a command that a signal ended: 128 and SIGINT, as a shell has it.
@@ -97,6 +99,17 @@ pub fn at_once_while_set() -> anyhow::Result<Arc<AtomicBool>> {
         flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&nothing_to_lose))?;
     }
     Ok(nothing_to_lose)
+}
+
+/// SIGINT, SIGTERM and SIGHUP, each with a flag of its own that it sets from now on.
+pub(crate) fn each() -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>> {
+    let numbers = [(SIGINT, Signal::INT), (SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)];
+    let listen = |(number, signal)| {
+        let flag = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(number, Arc::clone(&flag)).context("cannot listen to signals")?;
+        Ok((signal, flag))
+    };
+    numbers.into_iter().map(listen).collect()
 }
 
 /// Milliseconds of a clock that only goes forward.

@@ -2,16 +2,25 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// A longer one was not typed.
 const MAX: usize = 4096;
 
+/// Nothing is asked in this process: its terminal is another program's.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is asked.
+pub fn never_ask() {
+    SILENT.store(true, Relaxed);
+}
+
 /// Asks for `what`; `None` where nobody sits at a terminal.
 pub fn password(what: &str) -> Option<String> {
     // What a script runs has errors that nobody reads; it must not wait for an answer.
-    if !io::stderr().is_terminal() {
+    if SILENT.load(Relaxed) || !io::stderr().is_terminal() {
         return None;
     }
     ask(what).ok()

@@ -36,6 +36,23 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A command that cannot be run.
+#[derive(Debug)]
+pub struct CannotRun {
+    /// In words.
+    pub text: String,
+    /// The exit code that shells give it.
+    pub code: u8,
+}
+
+impl std::fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for CannotRun {}
+
 /// Sends log lines to stderr: warnings always, decisions with `-v`, everything with `-vv`.
 pub fn start_log(quiet: bool, verbose: u8) {
     start_log_beside(false, quiet, verbose);
@@ -208,8 +225,11 @@ pub fn end_with(error: &clap::Error) -> ! {
     std::process::exit(1)
 }
 
-/// 2 for bad arguments, 130 and 4 where a transfer beneath says so, 1 for all else.
+/// 2 for bad arguments, 127 and 126 for a command that cannot be run, 130 and 4 where a transfer beneath says so, 1 for all else.
 pub fn code(error: &anyhow::Error) -> u8 {
+    if let Some(cannot) = error.downcast_ref::<CannotRun>() {
+        return cannot.code;
+    }
     let of_store = match error.downcast_ref::<StoreError>() {
         Some(StoreError::Usage(_)) => return USAGE,
         Some(StoreError::Http(error)) => Some(error),

@@ -1,6 +1,5 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +19,9 @@ use weir_get::sink::folder::Folder;
 use weir_http::netrc::Login;
 use weir_model::verdict;
 use weir_report::schema::{Record, RunOutcome as RecordOutcome};
-use weir_report::{json, terminal};
 use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
-use weir_store::network::Network;
+use weir_store::network::{Network, Stop};
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
@@ -37,15 +35,20 @@ use crate::cmd::get_sums::Sums;
 use crate::cmd::get_who;
 use crate::cmd::stores;
 use crate::evidence;
-use crate::live::Live;
+use crate::front::{self, Front, Program};
 use crate::page;
-use crate::tui::{self, Screen};
-use crate::voice::{self, Printed, Usage};
+use crate::tui;
+use crate::voice::{self, Usage};
 
-/// Fetches what `get` names. Returns the exit code.
+/// Fetches what `get` names, for the program. Returns the exit code.
 pub fn run(get: &Get) -> anyhow::Result<u8> {
     voice::start_log_beside(get.tui, get.voice.quiet, get.voice.verbose);
     let view = tui::is_possible(get.tui && !get.output.iter().any(|output| output == "-"));
+    fetch(get, &mut Program::new(&get.voice, view, KEYS))
+}
+
+/// Fetches what `get` names, for whoever stands at the front. Returns the exit code.
+pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     evidence::check(get.evidence.as_deref())?;
     if let Some(temp) = &get.temp_dir {
         let cannot = || format!("cannot use --temp-dir {}", temp.display());
@@ -59,19 +62,19 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
         check_each(get, path)?;
     }
     if let Some(url) = get_prefix::meant(get)?
-        && let Some(code) = run_prefix(get, &url, view)?
+        && let Some(code) = run_prefix(get, &url, front)?
     {
         return Ok(code);
     }
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
-    let network = network(get)?;
+    let network = network(get, front)?;
     let interrupted = network.stop.clone();
     let buckets = stores::buckets(&get.store, network)?;
     let asked = Asked::read(get, Arc::clone(&buckets))?;
     let user = get_who::user(&get.login, get.user.as_deref(), asked.first());
     let (http, plain, fields) = http(get, user.clone())?;
     let http = http.in_zones(asked.zones());
-    let stop = tui::stop_beside(view)?;
+    let stop = front.stop()?;
     interrupted.set(&stop);
     let asking = Asking { way: get_hubs::way(plain, &options, &stop), user, fields };
     let hubs = Hubs::open(get, &asked, asking)?;
@@ -88,20 +91,16 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let (mut source, journal) = asked.source(get, places, sums, Arc::clone(&endings))?;
     let reserved = journal.as_ref().and_then(|journal| get_list::reserved(get, journal));
     let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
-    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), count);
-    if view {
-        live.on(Screen::open(&title, KEYS));
-    }
     let gathered = Gathered::new(each, journal, buckets, Arc::clone(&endings));
     gone.into_iter().for_each(|bad| gathered.unknown(bad));
     let task = Task { source: &mut source, results: &gathered, reserved };
-    let mut report = engine::run(task, &options, &http, &stop, &mut live);
-    live.clear();
+    let mut report = engine::run(task, &options, &http, &stop, front.begin(&title, count));
+    front.end();
     let saved = get_who::save_cookies(&get.login, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
     let finished = endings.finish();
     let gains = gathered.end(&report, finished.as_deref().unwrap_or_default())?;
-    let code = tell(get, get.list.is_some(), &report, gains)?;
+    let code = tell(get, get.list.is_some(), &report, gains, front)?;
     saved?;
     finished?;
     Ok(code)
@@ -119,51 +118,54 @@ fn make_folders(outputs: &[String]) -> anyhow::Result<()> {
 }
 
 /// Tells of the run, and keeps what was asked for. Returns the exit code.
-fn tell(get: &Get, is_list: bool, report: &RunReport, gains: Gains) -> anyhow::Result<u8> {
+fn tell(
+    get: &Get,
+    is_list: bool,
+    report: &RunReport,
+    gains: Gains,
+    front: &mut dyn Front,
+) -> anyhow::Result<u8> {
     let code = gains.code;
     let record = record(is_list, report, gains);
     // Whoever closed stdout has what it wanted, as behind `| head`.
-    if code != voice::CLOSED {
-        say(get, &record)?;
+    match code {
+        voice::CLOSED => page::keep(&get.voice, &record)?,
+        _ => front::tell(front, &get.voice, &record)?,
     }
-    page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
     Ok(code)
 }
 
 /// Fetches all that `url` names. `None`: it names one object, letter by letter.
-fn run_prefix(get: &Get, url: &StoreUrl, view: bool) -> anyhow::Result<Option<u8>> {
-    let network = network(get)?;
+fn run_prefix(get: &Get, url: &StoreUrl, front: &mut dyn Front) -> anyhow::Result<Option<u8>> {
+    let network = network(get, front)?;
     let interrupted = network.stop.clone();
     let buckets = stores::buckets(&get.store, network)?;
     let (http, ..) = http(get, None)?;
     let http = http.authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
     let prefix = Prefix::new(get, &buckets, url);
-    if prefix.is_an_object(&http)? {
+    if prefix.is_an_object(&http, interrupted.flag())? {
         return Ok(None);
     }
     prefix.check_output(get)?;
-    let stop = tui::stop_beside(view)?;
+    let stop = front.stop()?;
     interrupted.set(&stop);
     // What is here with the size and the time of its object is known again by them.
     let options = Options { remote_time: true, any_type: true, ..options(get) };
     let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
-    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), 2);
-    if view {
-        live.on(Screen::open(&format!("get {url}"), KEYS));
-    }
+    let title = format!("get {url}");
     let gathered = Gathered::new(each, None, Arc::clone(&buckets), Arc::new(Endings::new(Vec::new(), &[])));
     let (mut report, found) = prefix.each(&http, &stop, |jobs| {
         let task = Task { source: jobs, results: &gathered, reserved: None };
-        engine::run(task, &options, &http, &stop, &mut live)
+        engine::run(task, &options, &http, &stop, front.begin(&title, 2))
     })?;
-    live.clear();
+    front.end();
     if !found && report.broken.is_none() && !report.interrupted {
         anyhow::bail!("cannot fetch {url}: the bucket holds nothing of that name");
     }
     calibration::set_disk_alone(&mut report.evidence.facts);
     let gains = gathered.end(&report, &[])?;
-    tell(get, true, &report, gains).map(Some)
+    tell(get, true, &report, gains, front).map(Some)
 }
 
 /// What keys do in the live view.
@@ -203,7 +205,9 @@ fn proxies(get: &Get, reach: &Reach) -> anyhow::Result<Proxies> {
 
 /// The way to whoever gives credentials: the user's, but for what is of the servers of files alone (a client
 /// certificate, fields, a login, a socket).
-fn network(get: &Get) -> anyhow::Result<Network> {
+pub(super) fn network(get: &Get, front: &dyn Front) -> anyhow::Result<Network> {
+    let stop = Stop::default();
+    front.early().iter().for_each(|early| stop.set(early));
     let reach = Reach { unix: None, ..get.reach.reach() };
     Ok(Network {
         trust: trust(get),
@@ -211,15 +215,15 @@ fn network(get: &Get) -> anyhow::Result<Network> {
         reach,
         timeout: get.timeout,
         connect_timeout: get.connect_timeout.unwrap_or(get.timeout),
-        ..Network::default()
+        stop,
     })
 }
 
 /// Fields of requests.
-type Fields = Vec<(String, String)>;
+pub(super) type Fields = Vec<(String, String)>;
 
 /// The network as the user, the same as nobody, and the user's own fields.
-fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
+pub(super) fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http, Fields)> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
         let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
@@ -309,37 +313,4 @@ fn record(is_list: bool, report: &RunReport, gains: Gains) -> Record {
     record.resumed = (resumed > 0).then_some(resumed);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     record
-}
-
-/// The record on stdout and failures on stderr, or the summary, which has them too.
-fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
-    let mut stderr = std::io::stderr().lock();
-    if get.voice.quiet || get.voice.json {
-        for file in &record.files {
-            if let Some(error) = &file.error {
-                let (url, error) =
-                    (weir_report::escape::escape(&file.url), weir_report::escape::escape(error));
-                voice::warn(&format!("{url}: {error}"));
-            }
-        }
-        if let Some(error) = &record.error {
-            voice::warn(&weir_report::escape::escape(error));
-        }
-        let named = record.files.iter().filter(|file| file.error.is_some()).count() as u64;
-        let not_begun = record.counts.as_ref().map_or(0, |counts| counts.not_begun);
-        let failed = record.failed() - named;
-        if failed > 0 {
-            voice::warn(&format!("{failed} more files failed"));
-        }
-        if not_begun > 0 {
-            voice::warn(&format!("{not_begun} more files were not begun; the same command fetches them"));
-        }
-    }
-    if get.voice.json {
-        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
-    } else if !get.voice.quiet {
-        let render = if get.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
-        render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
-    }
-    Ok(())
 }

@@ -106,7 +106,7 @@ fn is_stdout(output: &str) -> bool {
 }
 
 /// A link, or an object of a store.
-fn parse_named(text: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
+pub fn parse_named(text: &str, buckets: &Buckets) -> Result<Wanted, Usage> {
     match stores::object_address(text, buckets) {
         Some(address) => address.map(Wanted::of),
         None => parse_link(text).map(|(url, zone)| Wanted { zone, ..Wanted::of(url) }),

@@ -92,13 +92,12 @@ impl<'a> Prefix<'a> {
     }
 
     /// The pattern is the key of an object, letter by letter: that one is meant.
-    pub fn is_an_object(&self, http: &Http) -> anyhow::Result<bool> {
+    pub fn is_an_object(&self, http: &Http, stop: &AtomicBool) -> anyhow::Result<bool> {
         if self.url.is_prefix() {
             return Ok(false);
         }
-        // Nobody listens to signals yet: one ends the program.
-        let (clock, never) = (StageClock::new(Instant::now()), AtomicBool::new(false));
-        let mut caller = Caller::new(asked_store::caller(http, &clock, &never));
+        let clock = StageClock::new(Instant::now());
+        let mut caller = Caller::new(asked_store::caller(http, &clock, stop));
         let store = self.buckets.store(self.url)?;
         Ok(store.lists().look(&mut caller, &self.url.key, None)?.is_some())
     }

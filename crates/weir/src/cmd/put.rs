@@ -2,7 +2,7 @@
 
 mod jobs;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,8 +14,8 @@ use weir_get::http::reach::Reach;
 use weir_get::http::trust::Trust;
 use weir_model::verdict;
 use weir_report::escape::escape;
+use weir_report::json as records;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome};
-use weir_report::{json as records, terminal};
 use weir_store::network::{Network, Stop};
 use weir_store::settings::{Settings, StoreFlags};
 use weir_store::store::Store;
@@ -29,18 +29,23 @@ use self::jobs::{Plan, PutPlace};
 use crate::args::{GivenFields, Put};
 use crate::cmd::{asked_store, get_who};
 use crate::evidence;
-use crate::interrupt::{self, INTERRUPTED};
-use crate::live::Live;
-use crate::page;
+use crate::front::{self, Front, Program};
+use crate::interrupt::INTERRUPTED;
 use crate::voice::{self, Printed, Usage};
 
-/// Sends what `put` names. Returns the exit code.
+/// Sends what `put` names, for the program. Returns the exit code.
 pub fn run(put: &Put) -> anyhow::Result<u8> {
     voice::start_log(put.voice.quiet, put.voice.verbose);
+    send(put, &mut Program::new(&put.voice, false, ""))
+}
+
+/// Sends what `put` names, for whoever stands at the front. Returns the exit code.
+pub fn send(put: &Put, front: &mut dyn Front) -> anyhow::Result<u8> {
     evidence::check(put.evidence.as_deref())?;
     let plan = jobs::plan(put)?;
     let environment = |name: &str| std::env::var(name).ok();
     let interrupted = Stop::default();
+    front.early().iter().for_each(|early| interrupted.set(early));
     let filled = Filled::open(put, &plan.place, &environment, &interrupted)?;
     let name = |key: &str| filled.name(key);
     let shown = |key: &str| filled.shown(key);
@@ -50,19 +55,18 @@ pub fn run(put: &Put) -> anyhow::Result<u8> {
     }
     let http = http(put, &filled)?;
     let options = options(put, &environment);
-    let stop = interrupt::stop()?;
+    let stop = front.stop()?;
     interrupted.set(&stop);
     if put.abort {
         return abort(put, target, &plan, &options, &http, &stop);
     }
-    let mut live = Live::new(!put.voice.quiet && std::io::stderr().is_terminal(), plan.jobs.len());
-    let report = engine::run(target, &plan.jobs, &options, &http, &stop, &mut live);
-    live.clear();
+    let live = front.begin("put", plan.jobs.len());
+    let report = engine::run(target, &plan.jobs, &options, &http, &stop, live);
+    front.end();
     let saved = get_who::save_cookies(&put.login, &http);
     let code = exit_code(&report, plan.failed.len());
     let record = record(&plan, &filled, &report, code);
-    say(put, &record)?;
-    page::keep(&put.voice, &record)?;
+    front::tell(front, &put.voice, &record)?;
     evidence::keep(put.evidence.as_deref(), &report.evidence)?;
     saved?;
     Ok(code)
@@ -297,25 +301,6 @@ fn file_record(file: FileRecord, report: &JobReport) -> FileRecord {
         error,
         ..file
     }
-}
-
-/// The record on stdout and failures on stderr, or the summary, which has them too.
-fn say(put: &Put, record: &Record) -> anyhow::Result<()> {
-    if put.voice.quiet || put.voice.json {
-        for file in &record.files {
-            if let Some(error) = &file.error {
-                voice::warn(&format!("{}: {}", escape(&file.url), escape(error)));
-            }
-        }
-    }
-    if put.voice.json {
-        records::render(record, &mut std::io::stdout().lock()).printed("the record")?;
-    } else if !put.voice.quiet {
-        let render = if put.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
-        let sheet = voice::sheet(&std::io::stderr());
-        render(record, sheet, &mut std::io::stderr().lock())?;
-    }
-    Ok(())
 }
 
 /// 130 interrupted, 1 something failed, 4 something can be resumed, 0 all is stored.

@@ -26,6 +26,7 @@ use crate::args::Why;
 use crate::calibration;
 use crate::cmd::why_pcap;
 use crate::evidence;
+use crate::front::{Front, Program};
 use crate::page;
 use crate::tui;
 use crate::voice::{self, Printed as _, Usage};
@@ -37,19 +38,24 @@ use record::ReportedRun;
 /// A process or port is looked at for so long unless the user says otherwise.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// Looks, judges and tells. Returns the exit code: the command's own where there is one.
+/// Looks, judges and tells, for the program. Returns the exit code: the command's own where there is one.
 pub fn run(why: &Why) -> anyhow::Result<u8> {
     voice::start_log_beside(why.tui, why.voice.quiet, why.voice.verbose);
+    let view = why.pcap.is_none() && tui::is_possible(why.tui);
+    look(why, view, &mut Program::new(&why.voice, view, ""))
+}
+
+/// The same for whoever stands at the front, which has the whole terminal if there is to be a `view`.
+pub fn look(why: &Why, view: bool, front: &mut dyn Front) -> anyhow::Result<u8> {
     if let Some(file) = &why.pcap {
-        return why_pcap::run(why, file);
+        return why_pcap::run(why, file, front);
     }
-    let view = tui::is_possible(why.tui);
     let filter = filter(why)?;
     evidence::check(why.evidence.as_deref())?;
     let live = Live::new(why.watch && !why.voice.quiet, why.command.is_empty() && !why.voice.json);
     match why.command.is_empty() {
-        true => look_at_running(why, filter, live, view),
-        false => run_command(why, filter, live, view),
+        true => look_at_running(why, filter, live, view, front),
+        false => run_command(why, filter, live, view, front),
     }
 }
 
@@ -75,7 +81,13 @@ pub(super) fn resolve(host: &str) -> anyhow::Result<IpAddr> {
 }
 
 /// A process, or whoever has the sockets, until the time is over, it ends, or the user stops.
-fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow::Result<u8> {
+fn look_at_running(
+    why: &Why,
+    filter: Filter,
+    mut live: Live,
+    view: bool,
+    front: &mut dyn Front,
+) -> anyhow::Result<u8> {
     let root = why.pid.map(Pid);
     if let Some(pid) = root {
         process::stat(pid).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
@@ -88,7 +100,7 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
     let mut discovery = Discovery::new(subject, filter, &mut notes)?;
     discovery.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
-    let stop = tui::stop_beside(view)?;
+    let stop = front.stop()?;
     let mut watch =
         Watch::new(discovery, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);
     if view {
@@ -106,7 +118,7 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
     watch.finish();
     live.clear();
     let told = record::tell(&watch, scope, None);
-    say(why, &told, &mut std::io::stdout().lock())?;
+    front.tell(&told.record, &mut || say(why, &told, &mut std::io::stdout().lock()))?;
     evidence::keep(why.evidence.as_deref(), &watch.evidence)?;
     page::keep(&why.voice, &told.record)?;
     Ok(if told.record.bytes > 0 || told.why.connections > 0 { 0 } else { 1 })
@@ -121,18 +133,19 @@ fn described(why: &Why) -> String {
 }
 
 /// Runs the command to its end, or until `--for` is over; it then runs on unobserved until it ends.
-fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow::Result<u8> {
+fn run_command(
+    why: &Why,
+    filter: Filter,
+    mut live: Live,
+    view: bool,
+    front: &mut dyn Front,
+) -> anyhow::Result<u8> {
     let mut notes = Notes::default();
     // Before the command starts, so that no connection of its is missed.
     let opened = Discovery::new(Subject::Tree(Pid(std::process::id())), filter, &mut notes)?;
     let printed = view.then(Printed::new).transpose().context("cannot keep what the command prints")?;
-    let mut running = match child::Running::start(&why.command, why.voice.json, printed.as_ref()) {
-        Ok(running) => running?,
-        Err(error) => {
-            voice::warn(&error.to_string());
-            return Ok(error.code());
-        }
-    };
+    let mut running = child::Running::start(&why.command, why.voice.json, printed.as_ref())?;
+    running.hear(front.handed_on()?);
     let pid = Pid(running.pid());
     let program = why.command.first().map(|name| std::path::Path::new(name).file_name().unwrap_or(name));
     let scope = format!("{} (pid {pid})", program.unwrap_or_default().to_string_lossy());
@@ -167,11 +180,10 @@ fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow:
         printed.show().printed("what the command printed")?;
     }
     told.set_exit_code(code);
-    if why.voice.json {
-        say(why, &told, &mut std::io::stdout().lock())?;
-    } else {
-        say(why, &told, &mut std::io::stderr().lock())?;
-    }
+    front.tell(&told.record, &mut || match why.voice.json {
+        true => say(why, &told, &mut std::io::stdout().lock()),
+        false => say(why, &told, &mut std::io::stderr().lock()),
+    })?;
     evidence::keep(why.evidence.as_deref(), &watch.evidence)?;
     page::keep(&why.voice, &told.record)?;
     Ok(code)

@@ -15,16 +15,16 @@ use weir_report::{json, terminal};
 use super::why::resolve;
 use crate::args::Why;
 use crate::evidence;
-use crate::interrupt;
+use crate::front::Front;
 use crate::page;
 use crate::voice::{self, Printed as _};
 
 /// Reads, judges and tells. Exit code 0 where there was a connection to judge, else 1.
-pub fn run(why: &Why, file: &Path) -> anyhow::Result<u8> {
+pub fn run(why: &Why, file: &Path, front: &mut dyn Front) -> anyhow::Result<u8> {
     evidence::check(why.evidence.as_deref())?;
     let peer = why.peer.as_deref().map(resolve).transpose()?;
     // Ctrl-C ends the reading: what came so far is judged, as tcpdump's own end does.
-    let stop = interrupt::stop()?;
+    let stop = front.stop()?;
     let stopped = || stop.load(Relaxed);
     let name = match file.as_os_str() == "-" {
         true => "stdin".to_owned(),
@@ -34,7 +34,9 @@ pub fn run(why: &Why, file: &Path) -> anyhow::Result<u8> {
     let capture = weir_capture::read(open(file)?, &options)
         .with_context(|| format!("cannot judge capture {}", file.display()))?;
     let (record, why_record, capture_record) = tell(&capture, file, &name);
-    say(why, &record, &why_record, &capture_record, &mut std::io::stdout().lock())?;
+    front.tell(&record, &mut || {
+        say(why, &record, &why_record, &capture_record, &mut std::io::stdout().lock())
+    })?;
     evidence::keep(why.evidence.as_deref(), &capture.evidence)?;
     page::keep(&why.voice, &record)?;
     Ok(if capture.connections > 0 { 0 } else { 1 })

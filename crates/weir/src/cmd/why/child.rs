@@ -9,16 +9,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use anyhow::Context;
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// A command that cannot be run, with the exit code that shells give it.
-#[derive(Debug)]
-pub(super) struct CannotRun {
-    text: String,
-    code: u8,
-}
+use crate::voice::CannotRun;
 
 /// What a command prints while a live view has the terminal.
 pub(super) struct Printed {
@@ -55,16 +48,16 @@ impl Running {
         command: &[OsString],
         quiet_stdout: bool,
         printed: Option<&Printed>,
-    ) -> Result<anyhow::Result<Running>, CannotRun> {
+    ) -> anyhow::Result<Running> {
         let [program, args @ ..] = command else {
-            return Err(CannotRun { text: "no command after --".to_owned(), code: 2 });
+            return Err(CannotRun { text: "no command after --".to_owned(), code: 2 }.into());
         };
         let mut prepared = Command::new(program);
         prepared.args(args);
         if let Some(printed) = printed {
             match (printed.file.try_clone(), printed.file.try_clone()) {
                 (Ok(out), Ok(err)) => prepared.stdout(out).stderr(err),
-                (Err(cause), _) | (_, Err(cause)) => return Ok(Err(cause.into())),
+                (Err(cause), _) | (_, Err(cause)) => return Err(cause.into()),
             };
             if std::io::stdin().is_terminal() {
                 prepared.stdin(Stdio::null());
@@ -72,7 +65,7 @@ impl Running {
         } else if quiet_stdout {
             match std::io::stderr().as_fd().try_clone_to_owned() {
                 Ok(stderr) => prepared.stdout(Stdio::from(stderr)),
-                Err(cause) => return Ok(Err(cause.into())),
+                Err(cause) => return Err(cause.into()),
             };
         }
         let child = prepared.spawn().map_err(|cause| CannotRun {
@@ -87,17 +80,12 @@ impl Running {
                 _ => format!("cannot run {}: {cause}", program.display()),
             },
         })?;
-        Ok(Running::listening(child))
+        Ok(Running { child, signals: Vec::new() })
     }
 
-    fn listening(child: Child) -> anyhow::Result<Running> {
-        let mut signals = Vec::new();
-        for (number, signal) in [(SIGINT, Signal::INT), (SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)] {
-            let flag = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register(number, Arc::clone(&flag)).context("cannot listen to signals")?;
-            signals.push((signal, flag));
-        }
-        Ok(Running { child, signals })
+    /// Hands on these signals, each when its flag says that it came.
+    pub(super) fn hear(&mut self, signals: Vec<(Signal, Arc<AtomicBool>)>) {
+        self.signals = signals;
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -139,16 +127,4 @@ fn is_foreground() -> bool {
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
-}
-
-impl CannotRun {
-    pub(super) fn code(&self) -> u8 {
-        self.code
-    }
-}
-
-impl std::fmt::Display for CannotRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
 }

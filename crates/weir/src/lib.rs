@@ -1,0 +1,67 @@
+//! weir: moves bulk data and names the stage that limits it. The program is [`main`]; for other programs,
+//! such as the Python module, [`library`] runs the same commands.
+
+mod args;
+mod base_folder;
+mod cache;
+mod calibration;
+mod cmd;
+mod config;
+mod evidence;
+mod front;
+mod interrupt;
+pub mod library;
+mod live;
+mod output;
+mod page;
+mod prompt;
+mod repeats;
+mod schemes;
+mod secrets;
+mod terminal;
+mod tui;
+mod voice;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+
+/// The program `weir`. Exit codes are listed in `weir --help`.
+pub fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|program| args::is_iperf3(&program)) {
+        voice::speak_as_iperf3();
+    }
+    let result = config::command_line(args::with_command(std::env::args_os())).and_then(run);
+    voice::end_log();
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => voice::fatal(&error),
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<u8> {
+    secrets::hide(&cli.command);
+    if let Some(voice) = cli.command.voice() {
+        page::check(voice)?;
+    }
+    match cli.command.with_habits().map_err(voice::Usage)? {
+        Command::Get(get) => cmd::get::run(&get),
+        Command::Cp(cp) if cmd::cp_store::is_meant(&cp) => cmd::cp_store::run(&cp),
+        Command::Put(put) => cmd::put::run(&put),
+        Command::Cp(cp) => cmd::cp::run(&cp),
+        Command::Fleet(fleet) => cmd::fleet::run(&fleet),
+        Command::Ls(ls) => cmd::ls::run(&ls),
+        Command::Peer { is } => cmd::peer::run(is.as_deref()),
+        Command::Serve(serve) => cmd::serve::run(&serve),
+        Command::Demo(demo) => cmd::demo::run(&demo),
+        Command::Why(why) => cmd::why::run(&why),
+        Command::Plan(plan) => cmd::plan::run(&plan),
+        Command::Lab(lab) => cmd::lab::run(&lab),
+        Command::Report(report) => cmd::report::run(&report),
+        Command::Bench(bench) => cmd::bench::run(&bench),
+        Command::SelfCheck(check) => cmd::self_check::run(&check),
+        Command::Version(version) => cmd::version::run(&version),
+        Command::Completions { shell } => cmd::manual::completions(shell),
+        Command::Man { folder } => cmd::manual::pages(&folder),
+    }
+}
