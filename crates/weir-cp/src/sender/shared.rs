@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use weir_tree::{Entry, Name};
@@ -16,6 +16,7 @@ use crate::control::Outlet;
 use crate::counts::Counts;
 use crate::events::Events;
 use crate::failed_names::FailedNames;
+use crate::feed::Feed;
 use crate::wire::message::{Failure, Options, Problem};
 use crate::wire::to_receiver::ToReceiver;
 
@@ -37,6 +38,10 @@ pub(super) struct Shared {
     pub(super) renamed: OnceLock<Vec<(Name, PathBuf)>>,
     /// All was sent, as far as this end can know, and the other is asked to finish.
     pub(super) asked: AtomicBool,
+    /// What comes to this host, where that is sent and nothing is walked.
+    pub(super) feed: OnceLock<Arc<Feed>>,
+    /// Something had failed before what came got here.
+    pub(super) failed_before: AtomicBool,
     pub(super) over: AtomicBool,
 }
 
@@ -59,6 +64,8 @@ impl Shared {
             failed_names: FailedNames::default(),
             renamed: OnceLock::new(),
             asked: AtomicBool::new(false),
+            feed: OnceLock::new(),
+            failed_before: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
     }
