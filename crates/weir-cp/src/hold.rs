@@ -72,7 +72,7 @@ pub(crate) fn hold(
     stop.store(true, Relaxed);
     // Each session holds one; what it has written stays, also where it does not end in time.
     let start = Instant::now();
-    while Arc::strong_count(&stop) > 2 && start.elapsed() < FAREWELL {
+    while Arc::strong_count(&stop) > 1 && start.elapsed() < FAREWELL {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())

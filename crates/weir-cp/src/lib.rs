@@ -16,6 +16,7 @@
 //! it.
 
 pub mod addresses;
+pub mod chain;
 pub mod ciphers;
 pub mod control;
 mod counts;
