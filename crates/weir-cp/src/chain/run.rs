@@ -76,6 +76,7 @@ struct Chain<'a> {
     chains: Vec<usize>,
     places: Vec<Place>,
     hops: u64,
+    found: Found,
     start: Instant,
     tell: Sender<News>,
     news: Mailbox<News>,
@@ -158,6 +159,7 @@ impl Chain<'_> {
             chains: order::chains(&groups, job.fanout),
             places: job.hosts.iter().map(|_| Place::new(start)).collect(),
             hops: 0,
+            found: Found::default(),
             start,
             tell,
             news,
@@ -446,20 +448,18 @@ impl Chain<'_> {
         }
     }
 
-    fn say(&self, progress: &mut dyn FnMut(&ChainProgress<'_>)) {
+    fn say(&mut self, progress: &mut dyn FnMut(&ChainProgress<'_>)) {
         let of = |place: &Place| {
             let now = place.hop.as_ref().map(|hop| hop.now().totals);
             let last = || place.report.report.as_ref().map(|report| report.totals);
             HostProgress { standing: place.standing.clone(), totals: now.or_else(last).unwrap_or_default() }
         };
         let hosts: Vec<HostProgress> = self.places.iter().map(of).collect();
-        progress(&ChainProgress { elapsed: self.start.elapsed(), hosts: &hosts, found: self.found() });
-    }
-
-    /// What the walk here has found.
-    fn found(&self) -> Found {
-        let hops = self.places.iter().filter_map(|place| place.hop.as_ref());
-        hops.filter(|hop| hop.feeder.is_none()).map(|hop| hop.now().found).max_by_key(|found| found.bytes).unwrap_or_default()
+        let hops = self.places.iter().filter_map(|place| place.hop.as_ref()).filter(|hop| hop.feeder.is_none());
+        let found = hops.map(|hop| hop.now().found).max_by_key(|found| found.bytes);
+        // A session that begins anew begins to find anew.
+        self.found = found.filter(|found| found.bytes >= self.found.bytes).unwrap_or(self.found);
+        progress(&ChainProgress { elapsed: self.start.elapsed(), hosts: &hosts, found: self.found });
     }
 
     /// Ends what runs; hops that are cut off tell how far they came.
@@ -484,7 +484,7 @@ impl Chain<'_> {
     }
 
     fn report(self, error: Option<CopyError>) -> ChainReport {
-        let found = self.found();
+        let found = self.found;
         let ended = error.is_some();
         let hosts = self.places.into_iter().map(|place| {
             let standing = if place.standing == Standing::Complete { Standing::Complete } else { Standing::Failed };
