@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -130,6 +131,11 @@ impl Growing {
     }
 }
 
+/// The same file, open for reading by itself: a duplicate would share the lock of a part, and hold it against the next receiver.
+fn opened_again(file: &File) -> Option<File> {
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+}
+
 impl GrowingState {
     fn has(&self, index: u64) -> bool {
         self.there.get((index / 64) as usize).is_some_and(|word| word & 1 << (index % 64) != 0)
@@ -203,7 +209,7 @@ impl Feed {
             offered,
             identity,
             state: Mutex::new(GrowingState {
-                file: Some(file.try_clone().ok()?),
+                file: Some(opened_again(file)?),
                 there,
                 arrived: Vec::new(),
                 outcome: None,

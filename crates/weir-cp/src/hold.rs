@@ -146,7 +146,8 @@ fn serve_guest(desk: &Desk, mut guest: UnixStream, streams: (File, File), stop: 
         let _ = guest.set_read_timeout(Some(Duration::from_millis(100)));
         // It says nothing more: its end is all that can be heard.
         let is_there = |guest: &mut UnixStream| match guest.read(&mut [0]) {
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            // A process that was stopped and goes on is interrupted.
+            Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
             Ok(read) => read > 0,
         };
         while !all.load(Relaxed) && is_there(&mut guest) {}
@@ -180,6 +181,6 @@ pub(crate) fn join(
     let sent = sendmsg(&holder, &[IoSlice::new(&word.0)], &mut handed, SendFlags::NOSIGNAL);
     sent.map_err(|errno| io(errno.into()))?;
     // Its end, whatever it was.
-    let _ = holder.read(&mut [0]);
+    while holder.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     Ok(())
 }

@@ -32,7 +32,7 @@ use crate::speeds::Speeds;
 use crate::threads;
 use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame;
-use crate::wire::message::{Hello, Listening, MAX_SAMPLE, Options, Role, Start};
+use crate::wire::message::{Failure, FailureKind, Hello, Listening, MAX_SAMPLE, Options, Role, Start};
 use crate::wire::to_receiver::ToReceiver;
 use crate::wire::to_sender::ToSender;
 use weir_codec::cipher::Cipher;
@@ -166,13 +166,18 @@ pub(crate) fn serve_at(
         // However the control connection ended, nobody is left to serve.
         reader_events.send(Event::Closed);
     });
-    converse(&end, &context, &control, (&events, &events_to));
+    converse(&end, (&context, desk.feed.is_some()), &control, (&events, &events_to));
     end.stop();
     Ok(None)
 }
 
 /// Tells what an end tells, until its session is over.
-fn converse(end: &End, context: &Context, control: &Arc<Control>, (events, to): (&Mailbox<Event>, &Events)) {
+fn converse(
+    end: &End,
+    (context, holds): (&Context, bool),
+    control: &Arc<Control>,
+    (events, to): (&Mailbox<Event>, &Events),
+) {
     let driver = Outlet::new(control);
     loop {
         let event = events.recv();
@@ -181,6 +186,12 @@ fn converse(end: &End, context: &Context, control: &Arc<Control>, (events, to): 
             // After the last word of all the other end waits for nothing but this one's end.
             Ok(Event::Closed | Event::Finished(_)) | Err(_) => return,
             Ok(Event::Dial(at, lane)) => dial_there(context, end, &driver, at, lane),
+            // Only who holds serves sessions that another process can end.
+            Ok(Event::Failed(CopyError::Interrupted)) if holds => {
+                let failure = Failure::new(FailureKind::Session, "the process of the session was ended there");
+                tell(control, context.role, Event::Failed(CopyError::Refused(failure)));
+                end.stop();
+            }
             Ok(event) => {
                 if let Event::Window(_) = event {
                     driver.send(&ToDriver::Tally(end.totals(), end.found()));

@@ -14,6 +14,9 @@ const STALL: Duration = Duration::from_millis(2500);
 /// A host to which something came within this time has something for those behind it: at 100 Mbit/s six blocks.
 const MOVING: Duration = Duration::from_millis(500);
 
+/// Bytes that a host may be behind the one before it without keeping it waiting, and a quarter of a second.
+const ON_ITS_WAY: f64 = 4e6;
+
 /// Below this part of what comes to the one before it, or of what it took itself, a hop is slow. Those behind it lose more by
 /// waiting than by a session that begins anew.
 const SLOW: f64 = 0.35;
@@ -76,13 +79,16 @@ impl Pace {
         self.behind.as_secs_f64() / self.watched.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Looks at it. `fed`: whether the one before has more than was taken, and at which rate more comes to that one.
-    pub(super) fn look(&mut self, at: Instant, now: &HopNow, fed: bool) {
+    /// Looks at it. `fed`: whether there may be something for it; `before`: bytes that the one before has, where it is not this
+    /// machine.
+    pub(super) fn look(&mut self, at: Instant, now: &HopNow, (fed, before): (bool, Option<u64>)) {
         let passed = self.seen.back().map_or(Duration::ZERO, |(last, _)| at.duration_since(*last));
         if now.lanes > 0 {
             self.watched += passed;
-            // Two blocks are on their way anyway.
-            if fed && now.lag() > 2 << 20 {
+            let ahead = before.map_or(u64::MAX, |before| before.saturating_sub(now.there()));
+            // Some blocks are on their way anyway.
+            let usual = (self.best / 4.0).max(ON_ITS_WAY) as u64;
+            if now.lag().min(ahead) > usual {
                 self.behind += passed;
             }
         }
@@ -90,15 +96,16 @@ impl Pace {
         if there != self.moved.1 {
             self.gained = at;
         }
-        if !fed {
-            // What it did not take then was not there.
+        let begins = now.lanes == 0 && at.duration_since(self.began) < BEGINS;
+        if !fed || begins {
+            // What it did not take then was not there, or had no way.
             self.seen.clear();
         }
         self.seen.push_back((at, there));
         while self.seen.len() > 2 && at.duration_since(self.seen[1].0) >= WINDOW {
             self.seen.pop_front();
         }
-        if there != self.moved.1 || !fed || now.lag() == 0 {
+        if there != self.moved.1 || !fed || begins || now.lag() == 0 {
             self.moved = (at, there);
         }
         self.best = self.best.max(self.rate().unwrap_or(0.0));
@@ -107,8 +114,7 @@ impl Pace {
     /// What is wrong with it, where the one before it gets `comes` bytes per second; `None` for one that has all.
     pub(super) fn trouble(&self, at: Instant, now: &HopNow, comes: Option<f64>) -> Option<Trouble> {
         let still = at.duration_since(self.moved.0);
-        let begins = now.lanes == 0 && at.duration_since(self.began) < BEGINS;
-        if still >= STALL && !begins {
+        if still >= STALL {
             return Some(Trouble::Stalls(still));
         }
         let due = comes.unwrap_or(0.0).max(self.best);
@@ -134,7 +140,7 @@ mod tests {
         let mut pace = Pace::new(start);
         (0..tenths).find_map(|tenth| {
             let (at, now) = (start + Duration::from_millis(100 * tenth), now(bytes(tenth), 1 << 30));
-            pace.look(at, &now, true);
+            pace.look(at, &now, (true, None));
             pace.trouble(at, &now, comes)
         })
     }
@@ -161,7 +167,7 @@ mod tests {
         let mut pace = Pace::new(start);
         for tenth in 0..80 {
             let (at, now) = (start + Duration::from_millis(100 * tenth), now(5_000_000, 1 << 30));
-            pace.look(at, &now, false);
+            pace.look(at, &now, (false, None));
             assert_eq!(pace.trouble(at, &now, None), None);
         }
     }

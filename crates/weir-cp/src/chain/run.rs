@@ -25,12 +25,16 @@ const TICK: Duration = Duration::from_millis(50);
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
 const AT_ONCE: usize = 32;
 
-/// A host that is not up after that is not waited for by those behind it.
-const GRACE: Duration = Duration::from_secs(3);
+/// A host that is not up so long after the first one was is not waited for by those behind it; nor after so long in all.
+const GRACE: Duration = Duration::from_secs(4);
+const LONGEST_GRACE: Duration = Duration::from_secs(25);
 
 /// Before a host that failed is tried again; each further time twice as long.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// How long a host waits for others than those from whom its session broke.
+const FORGIVES: Duration = Duration::from_secs(2);
 
 /// Where nobody else gets anything any more a host is tried so often in all.
 const TRIES: u32 = 3;
@@ -64,10 +68,33 @@ struct Place {
     /// Those behind it would lack something.
     lacks: bool,
     avoids: Vec<Option<usize>>,
+    /// From whom its session broke last, and how often in a row.
+    broke: (Option<usize>, u32),
     failures: u32,
     /// Not before.
     due: Instant,
     report: HostReport,
+}
+
+/// Of which end an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// Of the one that receives.
+    Receivers,
+    /// Of the one that sends, or of the way between both.
+    Feeders,
+    /// What the one that sends has is not all, or not right.
+    FeedersFiles,
+}
+
+/// What there is for a host.
+struct Fed {
+    /// There is something.
+    fed: bool,
+    /// At which rate more comes to the one before it, bytes per second; `None` where that has all.
+    comes: Option<f64>,
+    /// Bytes that the one before it has; `None` where that has all.
+    before: Option<u64>,
 }
 
 struct Chain<'a> {
@@ -76,6 +103,8 @@ struct Chain<'a> {
     chains: Vec<usize>,
     places: Vec<Place>,
     hops: u64,
+    /// When the first host was up.
+    first_up: Option<Instant>,
     found: Found,
     start: Instant,
     tell: Sender<News>,
@@ -128,6 +157,7 @@ impl Place {
             demoted: false,
             lacks: false,
             avoids: Vec::new(),
+            broke: (None, 0),
             failures: 0,
             due: now,
             report,
@@ -159,6 +189,7 @@ impl Chain<'_> {
             chains: order::chains(&groups, job.fanout),
             places: job.hosts.iter().map(|_| Place::new(start)).collect(),
             hops: 0,
+            first_up: None,
             found: Found::default(),
             start,
             tell,
@@ -195,6 +226,7 @@ impl Chain<'_> {
                 let place = &mut self.places[index];
                 if place.life == life {
                     (place.starting, place.holder) = (None, Some(holder));
+                    self.first_up.get_or_insert_with(Instant::now);
                 }
             }
             News::Down(index, life, why) if self.places[index].life == life => {
@@ -258,22 +290,35 @@ impl Chain<'_> {
                 place.report.report = Some(report);
             }
             Err(error) => {
-                let (words, is_feeders) = (error.to_string(), self.blames_feeder(&hop, error));
-                let place = &mut self.places[index];
-                place.report.report = Some(report);
-                place.avoids.push(hop.feeder);
-                let feeder = hop.feeder.filter(|_| is_feeders);
-                match feeder {
-                    Some(feeder) => {
-                        place.due = Instant::now();
-                        self.places[feeder].lacks = true;
-                    }
-                    None => {
-                        place.avoids.clear();
-                        self.take_out_for(index, words);
-                    }
+                let words = error.to_string();
+                let fault = self.fault(&hop, error);
+                self.places[index].report.report = Some(report);
+                match (fault, hop.feeder) {
+                    (Fault::FeedersFiles, Some(feeder)) => self.cannot_feed(feeder, words),
+                    (Fault::Feeders, Some(_)) => self.retry(index, hop.feeder),
+                    _ => self.take_out_for(index, words),
                 }
             }
+        }
+    }
+
+    /// A host lacks something: those behind it have it from another, and it comes last.
+    fn cannot_feed(&mut self, feeder: usize, why: String) {
+        self.places[feeder].lacks = true;
+        if self.places[feeder].hop.is_some() {
+            self.take_out(feeder, why);
+        } else {
+            self.release(feeder);
+        }
+    }
+
+    /// A hop broke at the end that sends. The second time it is tried from another.
+    fn retry(&mut self, index: usize, feeder: Option<usize>) {
+        let place = &mut self.places[index];
+        place.due = Instant::now();
+        place.broke = if place.broke.0 == feeder { (feeder, place.broke.1 + 1) } else { (feeder, 1) };
+        if place.broke.1 > 1 {
+            place.avoids.push(feeder);
         }
     }
 
@@ -284,11 +329,11 @@ impl Chain<'_> {
         self.release(index);
     }
 
-    /// Whether an error of a hop is of the one that sends.
-    fn blames_feeder(&self, hop: &Hop, error: &CopyError) -> bool {
-        let Some(feeder) = hop.feeder else { return false };
+    /// Of which end an error of a hop is.
+    fn fault(&self, hop: &Hop, error: &CopyError) -> Fault {
+        let Some(feeder) = hop.feeder else { return Fault::Receivers };
         let shown = self.job.hosts[feeder].host.shown();
-        match error {
+        let is_feeders = match error {
             CopyError::Lost { host, .. } | CopyError::Unreachable { host, .. } => host == shown,
             CopyError::Frame { host, .. } | CopyError::OutOfTurn { host, .. } => host == shown,
             CopyError::NoLane { .. } => true,
@@ -296,6 +341,15 @@ impl Chain<'_> {
                 words.strip_prefix(shown).is_some_and(|rest| rest.starts_with(": "))
             }
             _ => false,
+        };
+        match error {
+            CopyError::Far(Failure { kind, .. }) | CopyError::Refused(Failure { kind, .. })
+                if is_feeders && *kind != FailureKind::Session =>
+            {
+                Fault::FeedersFiles
+            }
+            _ if is_feeders => Fault::Feeders,
+            _ => Fault::Receivers,
         }
     }
 
@@ -337,12 +391,12 @@ impl Chain<'_> {
                 self.lost(index, "it stopped answering".to_owned());
                 continue;
             }
-            let Some((fed, comes)) = self.fed(index, now) else { continue };
+            let Some(Fed { fed, comes, before }) = self.fed(index, now) else { continue };
             let keeps_waiting = self.keeps_others_waiting(index);
             let place = &mut self.places[index];
             let Some(hop) = &mut place.hop else { continue };
             let at = hop.now();
-            hop.pace.look(now, &at, fed);
+            hop.pace.look(now, &at, (fed, before));
             if !fed || !keeps_waiting || place.demoted {
                 continue;
             }
@@ -359,13 +413,19 @@ impl Chain<'_> {
         }
     }
 
-    /// Whether there is something for a host that receives, and at which rate more comes to the one before it.
-    fn fed(&self, index: usize, now: Instant) -> Option<(bool, Option<f64>)> {
+    /// What there is for a host that receives.
+    fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
         let feeder = self.places[index].hop.as_ref()?.feeder;
-        let Some(before) = feeder.map(|feeder| &self.places[feeder]) else { return Some((true, None)) };
+        let Some(before) = feeder.map(|feeder| &self.places[feeder]) else {
+            return Some(Fed { fed: true, comes: None, before: None });
+        };
         Some(match &before.hop {
-            Some(hop) => (hop.pace.is_moving(now), hop.pace.rate()),
-            None => (before.standing == Standing::Complete, None),
+            Some(hop) => Fed {
+                fed: hop.pace.is_moving(now),
+                comes: hop.pace.rate(),
+                before: Some(hop.now().there()),
+            },
+            None => Fed { fed: before.standing == Standing::Complete, comes: None, before: None },
         })
     }
 
@@ -386,6 +446,10 @@ impl Chain<'_> {
                     continue;
                 }
                 match order::feeder_of(&self.stands(), index) {
+                    // Nobody else can: perhaps those can by now that could not.
+                    Choice::Wait if now.duration_since(place.due) > FORGIVES => {
+                        self.places[index].avoids.clear();
+                    }
                     Choice::Wait => {}
                     Choice::Here => self.begin_hop(index, None),
                     Choice::Host(feeder) => self.begin_hop(index, Some(feeder)),
@@ -395,7 +459,7 @@ impl Chain<'_> {
     }
 
     fn stands(&self) -> Vec<Stand> {
-        let is_early = self.start.elapsed() < GRACE;
+        let is_early = self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
         let stand = |(place, chain): (&Place, &usize)| Stand {
             chain: *chain,
             comes: is_early && place.failures == 0 && place.standing == Standing::Waiting,
@@ -499,12 +563,9 @@ impl Chain<'_> {
 }
 
 impl HostReport {
-    /// Why not all is there, for exit codes; none where all is.
-    pub fn failure(&self) -> Option<FailureKind> {
-        let of_files = self.report.as_ref().and_then(|report| report.problems.kinds().iter().max().copied());
-        match self.standing {
-            Standing::Complete => of_files,
-            _ => Some(of_files.unwrap_or(FailureKind::Session)),
-        }
+    /// Whether all is there, compared with the source's digests.
+    pub fn has_all(&self) -> bool {
+        let failed = self.report.as_ref().map_or(0, |report| report.problems.failed().count);
+        self.standing == Standing::Complete && failed == 0
     }
 }

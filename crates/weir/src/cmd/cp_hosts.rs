@@ -191,8 +191,9 @@ fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
         (Standing::Complete, Some(elapsed), Some(report)) => {
             let moved = Bytes(report.totals.bytes);
             let failed = report.problems.failed().count;
-            let but = if failed > 0 { format!(", but for {failed} paths") } else { String::new() };
-            format!("complete and verified after {}, {moved} from {from}{but}", human_duration(*elapsed))
+            let but = if failed > 0 { format!(", without {failed} paths that failed") } else { String::new() };
+            let state = if failed > 0 { "incomplete" } else { "complete and verified" };
+            format!("{state} after {}, {moved} from {from}{but}", human_duration(*elapsed))
         }
         _ => format!("failed: {}", end.error.as_deref().unwrap_or("nothing came to it")),
     };

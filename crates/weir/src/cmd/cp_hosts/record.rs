@@ -10,7 +10,7 @@ use crate::interrupt::INTERRUPTED;
 
 /// A record with a row for each host.
 pub(super) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
-    let complete = report.hosts.iter().filter(|host| host.standing == Standing::Complete).count();
+    let complete = report.hosts.iter().filter(|host| host.has_all()).count();
     let sum = |of: fn(&weir_cp::wire::message::Totals) -> u64| -> u64 {
         report.hosts.iter().filter_map(|host| host.report.as_ref()).map(|report| of(&report.totals)).sum()
     };
@@ -57,9 +57,12 @@ fn row(job: &ChainJob, host: &ChainHost, end: &HostReport) -> Value {
     json!({
         "host": host.name,
         "group": host.group,
-        "outcome": if end.standing == Standing::Complete { "complete" } else { "failed" },
-        "verified": end.standing == Standing::Complete
-            && report.is_some_and(|report| report.problems.failed().count == 0),
+        "outcome": match (&end.standing, end.has_all()) {
+            (Standing::Complete, true) => "complete",
+            (Standing::Complete, false) => "partial",
+            _ => "failed",
+        },
+        "verified": end.has_all(),
         "from": name(job, end.fed_by),
         "seconds": end.elapsed.map(|elapsed| elapsed.as_secs_f64()),
         "bytes": totals.bytes,
