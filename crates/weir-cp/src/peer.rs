@@ -143,7 +143,9 @@ pub(crate) fn serve_at(
     });
     let (end, context, _listener) = match begun {
         Ok(Ok(begun)) => begun,
-        Ok(Err(Wish::Hold(word))) => return hold::hold(&word, desk, input, &control, &events_to).map(|()| None),
+        Ok(Err(Wish::Hold(word))) => {
+            return hold::hold(&word, desk, input, &control, &events_to).map(|()| None);
+        }
         Ok(Err(Wish::Join(word))) => return hold::join(&word, &input, raw, &events_to).map(|()| None),
         Ok(Err(_)) => {
             let mut output = idle_timeout.with(raw.1).map_err(|error| lost(&events_to, &error))?;
@@ -188,7 +190,8 @@ fn converse(
             Ok(Event::Dial(at, lane)) => dial_there(context, end, &driver, at, lane),
             // Only who holds serves sessions that another process can end.
             Ok(Event::Failed(CopyError::Interrupted)) if holds => {
-                let failure = Failure::new(FailureKind::Session, "the process of the session was ended there");
+                let failure =
+                    Failure::new(FailureKind::Session, "the process of the session was ended there");
                 tell(control, context.role, Event::Failed(CopyError::Refused(failure)));
                 end.stop();
             }

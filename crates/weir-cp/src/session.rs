@@ -522,11 +522,7 @@ impl<'a> Session<'a> {
 type Offer = (Option<Owners>, Vec<Option<Root>>, Listening);
 
 /// What a far sender has, under the names that the user gave, and where it listens.
-fn sources(
-    job: &Job,
-    far: &mut Far,
-    (events, receives): (&Events, &Hello),
-) -> Result<Offer, CopyError> {
+fn sources(job: &Job, far: &mut Far, (events, receives): (&Events, &Hello)) -> Result<Offer, CopyError> {
     if let Some(Link { sources: (owners, roots), .. }) = &job.link {
         let roots = of_hop(roots, receives);
         return match next(far, events)? {

@@ -46,7 +46,8 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
     };
     let can = |other: &usize| {
         let stand = &stands[*other];
-        let is_sound = stand.feeds && !own.avoids.contains(&Some(*other)) && !is_behind(stands, *other, index);
+        let is_sound =
+            stand.feeds && !own.avoids.contains(&Some(*other)) && !is_behind(stands, *other, index);
         is_sound && is_free(Some(*other))
     };
     if own.demoted {

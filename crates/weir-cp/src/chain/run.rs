@@ -112,11 +112,7 @@ struct Chain<'a> {
 }
 
 /// Copies to all. `stop` is the user's wish to end.
-pub fn run(
-    job: &ChainJob,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&ChainProgress<'_>),
-) -> ChainReport {
+pub fn run(job: &ChainJob, stop: &AtomicBool, progress: &mut dyn FnMut(&ChainProgress<'_>)) -> ChainReport {
     let start = Instant::now();
     descriptors::raise();
     let mut report = match roots::look(&job.sources) {
@@ -197,7 +193,11 @@ impl Chain<'_> {
         }
     }
 
-    fn drive(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&ChainProgress<'_>)) -> Option<CopyError> {
+    fn drive(
+        &mut self,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&ChainProgress<'_>),
+    ) -> Option<CopyError> {
         let mut ended = None;
         loop {
             let first = self.news.recv_timeout(TICK).ok();
@@ -236,7 +236,9 @@ impl Chain<'_> {
                 self.lost(index, if was_there { format!("it was lost: {why}") } else { why });
             }
             News::Ended(index, number, report) if self.is_now(index, number) => self.ended(index, *report),
-            News::NoThread(index, number, why) if self.is_now(index, number) => self.places[index].failed(why),
+            News::NoThread(index, number, why) if self.is_now(index, number) => {
+                self.places[index].failed(why)
+            }
             News::Down(..) | News::Ended(..) | News::NoThread(..) => {}
         }
     }
@@ -420,17 +422,16 @@ impl Chain<'_> {
             return Some(Fed { fed: true, comes: None, before: None });
         };
         Some(match &before.hop {
-            Some(hop) => Fed {
-                fed: hop.pace.is_moving(now),
-                comes: hop.pace.rate(),
-                before: Some(hop.now().there()),
-            },
+            Some(hop) => {
+                Fed { fed: hop.pace.is_moving(now), comes: hop.pace.rate(), before: Some(hop.now().there()) }
+            }
             None => Fed { fed: before.standing == Standing::Complete, comes: None, before: None },
         })
     }
 
     fn keeps_others_waiting(&self, index: usize) -> bool {
-        let mut hops = self.places.iter().filter(|place| !place.demoted).filter_map(|place| place.hop.as_ref());
+        let mut hops =
+            self.places.iter().filter(|place| !place.demoted).filter_map(|place| place.hop.as_ref());
         hops.any(|hop| hop.feeder == Some(index))
     }
 
@@ -459,7 +460,8 @@ impl Chain<'_> {
     }
 
     fn stands(&self) -> Vec<Stand> {
-        let is_early = self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
+        let is_early =
+            self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
         let stand = |(place, chain): (&Place, &usize)| Stand {
             chain: *chain,
             comes: is_early && place.failures == 0 && place.standing == Standing::Waiting,
@@ -519,7 +521,8 @@ impl Chain<'_> {
             HostProgress { standing: place.standing.clone(), totals: now.or_else(last).unwrap_or_default() }
         };
         let hosts: Vec<HostProgress> = self.places.iter().map(of).collect();
-        let hops = self.places.iter().filter_map(|place| place.hop.as_ref()).filter(|hop| hop.feeder.is_none());
+        let hops =
+            self.places.iter().filter_map(|place| place.hop.as_ref()).filter(|hop| hop.feeder.is_none());
         let found = hops.map(|hop| hop.now().found).max_by_key(|found| found.bytes);
         // A session that begins anew begins to find anew.
         self.found = found.filter(|found| found.bytes >= self.found.bytes).unwrap_or(self.found);
@@ -551,7 +554,8 @@ impl Chain<'_> {
         let found = self.found;
         let ended = error.is_some();
         let hosts = self.places.into_iter().map(|place| {
-            let standing = if place.standing == Standing::Complete { Standing::Complete } else { Standing::Failed };
+            let standing =
+                if place.standing == Standing::Complete { Standing::Complete } else { Standing::Failed };
             let mut report = HostReport { standing, ..place.report };
             if ended && report.standing == Standing::Failed {
                 report.error = Some(CopyError::Interrupted.to_string());

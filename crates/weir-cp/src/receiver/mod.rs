@@ -11,8 +11,8 @@ mod incoming;
 mod itemize;
 pub mod journal;
 mod offer_queue;
-mod recheck;
 mod passing;
+mod recheck;
 mod store;
 mod waits;
 

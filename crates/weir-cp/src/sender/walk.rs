@@ -274,7 +274,14 @@ impl Walker {
             _ => None,
         };
         let Some(names) = names.filter(|_| !gathered.failed) else {
-            return self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None, due: None });
+            return self.shared.queue.defer(Item {
+                number,
+                entry,
+                source: None,
+                last: true,
+                keep: None,
+                due: None,
+            });
         };
         let mut parts = parts(names).into_iter().peekable();
         let mut number = Some(number);

@@ -147,7 +147,8 @@ pub fn parse_groups(text: &str, shown: &str) -> Result<(Vec<Grouped>, Vec<String
 /// The name of a group and what follows it: a colon with nothing or a blank behind it.
 fn group_of(line: &str) -> Option<(&str, &str)> {
     let (name, rest) = line.split_once(':')?;
-    let is_name = !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || ",@[/".contains(char));
+    let is_name =
+        !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || ",@[/".contains(char));
     let is_group = rest.is_empty() || rest.starts_with(char::is_whitespace);
     (is_name && is_group).then(|| (name, rest.trim()))
 }

@@ -81,7 +81,7 @@ pub struct Cp {
     pub through_here: bool,
     /// Copy to every host of LIST, each passing on what comes to it: a file, - for stdin, or a,b,c; PATH is the
     /// target on each.
-    #[arg(long, value_name = "LIST[:PATH]")]
+    #[arg(long, value_name = "LIST[:PATH]", allow_hyphen_values = true)]
     pub to_hosts: Option<String>,
     /// With --to-hosts, send each block N times from here, over as many chains [default: 1].
     #[arg(long, value_name = "N", requires = "to_hosts", value_parser = clap::value_parser!(u32).range(1..=64))]

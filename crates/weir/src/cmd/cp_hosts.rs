@@ -64,7 +64,11 @@ fn refuse(args: &Cp) -> Result<(), Usage> {
     let selection = choice.selection()?;
     let others = [
         (args.dry_run, "--dry-run", "try it with one host: weir cp -n SRC HOST:PATH"),
-        (args.through_here, "-3", "leave it out: what two hosts cannot say directly goes through here anyway"),
+        (
+            args.through_here,
+            "-3",
+            "leave it out: what two hosts cannot say directly goes through here anyway",
+        ),
         (args.tui, "--tui", "leave it out"),
         (selection.itemize, "--itemize-changes", "leave it out"),
         (selection.remove_source_files, "--remove-source-files", "remove them once all hosts have them"),
@@ -191,7 +195,8 @@ fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
         (Standing::Complete, Some(elapsed), Some(report)) => {
             let moved = Bytes(report.totals.bytes);
             let failed = report.problems.failed().count;
-            let but = if failed > 0 { format!(", without {failed} paths that failed") } else { String::new() };
+            let but =
+                if failed > 0 { format!(", without {failed} paths that failed") } else { String::new() };
             let state = if failed > 0 { "incomplete" } else { "complete and verified" };
             format!("{state} after {}, {moved} from {from}{but}", human_duration(*elapsed))
         }

@@ -29,3 +29,4 @@ mod rsync;
 mod selection;
 mod strangers;
 mod stuck;
+mod to_hosts;

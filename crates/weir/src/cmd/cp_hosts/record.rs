@@ -31,9 +31,10 @@ pub(super) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
     let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let hosts: Vec<Value> =
         job.hosts.iter().zip(&report.hosts).map(|(host, end)| row(job, host, end)).collect();
-    let held_by = report.held_by().filter(|_| job.hosts.len() > 1).map(|index| {
-        json!({ "from": name(job, report.hosts[index].fed_by), "to": job.hosts[index].name })
-    });
+    let held_by = report
+        .held_by()
+        .filter(|_| job.hosts.len() > 1)
+        .map(|index| json!({ "from": name(job, report.hosts[index].fed_by), "to": job.hosts[index].name }));
     let cp = json!({
         "sources": job.sources.iter().map(|path| shown(path)).collect::<Vec<_>>(),
         "target": shown(&job.target),
@@ -53,7 +54,8 @@ pub(super) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
 fn row(job: &ChainJob, host: &ChainHost, end: &HostReport) -> Value {
     let report = end.report.as_ref();
     let totals = report.map(|report| report.totals).unwrap_or_default();
-    let seen = report.filter(|report| report.totals.bytes > 0).map(|report| verdict::explain(&report.evidence));
+    let seen =
+        report.filter(|report| report.totals.bytes > 0).map(|report| verdict::explain(&report.evidence));
     json!({
         "host": host.name,
         "group": host.group,
@@ -87,7 +89,8 @@ fn name(job: &ChainJob, index: Option<usize>) -> Option<&str> {
 fn files(job: &ChainJob, report: &ChainReport) -> Vec<FileRecord> {
     let mut files = Vec::new();
     for (host, end) in job.hosts.iter().zip(&report.hosts) {
-        let problems = end.report.as_ref().map(|report| problem_records(&report.problems)).unwrap_or_default();
+        let problems =
+            end.report.as_ref().map(|report| problem_records(&report.problems)).unwrap_or_default();
         files.extend(problems.into_iter().map(|file| FileRecord { path: host.name.clone(), ..file }));
         if end.standing != Standing::Complete {
             let error = end.error.clone().unwrap_or_else(|| "nothing came to it".to_owned());
