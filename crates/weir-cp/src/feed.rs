@@ -91,12 +91,12 @@ struct GrowingState {
     there: Vec<u64>,
     /// The same in the order of arrival.
     arrived: Vec<Range<u64>>,
-    outcome: Option<Outcome>,
+    outcome: Option<FeedOutcome>,
 }
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum FeedOutcome {
     /// It has its name, and this digest, which is the source's.
     Stored(Digest),
     /// It is none: it changed at the source, or could not be taken.
@@ -119,14 +119,14 @@ impl Growing {
         self.state.lock().arrived.get(seen..).unwrap_or_default().to_vec()
     }
 
-    fn end(&self, outcome: Outcome) {
+    fn end(&self, outcome: FeedOutcome) {
         let mut state = self.state.lock();
         state.outcome.get_or_insert(outcome);
         state.file = None;
     }
 
     /// What became of it, once that is known.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<FeedOutcome> {
         self.state.lock().outcome
     }
 }
@@ -175,7 +175,7 @@ impl Feed {
     pub(crate) fn there(&self, entry: Entry, digest: Option<Digest>, offered: Option<Digest>) {
         let mut state = self.state.lock();
         if let Some(before) = state.growing.remove(&entry.name) {
-            before.end(Outcome::Gone);
+            before.end(FeedOutcome::Gone);
         }
         if !state.is_known(&entry) {
             state.items.push(Fed::There { entry, digest, offered });
@@ -201,7 +201,7 @@ impl Feed {
             if before.entry == entry && before.identity == identity {
                 return Some(Arc::clone(before));
             }
-            before.end(Outcome::Gone);
+            before.end(FeedOutcome::Gone);
         }
         let there = vec![0; blocks(entry.size()).div_ceil(64) as usize];
         let growing = Arc::new(Growing {
@@ -229,7 +229,7 @@ impl Feed {
     }
 
     /// A file has come to its end.
-    pub(crate) fn ended(&self, growing: &Arc<Growing>, outcome: Outcome) {
+    pub(crate) fn ended(&self, growing: &Arc<Growing>, outcome: FeedOutcome) {
         let mut state = self.state.lock();
         growing.end(outcome);
         let name = &growing.entry.name;
@@ -315,7 +315,7 @@ impl FeedState {
         match item {
             Some(Fed::There { entry: known, .. }) => known == entry,
             Some(Fed::Growing(growing)) => {
-                growing.entry == *entry && matches!(growing.outcome(), Some(Outcome::Stored(_)))
+                growing.entry == *entry && matches!(growing.outcome(), Some(FeedOutcome::Stored(_)))
             }
             Some(Fed::Leave(..)) | None => false,
         }

@@ -25,9 +25,7 @@ use rustix::process::geteuid;
 use crate::control::{Control, Outlet};
 use crate::error::CopyError;
 use crate::events::{Events, lost};
-use crate::feed::Feed;
 use crate::idle_timeout::{IDLE_TIMEOUT, TimedStream};
-use crate::peer::{Desk, serve_at};
 use crate::secret::Secret;
 use crate::threads;
 use crate::wire::driver::ToDriver;
@@ -45,20 +43,22 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Sessions at a time: one that comes, those that go, and those that were lost and are not over yet.
 const MOST: usize = 64;
 
+/// Serves a session on streams that were handed over, until it ends or is to.
+pub(crate) type Serve = Arc<dyn Fn((File, File), &Arc<AtomicBool>) -> Result<(), CopyError> + Send + Sync>;
+
 /// Keeps and serves until the driver is gone.
 pub(crate) fn hold(
     word: &Secret,
-    desk: &Desk,
+    serve: Serve,
     mut input: BufReader<TimedStream<File>>,
     control: &Arc<Control>,
     events: &Events,
 ) -> Result<(), CopyError> {
     let io = |error: io::Error| lost(events, &error);
     let door = UnixListener::bind_addr(&address(word).map_err(io)?).map_err(io)?;
-    let desk = Arc::new(Desk { feed: Some(Arc::new(Feed::default())), ..desk.clone() });
     let stop: Arc<AtomicBool> = Arc::default();
     let (doors_stop, doors_word) = (Arc::clone(&stop), word.clone());
-    events.spawn("door", move || open_to(&door, &doors_word, &desk, &doors_stop));
+    events.spawn("door", move || open_to(&door, &doors_word, &serve, &doors_stop));
     let (signs, signs_stop) = (Arc::clone(control), Arc::clone(&stop));
     events.spawn("sign", move || {
         let is_told = |control| Outlet::new(control).try_send(&ToDriver::Alive).is_ok();
@@ -85,20 +85,20 @@ fn address(word: &Secret) -> io::Result<SocketAddr> {
 }
 
 /// Lets in whoever has the word.
-fn open_to(door: &UnixListener, word: &Secret, desk: &Arc<Desk>, stop: &Arc<AtomicBool>) {
+fn open_to(door: &UnixListener, word: &Secret, serve: &Serve, stop: &Arc<AtomicBool>) {
     while !stop.load(Relaxed) {
         let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         if !matches!(poll(&mut [PollFd::new(door, PollFlags::IN)], Some(&tick)), Ok(1..)) {
             continue;
         }
         let Ok((guest, _)) = door.accept() else { continue };
-        let begun = Arc::strong_count(desk) <= MOST && geteuid() == user_of(&guest);
+        let begun = Arc::strong_count(serve) <= MOST && geteuid() == user_of(&guest);
         if !begun {
             continue;
         }
-        let (desk, word, stop) = (Arc::clone(desk), word.clone(), Arc::clone(stop));
+        let (serve, word, stop) = (Arc::clone(serve), word.clone(), Arc::clone(stop));
         let served = threads::start("session", move || match streams_of(&guest, &word) {
-            Ok(streams) => serve_guest(&desk, guest, streams, &stop),
+            Ok(streams) => serve_guest(&serve, guest, streams, &stop),
             Err(error) => tracing::debug!("at the door: {error}"),
         });
         if let Err(error) = served {
@@ -138,7 +138,7 @@ fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
 }
 
 /// Serves a session until it ends, or who brought it is gone.
-fn serve_guest(desk: &Desk, mut guest: UnixStream, streams: (File, File), stop: &Arc<AtomicBool>) {
+fn serve_guest(serve: &Serve, mut guest: UnixStream, streams: (File, File), stop: &Arc<AtomicBool>) {
     let over: Arc<AtomicBool> = Arc::default();
     let (ends, all, watched) = (Arc::clone(&over), Arc::clone(stop), guest.try_clone());
     let watching = threads::start("guest", move || {
@@ -154,7 +154,7 @@ fn serve_guest(desk: &Desk, mut guest: UnixStream, streams: (File, File), stop: 
         ends.store(true, Relaxed);
     });
     if watching.is_ok()
-        && let Err(error) = serve_at(desk, streams, &over)
+        && let Err(error) = serve(streams, &over)
     {
         tracing::debug!("a session: {error}");
     }

@@ -53,6 +53,7 @@ pub mod ssh;
 pub mod subtrees;
 mod threads;
 mod tuning;
+pub mod vouched;
 pub mod watch;
 pub mod wire;
 

@@ -144,7 +144,11 @@ pub(crate) fn serve_at(
     let (end, context, _listener) = match begun {
         Ok(Ok(begun)) => begun,
         Ok(Err(Wish::Hold(word))) => {
-            return hold::hold(&word, desk, input, &control, &events_to).map(|()| None);
+            let desk = Desk { feed: Some(Arc::default()), ..desk.clone() };
+            let serve = Arc::new(move |streams: (File, File), stop: &Arc<AtomicBool>| {
+                serve_at(&desk, streams, stop).map(drop)
+            });
+            return hold::hold(&word, serve, input, &control, &events_to).map(|()| None);
         }
         Ok(Err(Wish::Join(word))) => return hold::join(&word, &input, raw, &events_to).map(|()| None),
         Ok(Err(_)) => {

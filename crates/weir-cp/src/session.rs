@@ -36,6 +36,7 @@ use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::threads;
 use crate::tuning::Tuning;
+use crate::vouched::Vouched;
 use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::message::{Deed, Failure, Found, Hello, Listening, Options, Role, Root, Totals};
 use crate::wire::messages::Heard;
@@ -85,6 +86,8 @@ pub struct Link {
     pub to: Secret,
     /// What the sources are, which this machine has: owners' names where they are kept, and what each is.
     pub sources: (Option<Owners>, Vec<Option<Root>>),
+    /// The digests of what this machine has sent, over all hops.
+    pub vouched: Arc<Vouched>,
 }
 
 /// How far it is.
@@ -244,6 +247,9 @@ impl<'a> Session<'a> {
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
         let end = make_end(job, &context, &control, local, (&own, &theirs))?;
+        if let (Some(link), End::Sender(sender)) = (&job.link, &end) {
+            sender.vouch(&link.vouched);
+        }
         let (same, near) = (own.boot == theirs.boot, hello::share_network(&own, &theirs));
         let names = match (&end, names) {
             (End::Sender(sender), Some(names)) => {
@@ -315,6 +321,7 @@ impl<'a> Session<'a> {
             side(&to_sender, &sending, sends, at),
             side(&to_receiver, &receiving, receives, receiving_at.clone()),
             keyring.clone(),
+            job.link.as_ref().map(|link| Arc::clone(&link.vouched)),
         );
         // Whoever is told of a lane first has to be the one to whom its records come.
         let control = Arc::new(Control::both(receiving, Arc::clone(&sending)));

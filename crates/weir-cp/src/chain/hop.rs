@@ -14,6 +14,7 @@ use crate::secret::Secret;
 use crate::session::{self, Job, Link};
 use crate::ssh::Host;
 use crate::threads;
+use crate::vouched::Vouched;
 use crate::wire::message::{Found, Role, Root, Totals};
 use crate::wire::owners::Owners;
 
@@ -63,7 +64,12 @@ impl HopNow {
 
 impl Hop {
     /// Begins one; its end is told.
-    pub(super) fn begin(job: &ChainJob, sources: &Sources, ends: Ends, tell: &Sender<News>) -> Hop {
+    pub(super) fn begin(
+        job: &ChainJob,
+        (sources, vouched): (&Sources, &Arc<Vouched>),
+        ends: Ends,
+        tell: &Sender<News>,
+    ) -> Hop {
         let Ends { number, feeder, index, host, word } = ends;
         let (from, of) = match feeder {
             Some((of, from, word)) => (Some((from, word)), Some(of)),
@@ -74,7 +80,8 @@ impl Hop {
         let list = if of.is_none() { job.list.clone() } else { None };
         let mut options = job.options.clone();
         options.listed = list.is_some();
-        let link = Some(Link { from: from_word, to: word, sources: sources.clone() });
+        let (sources, vouched) = (sources.clone(), Arc::clone(vouched));
+        let link = Some(Link { from: from_word, to: word, sources, vouched });
         let job = Job {
             host,
             from,

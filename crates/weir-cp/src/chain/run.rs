@@ -17,6 +17,7 @@ use crate::error::CopyError;
 use crate::roots;
 use crate::session::Report;
 use crate::threads;
+use crate::vouched::Vouched;
 use crate::wire::message::{Failure, FailureKind, Found};
 
 /// Between two looks.
@@ -57,7 +58,7 @@ pub(super) enum News {
 
 /// A host, as the driver sees it.
 #[derive(Debug)]
-struct Place {
+struct ChainPlace {
     holder: Option<Holder>,
     /// How often its process was started, and what ends the attempt.
     life: u32,
@@ -100,8 +101,9 @@ struct Fed {
 struct Chain<'a> {
     job: &'a ChainJob,
     sources: Sources,
+    vouched: Arc<Vouched>,
     chains: Vec<usize>,
-    places: Vec<Place>,
+    places: Vec<ChainPlace>,
     hops: u64,
     /// When the first host was up.
     first_up: Option<Instant>,
@@ -132,8 +134,8 @@ pub fn run(job: &ChainJob, stop: &AtomicBool, progress: &mut dyn FnMut(&ChainPro
     report
 }
 
-impl Place {
-    fn new(now: Instant) -> Place {
+impl ChainPlace {
+    fn new(now: Instant) -> ChainPlace {
         let report = HostReport {
             report: None,
             standing: Standing::Waiting,
@@ -144,7 +146,7 @@ impl Place {
             sessions: 0,
             behind: 0.0,
         };
-        Place {
+        ChainPlace {
             holder: None,
             life: 0,
             starting: None,
@@ -182,8 +184,9 @@ impl Chain<'_> {
         Chain {
             job,
             sources,
+            vouched: Arc::default(),
             chains: order::chains(&groups, job.fanout),
-            places: job.hosts.iter().map(|_| Place::new(start)).collect(),
+            places: job.hosts.iter().map(|_| ChainPlace::new(start)).collect(),
             hops: 0,
             first_up: None,
             found: Found::default(),
@@ -212,7 +215,7 @@ impl Chain<'_> {
             self.begin_hops();
             self.give_up();
             self.say(progress);
-            if self.places.iter().all(Place::is_settled) {
+            if self.places.iter().all(ChainPlace::is_settled) {
                 break;
             }
         }
@@ -462,7 +465,7 @@ impl Chain<'_> {
     fn stands(&self) -> Vec<Stand> {
         let is_early =
             self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
-        let stand = |(place, chain): (&Place, &usize)| Stand {
+        let stand = |(place, chain): (&ChainPlace, &usize)| Stand {
             chain: *chain,
             comes: is_early && place.failures == 0 && place.standing == Standing::Waiting,
             feeds: place.holder.is_some()
@@ -492,7 +495,7 @@ impl Chain<'_> {
         };
         self.hops += 1;
         let ends = Ends { number: self.hops, feeder: from, index, host: host_of(index), word };
-        let hop = Hop::begin(self.job, &self.sources, ends, &self.tell);
+        let hop = Hop::begin(self.job, (&self.sources, &self.vouched), ends, &self.tell);
         let place = &mut self.places[index];
         (place.hop, place.standing) = (Some(hop), Standing::Receiving);
         place.report.sessions += 1;
@@ -501,7 +504,7 @@ impl Chain<'_> {
 
     /// Those that failed while all others have come to their end, and nothing helps.
     fn give_up(&mut self) {
-        let is_busy = |place: &Place| {
+        let is_busy = |place: &ChainPlace| {
             !place.is_settled() && (place.failures == 0 || place.standing == Standing::Receiving)
         };
         if self.places.iter().any(is_busy) {
@@ -515,7 +518,7 @@ impl Chain<'_> {
     }
 
     fn say(&mut self, progress: &mut dyn FnMut(&ChainProgress<'_>)) {
-        let of = |place: &Place| {
+        let of = |place: &ChainPlace| {
             let now = place.hop.as_ref().map(|hop| hop.now().totals);
             let last = || place.report.report.as_ref().map(|report| report.totals);
             HostProgress { standing: place.standing.clone(), totals: now.or_else(last).unwrap_or_default() }

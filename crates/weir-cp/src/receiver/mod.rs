@@ -34,7 +34,7 @@ use crate::counts::Counts;
 use crate::error::{CopyError, LaneError};
 use crate::events::{Event, Events};
 use crate::failed_names::FailedNames;
-use crate::feed::{Feed, Outcome};
+use crate::feed::{Feed, FeedOutcome};
 use crate::lane::{Lane, LaneReceiver};
 use crate::roots;
 use crate::subtrees::Digest;
@@ -389,7 +389,7 @@ impl Receiver {
             }
             Err(failure) => {
                 self.files().remove(&id);
-                self.passing.ended(&file, Outcome::Gone);
+                self.passing.ended(&file, FeedOutcome::Gone);
                 if let Some(place) = self.place.get() {
                     // What came of a file that is another now is worth nothing; of one that cannot be read it may be.
                     file.give_up(&place.target, failure.kind == FailureKind::Changed);
@@ -432,13 +432,13 @@ impl Receiver {
         }
         match &stored {
             Ok(digest) => {
-                self.passing.ended(file, Outcome::Stored(*digest));
+                self.passing.ended(file, FeedOutcome::Stored(*digest));
                 self.counts.files.fetch_add(1, Relaxed);
                 self.tell_copy(&file.entry, file.change.clone());
             }
             Err(failure) => {
                 self.passing.lacks(failure);
-                self.passing.ended(file, Outcome::Gone);
+                self.passing.ended(file, FeedOutcome::Gone);
                 if let Some(place) = self.place.get() {
                     let worthless = failure.kind == FailureKind::Verification || file.is_spoiled();
                     file.give_up(&place.target, worthless);

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use weir_tree::{Entry, Kind};
 
 use super::incoming::Incoming;
-use crate::feed::{Feed, Outcome};
+use crate::feed::{Feed, FeedOutcome};
 use crate::subtrees::Digest;
 use crate::wire::batch::Member;
 use crate::wire::message::Failure;
@@ -65,7 +65,7 @@ impl Passing {
     }
 
     /// It has come to its end.
-    pub(super) fn ended(&self, file: &Incoming, outcome: Outcome) {
+    pub(super) fn ended(&self, file: &Incoming, outcome: FeedOutcome) {
         if let Some((feed, growing)) = file.passed.get() {
             feed.ended(growing, outcome);
         }

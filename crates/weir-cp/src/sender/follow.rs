@@ -18,8 +18,9 @@ use super::walk::{Outgoing, REST};
 use crate::descriptors;
 use crate::error::CopyError;
 use crate::events::Event;
-use crate::feed::{Fed, Feed, FeedPlace, Growing, Outcome};
+use crate::feed::{Fed, Feed, FeedOutcome, FeedPlace, Growing};
 use crate::subtrees::Digest;
+use crate::vouched;
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::to_receiver::Offered;
 
@@ -42,8 +43,10 @@ struct Followed {
     /// The folders of files that wait to be read, as in a walk.
     open: HashMap<*const OwnedFd, Weak<OwnedFd>>,
     most_open: usize,
-    /// What the sources are called on this host, and where they go.
-    names: Vec<(Name, Name)>,
+    /// What the sources are called on this host.
+    here: Vec<Name>,
+    /// And where they go.
+    there: Vec<Name>,
 }
 
 /// A file that grows here and was offered.
@@ -78,7 +81,8 @@ impl Follower {
             outgoing: Outgoing::default(),
             open: HashMap::new(),
             most_open: descriptors::for_folders(),
-            names: place.roots.iter().cloned().zip(names.iter().cloned()).collect(),
+            here: place.roots,
+            there: names.to_vec(),
         };
         while !self.shared.is_over() {
             if let Some(failure) = self.feed.lacking() {
@@ -159,7 +163,7 @@ impl Follower {
                     false => self.shared.queue.push_item(item),
                 }
             }
-            Fed::Growing(growing) if growing.outcome() == Some(Outcome::Gone) => {
+            Fed::Growing(growing) if growing.outcome() == Some(FeedOutcome::Gone) => {
                 self.shared.queue.settle(&[number]);
             }
             Fed::Growing(growing) => {
@@ -206,7 +210,7 @@ impl Follower {
         };
         let outcome = active.growing.outcome();
         if file.goes_whole() {
-            if active.seen == 0 && matches!(outcome, Some(Outcome::Stored(_))) {
+            if active.seen == 0 && matches!(outcome, Some(FeedOutcome::Stored(_))) {
                 active.seen = 1;
                 self.shared.queue.push_file(Arc::clone(file), file.missing());
             }
@@ -235,24 +239,9 @@ impl Followed {
     }
 
     fn name_there(&self, name: &Name) -> Result<Name, Failure> {
-        let within = self.names.iter().filter(|(here, _)| name.is_within(here));
-        let of = within.max_by_key(|(here, _)| here.as_bytes().len());
-        let lies = || Failure::new(FailureKind::Session, format!("{name} is of no source"));
-        let (here, there) = of.ok_or_else(lies)?;
-        if here == there {
-            return Ok(name.clone());
-        }
-        let rest = name.as_bytes().strip_prefix(here.as_bytes()).unwrap_or_default();
-        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-        let joined = match (there.is_root(), rest.is_empty()) {
-            (true, _) => rest.to_vec(),
-            (false, true) => there.as_bytes().to_vec(),
-            (false, false) => [there.as_bytes(), b"/", rest].concat(),
-        };
-        match joined.is_empty() {
-            true => Ok(Name::root()),
-            false => Name::new(joined).map_err(Failure::local),
-        }
+        let found = vouched::name_of(&self.here, name);
+        let there = found.and_then(|found| vouched::named(&self.there, &found));
+        there.ok_or_else(|| Failure::new(FailureKind::Session, format!("{name} is of no source")))
     }
 
     /// A file that waits keeps its folder open.

@@ -47,6 +47,7 @@ use crate::lane::Lane;
 use crate::list::Names;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
+use crate::vouched::Vouched;
 use crate::watch::Watch;
 use crate::wire::message::{Found, Hello, Options, Role, Totals};
 use crate::wire::to_receiver::ToReceiver;
@@ -126,6 +127,12 @@ impl Sender {
         Arc::new(Sender { shared, sources, offers, removal, lanes, workers })
     }
 
+    /// Digests of what is sent are noted there.
+    pub(crate) fn vouch(&self, vouched: &Arc<Vouched>) {
+        // Only ever set once, before it is known where all goes.
+        let _ = self.shared.vouched.set(Arc::clone(vouched));
+    }
+
     /// What is to be sent is what comes to this host: there is nothing to walk.
     pub(crate) fn follow(&self, feed: &Arc<Feed>) {
         // Only ever set once, before it is known where all goes.
@@ -153,6 +160,7 @@ impl Sender {
             self.shared.events.spawn("follow", move || follower.follow(&names));
             return self.begin_work();
         }
+        let _ = self.shared.placed.set(names.clone());
         let (mut roots, list) = {
             let mut sources = self.sources.lock();
             (std::mem::take(&mut sources.roots), sources.names.take())

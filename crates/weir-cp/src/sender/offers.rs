@@ -14,7 +14,7 @@ use super::shared::Shared;
 use super::source::SourceFile;
 use super::walk::REST;
 use crate::error::CopyError;
-use crate::feed::{Growing, Outcome};
+use crate::feed::{FeedOutcome, Growing};
 use crate::subtrees::Digest;
 use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY};
 use crate::wire::to_receiver::{Offered, ToReceiver};
@@ -228,13 +228,13 @@ impl Offers {
     /// Ends a file that comes to this host, once it is known how it ended here and all of it was sent.
     pub(super) fn conclude(&self, file: &Arc<SourceFile>) {
         match (file.growing().and_then(|growing| growing.outcome()), file.root()) {
-            (Some(Outcome::Stored(due)), Some(root)) if due == root => self.end_well(file, root),
-            (Some(Outcome::Stored(_)), Some(_)) => {
+            (Some(FeedOutcome::Stored(due)), Some(root)) if due == root => self.end_well(file, root),
+            (Some(FeedOutcome::Stored(_)), Some(_)) => {
                 let words = format!("{} is not what came here any more", file.entry.name);
                 let failure = Failure::new(FailureKind::Verification, words);
                 self.shared.feed.get().into_iter().for_each(|feed| feed.lacks(&failure));
             }
-            (Some(Outcome::Gone), _) => self.withdraw(file),
+            (Some(FeedOutcome::Gone), _) => self.withdraw(file),
             _ => {}
         }
     }
@@ -271,6 +271,7 @@ impl Offers {
     /// All of a file is read.
     pub(super) fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
         if !file.end() {
+            self.shared.vouch(&file.entry.name, root);
             self.shared.receiver.send(&ToReceiver::End(file.id, Ok(root)));
         }
     }
@@ -280,7 +281,7 @@ impl Offers {
         if let Some(feed) = self.shared.feed.get() {
             // Who is next gets it from another host.
             return match file.growing().and_then(|growing| growing.outcome()) {
-                Some(Outcome::Gone) => self.withdraw(file),
+                Some(FeedOutcome::Gone) => self.withdraw(file),
                 _ => feed.lacks(&failure),
             };
         }

@@ -17,6 +17,8 @@ use crate::counts::Counts;
 use crate::events::Events;
 use crate::failed_names::FailedNames;
 use crate::feed::Feed;
+use crate::subtrees::Digest;
+use crate::vouched::{self, Vouched};
 use crate::wire::message::{Failure, Options, Problem};
 use crate::wire::to_receiver::ToReceiver;
 
@@ -40,6 +42,10 @@ pub(super) struct Shared {
     pub(super) asked: AtomicBool,
     /// What comes to this host, where that is sent and nothing is walked.
     pub(super) feed: OnceLock<Arc<Feed>>,
+    /// What the sources are called where they go.
+    pub(super) placed: OnceLock<Vec<Name>>,
+    /// Where digests are noted to which those who pass files on are held.
+    pub(super) vouched: OnceLock<Arc<Vouched>>,
     /// Something had failed before what came got here.
     pub(super) failed_before: AtomicBool,
     pub(super) over: AtomicBool,
@@ -65,6 +71,8 @@ impl Shared {
             renamed: OnceLock::new(),
             asked: AtomicBool::new(false),
             feed: OnceLock::new(),
+            placed: OnceLock::new(),
+            vouched: OnceLock::new(),
             failed_before: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
@@ -85,6 +93,15 @@ impl Shared {
     pub(super) fn lose(&self, entry: &Entry, number: u64) {
         if self.options.archive && entry.is_file() {
             self.failed_names.note(&entry.name, number);
+        }
+    }
+
+    /// A file was sent to its end, and is this.
+    pub(super) fn vouch(&self, name: &Name, digest: Digest) {
+        if let (Some(vouched), Some(placed)) = (self.vouched.get(), self.placed.get())
+            && let Some(name) = vouched::name_of(placed, name)
+        {
+            vouched.note(name, digest);
         }
     }
 

@@ -30,3 +30,4 @@ mod selection;
 mod strangers;
 mod stuck;
 mod to_hosts;
+mod to_hosts_yard;
