@@ -12,7 +12,7 @@ export WEIR_CONFIG :=
 export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
+.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -65,6 +65,11 @@ soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and
 	WEIR_SOAK=200 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture kill::
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture silence
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture --test-threads 1 memory::
+
+soak-hosts: ## cp --to-hosts: eight hosts on wires of 100 Mbit/s in the time of one, mishaps in the middle, 100 kills (10 minutes, root)
+	@scripts/need test
+	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture to_hosts_yard::
+	WEIR_SOAK=400 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture to_hosts::killed
 
 soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated dialogues (an hour)
 	@scripts/need test

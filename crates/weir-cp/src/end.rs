@@ -174,6 +174,7 @@ impl End {
                     _ => Err(events.out_of_turn("what was measured, in a copy")),
                 };
             }
+            (ToDriver::Alive, _) => return Ok(()),
             (ToDriver::Hello(_) | ToDriver::Listening(_), _) => return Err(events.out_of_turn(AT_THE_START)),
             (ToDriver::Would(..) | ToDriver::MoreNames, _) => {
                 return Err(events.out_of_turn("what only its other role says"));

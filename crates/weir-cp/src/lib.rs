@@ -16,6 +16,7 @@
 //! it.
 
 pub mod addresses;
+pub mod chain;
 pub mod ciphers;
 pub mod control;
 mod counts;
@@ -25,8 +26,10 @@ pub mod error;
 pub mod events;
 pub mod evidence;
 mod failed_names;
+mod feed;
 pub mod hand_over;
 pub mod hello;
+mod hold;
 mod holes;
 pub mod idle_timeout;
 pub mod lane;
@@ -50,6 +53,7 @@ pub mod ssh;
 pub mod subtrees;
 mod threads;
 mod tuning;
+pub mod vouched;
 pub mod watch;
 pub mod wire;
 

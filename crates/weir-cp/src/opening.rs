@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use weir_codec::cipher::Cipher;
 
 use crate::ciphers;
-use crate::control::Control;
+use crate::control::{Control, Outlet};
 use crate::error::CopyError;
 use crate::events::{Events, lost};
 use crate::hello;
 use crate::lane::way::LaneOptions;
 use crate::secret::Secret;
 use crate::ssh::{Far, Host};
-use crate::wire::driver::ToDriver;
+use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{Hello, Options, Ports, Role, Start, Transport};
 use crate::wire::messages::{Heard, Message};
@@ -28,11 +28,39 @@ pub fn reach(
     events: &Events,
 ) -> Result<(Far, Arc<Control>), CopyError> {
     let mut far = host.start(version, stop)?;
+    let control = control_of(&mut far, events)?;
+    Ok((far, control))
+}
+
+/// Starts a far end, which is to give its connection to the process that holds there under `word`: then that one's hello comes too.
+/// Nobody is there to be asked then.
+pub(crate) fn meet(
+    host: &Host,
+    version: &str,
+    word: Option<&Secret>,
+    stop: &Arc<AtomicBool>,
+    events: &Events,
+) -> Result<(Far, Arc<Control>, Option<Hello>), CopyError> {
+    let Some(word) = word else {
+        let (far, control) = reach(host, version, stop, events)?;
+        return Ok((far, control, None));
+    };
+    let shown = host.shown().to_owned();
+    let hears = Arc::new(move |line: &str| tracing::debug!("{shown}: {line}"));
+    let mut far = host.start_unattended(version, stop, hears)?;
+    let control = control_of(&mut far, events)?;
+    heard(&mut far, events)?;
+    Outlet::new(&control).send(&FromDriver::Join(word.clone()));
+    let hello = heard(&mut far, events)?;
+    Ok((far, control, Some(hello)))
+}
+
+/// The way to talk to a far end.
+pub(crate) fn control_of(far: &mut Far, events: &Events) -> Result<Arc<Control>, CopyError> {
     let mut input = far.input.take().ok_or_else(|| events.gone(None))?;
     // Of a far end that has more to tell than is taken here nobody can expect that it listens.
     input.exemption = Some(events.crowd());
-    let control = Arc::new(Control::new(input));
-    Ok((far, control))
+    Ok(Arc::new(Control::new(input)))
 }
 
 /// What a far end says before its lanes stand and a thread listens to it: of a sender also what it has

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver as Mailbox, channel};
 use std::time::Duration;
 
 use crate::addresses;
@@ -13,7 +14,9 @@ use crate::descriptors;
 use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
+use crate::feed::Feed;
 use crate::hello;
+use crate::hold;
 use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout, TimedStream};
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
@@ -22,13 +25,14 @@ use crate::meter::Meter;
 use crate::opening::next_of;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
+use crate::secret::Secret;
 use crate::secure::Keyring;
 use crate::sender::Sender;
 use crate::speeds::Speeds;
 use crate::threads;
 use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame;
-use crate::wire::message::{Hello, Listening, MAX_SAMPLE, Options, Role, Start};
+use crate::wire::message::{Failure, FailureKind, Hello, Listening, MAX_SAMPLE, Options, Role, Start};
 use crate::wire::to_receiver::ToReceiver;
 use crate::wire::to_sender::ToSender;
 use weir_codec::cipher::Cipher;
@@ -53,6 +57,10 @@ enum Wish {
     Copy(Box<Start>, bool),
     /// A worker of a fleet.
     Fleet,
+    /// To keep what comes here, for the sessions that come with this word.
+    Hold(Secret),
+    /// The session is of the process that holds under this word.
+    Join(Secret),
 }
 
 /// A connection that is for something else than copies from here on.
@@ -64,11 +72,22 @@ pub struct HandedOver {
     pub output: TimedStream<File>,
 }
 
+/// What a process that serves sessions knows beforehand.
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    /// As `weir --version` prints it.
+    pub(crate) version: String,
+    /// How quick this machine is.
+    pub(crate) speeds: Speeds,
+    /// Where what comes is kept for those who pass it on, in a process that holds.
+    pub(crate) feed: Option<Arc<Feed>>,
+}
+
 /// Says the first words.
 fn open(
     (input, output): (File, File),
     idle_timeout: &IdleTimeout,
-    (version, speeds): (&str, &Speeds),
+    desk: &Desk,
     events: &Events,
 ) -> Result<Opened, CopyError> {
     let io = |error: std::io::Error| lost(events, &error);
@@ -77,9 +96,12 @@ fn open(
         (idle_timeout.with(input).map_err(io)?, idle_timeout.with(output).map_err(io)?);
     (input.limit, output.limit, output.exemption) = (Some(LOGIN), Some(IDLE_TIMEOUT), Some(exemption));
     let input = BufReader::with_capacity(1 << 16, input);
-    output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
+    // One that was handed over has been greeted.
+    if desk.feed.is_none() {
+        output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
+    }
     let control = Arc::new(Control::new(output));
-    let own = hello::own(version, speeds.of_ciphers());
+    let own = hello::own(&desk.version, desk.speeds.of_ciphers());
     Outlet::new(&control).try_send(&ToDriver::Hello(own.clone())).map_err(io)?;
     Ok(Opened { input, control, own })
 }
@@ -93,23 +115,44 @@ pub fn serve(
     speeds: &Speeds,
 ) -> Result<Option<HandedOver>, CopyError> {
     descriptors::raise();
+    let desk = Desk { version: version.to_owned(), speeds: speeds.clone(), feed: None };
+    serve_at(&desk, (input, output), &Arc::default())
+}
+
+/// The same, until `stop` says that it is over.
+pub(crate) fn serve_at(
+    desk: &Desk,
+    (input, output): (File, File),
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<HandedOver>, CopyError> {
     let (mailbox, events) = channel();
     let events_to = Events::new("the other end", mailbox);
-    let idle_timeout = IdleTimeout::new(Arc::default());
-    let raw = output.try_clone().map_err(|error| lost(&events_to, &error))?;
-    let Opened { mut input, control, own } =
-        open((input, output), &idle_timeout, (version, speeds), &events_to)?;
+    let idle_timeout = IdleTimeout::new(Arc::clone(stop));
+    let io = |error: std::io::Error| lost(&events_to, &error);
+    let raw = (input.try_clone().map_err(io)?, output.try_clone().map_err(io)?);
+    let Opened { mut input, control, own } = open((input, output), &idle_timeout, desk, &events_to)?;
     let driver = Outlet::new(&control);
     let begun = greet(&mut input, &events_to).and_then(|(theirs, wish)| match wish {
-        Wish::Fleet => Ok(None),
         Wish::Copy(start, measures) => {
-            begin(*start, measures, (&own, &theirs), (&control, speeds), &events_to).map(Some)
+            begin(*start, measures, (&own, &theirs), (&control, desk), &events_to).map(Ok)
         }
+        Wish::Fleet | Wish::Hold(_) | Wish::Join(_) if desk.feed.is_some() => {
+            Err(events_to.out_of_turn("what is not for one that holds"))
+        }
+        other => Ok(Err(other)),
     });
     let (end, context, _listener) = match begun {
-        Ok(Some(begun)) => begun,
-        Ok(None) => {
-            let mut output = idle_timeout.with(raw).map_err(|error| lost(&events_to, &error))?;
+        Ok(Ok(begun)) => begun,
+        Ok(Err(Wish::Hold(word))) => {
+            let desk = Desk { feed: Some(Arc::default()), ..desk.clone() };
+            let serve = Arc::new(move |streams: (File, File), stop: &Arc<AtomicBool>| {
+                serve_at(&desk, streams, stop).map(drop)
+            });
+            return hold::hold(&word, serve, input, &control, &events_to).map(|()| None);
+        }
+        Ok(Err(Wish::Join(word))) => return hold::join(&word, &input, raw, &events_to).map(|()| None),
+        Ok(Err(_)) => {
+            let mut output = idle_timeout.with(raw.1).map_err(|error| lost(&events_to, &error))?;
             output.limit = Some(IDLE_TIMEOUT);
             return Ok(Some(HandedOver { input, output }));
         }
@@ -129,33 +172,52 @@ pub fn serve(
         // However the control connection ended, nobody is left to serve.
         reader_events.send(Event::Closed);
     });
+    converse(&end, (&context, desk.feed.is_some()), &control, (&events, &events_to));
+    end.stop();
+    Ok(None)
+}
+
+/// Tells what an end tells, until its session is over.
+fn converse(
+    end: &End,
+    (context, holds): (&Context, bool),
+    control: &Arc<Control>,
+    (events, to): (&Mailbox<Event>, &Events),
+) {
+    let driver = Outlet::new(control);
     loop {
         let event = events.recv();
-        event.iter().for_each(|event| events_to.taken(event));
+        event.iter().for_each(|event| to.taken(event));
         match event {
             // After the last word of all the other end waits for nothing but this one's end.
-            Ok(Event::Closed | Event::Finished(_)) | Err(_) => break,
-            Ok(Event::Dial(at, lane)) => dial_there(&context, &end, &driver, at, lane),
+            Ok(Event::Closed | Event::Finished(_)) | Err(_) => return,
+            Ok(Event::Dial(at, lane)) => dial_there(context, end, &driver, at, lane),
+            // Only who holds serves sessions that another process can end.
+            Ok(Event::Failed(CopyError::Interrupted)) if holds => {
+                let failure =
+                    Failure::new(FailureKind::Session, "the process of the session was ended there");
+                tell(control, context.role, Event::Failed(CopyError::Refused(failure)));
+                end.stop();
+            }
             Ok(event) => {
                 if let Event::Window(_) = event {
                     driver.send(&ToDriver::Tally(end.totals(), end.found()));
                 }
                 let over = matches!(event, Event::Failed(_));
-                tell(&control, context.role, event);
+                tell(control, context.role, event);
                 if over {
                     end.stop();
                 }
             }
         }
     }
-    end.stop();
-    Ok(None)
 }
 
 /// The driver's first words: who the other end is, and what to do.
 fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(Hello, Wish), CopyError> {
     let theirs = match next_of(input, events)? {
         Some(FromDriver::Hello(theirs)) => theirs,
+        Some(FromDriver::Join(word)) => return Ok((hello::own("", Vec::new()), Wish::Join(word))),
         _ => return Err(events.out_of_turn("something before hello")),
     };
     input.get_mut().limit = Some(IDLE_TIMEOUT);
@@ -164,6 +226,7 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
         Some(FromDriver::Start(start)) => (start, false),
         Some(FromDriver::Measure(start)) => (start, true),
         Some(FromDriver::Fleet) => return Ok((theirs, Wish::Fleet)),
+        Some(FromDriver::Hold(word)) => return Ok((theirs, Wish::Hold(word))),
         _ => return Err(events.out_of_turn("something before the start")),
     };
     // No shorter than its own: the driver gives up by itself, and says so.
@@ -177,7 +240,7 @@ fn begin(
     start: Start,
     measures: bool,
     (own, theirs): (&Hello, &Hello),
-    (control, speeds): (&Arc<Control>, &Speeds),
+    (control, desk): (&Arc<Control>, &Desk),
     events: &Events,
 ) -> Result<(End, Context, Option<Listener>), CopyError> {
     let cipher = match start.cipher {
@@ -198,14 +261,16 @@ fn begin(
             End::Meter(meter)
         }
         Role::Sender => {
-            let sender = begin_sender(start.paths, start.options, &keyring, (control, speeds), events)?;
+            let sender = begin_sender(start.paths, start.options, &keyring, (control, desk), events)?;
             sender.know_ends(own, theirs);
             End::Sender(sender)
         }
         Role::Receiver => {
             let [to] = &start.paths[..] else { return Err(events.out_of_turn("more than one target")) };
             let wanted = Wanted { to: to.clone(), names: None, same_machine: own.boot == theirs.boot };
-            End::Receiver(Receiver::new(Outlet::new(control), events.clone(), start.options, wanted))
+            let receiver = Receiver::new(Outlet::new(control), events.clone(), start.options, wanted);
+            desk.feed.iter().for_each(|feed| receiver.pass_on(feed));
+            End::Receiver(receiver)
         }
     };
     let listener = start.listen.and_then(|ports| {
@@ -233,9 +298,17 @@ fn begin_sender(
     paths: Vec<Vec<u8>>,
     options: Options,
     keyring: &Keyring,
-    (control, speeds): (&Arc<Control>, &Speeds),
+    (control, desk): (&Arc<Control>, &Desk),
     events: &Events,
 ) -> Result<Arc<Sender>, CopyError> {
+    if let Some(feed) = &desk.feed {
+        // The driver knows what the sources are, and tells the receiver.
+        let sources = (Vec::new(), &desk.speeds);
+        let sender = Sender::new(Outlet::new(control), events.clone(), options, keyring.clone(), sources);
+        sender.follow(feed);
+        return Ok(sender);
+    }
+    let speeds = &desk.speeds;
     let roots::Sources { walks, roots, missing } = roots::look(&paths).map_err(CopyError::Refused)?;
     missing.into_iter().for_each(|problem| events.problem(problem));
     let (owners, listed, receiver) = (options.owners_here(), options.listed, Outlet::new(control));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
+use weir_tree::Name;
 
 use crate::control::{Control, Outlet};
 use crate::error::CopyError;
@@ -15,12 +16,15 @@ use crate::hello;
 use crate::lane::dial::dial;
 use crate::lane::way::{TIMEOUT, Way};
 use crate::secure::Keyring;
+use crate::subtrees::Digest;
 use crate::threads;
+use crate::vouched::{self, SourceName, Vouched};
+use crate::wire::batch::SMALL;
 use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame::Kind;
-use crate::wire::message::{Failure, Found, Hello, Listening, Problem, Role, Totals};
-use crate::wire::to_receiver::ToReceiver;
-use crate::wire::to_sender::ToSender;
+use crate::wire::message::{Failure, FailureKind, Found, Hello, Listening, Problem, Role, Totals};
+use crate::wire::to_receiver::{Offered, ToReceiver};
+use crate::wire::to_sender::{Answer, ToSender};
 
 /// What is on its way within this machine, of each lane: a record.
 const PIPE: usize = 1 << 20;
@@ -34,9 +38,21 @@ pub struct Relay {
     sender: Side,
     receiver: Side,
     keyring: Keyring,
+    /// Of a hop of a chain: what its files have to be.
+    vouched: Option<Arc<Vouched>>,
+    sent: Mutex<Sent>,
     progress: Mutex<(Totals, Found)>,
     /// Both connections of each lane that goes through here.
     relayed: Mutex<HashMap<u32, [Arc<TcpStream>; 2]>>,
+}
+
+/// What the sender of a hop has said of files.
+#[derive(Debug, Default)]
+struct Sent {
+    /// What the sources are called at the receiver.
+    placed: Vec<Name>,
+    /// Files by the number of their offers.
+    offered: HashMap<u64, SourceName>,
 }
 
 /// One of the two.
@@ -54,8 +70,38 @@ pub struct Side {
 
 impl Relay {
     /// Between these two.
-    pub fn new(sender: Side, receiver: Side, keyring: Keyring) -> Arc<Relay> {
-        Arc::new(Relay { sender, receiver, keyring, progress: Mutex::default(), relayed: Mutex::default() })
+    pub fn new(sender: Side, receiver: Side, keyring: Keyring, vouched: Option<Arc<Vouched>>) -> Arc<Relay> {
+        let (sent, progress, relayed) = Default::default();
+        Arc::new(Relay { sender, receiver, keyring, vouched, sent, progress, relayed })
+    }
+
+    /// Whether a file that the sender says is this may be that.
+    fn is_as_vouched(&self, id: u64, digest: &Digest) -> bool {
+        let name = self.sent.lock().offered.remove(&id);
+        self.vouched.as_ref().zip(name).is_none_or(|(vouched, name)| vouched.may_be(&name, digest))
+    }
+
+    /// The sender offers files: what each is, whatever it is called there.
+    fn offered(&self, offers: &[Offered]) {
+        if self.vouched.is_none() {
+            return;
+        }
+        let mut sent = self.sent.lock();
+        for offer in offers.iter().filter(|offer| offer.entry.size() > SMALL) {
+            if let Some(name) = vouched::name_of(&sent.placed, &offer.entry.name) {
+                sent.offered.insert(offer.id, name);
+            }
+        }
+    }
+
+    /// Of what is not wanted no end is told.
+    fn answered(&self, answers: &[(u64, Answer)]) {
+        let mut sent = self.sent.lock();
+        for (id, answer) in answers {
+            if matches!(answer, Answer::Nothing | Answer::Refused(_) | Answer::LeftOut) {
+                sent.offered.remove(id);
+            }
+        }
     }
 
     /// What was done so far, as the receiver counts it.
@@ -125,7 +171,15 @@ impl Relay {
     /// What the sender has for the receiver: true where it goes on to it.
     fn hear_sender(&self, said: Option<ToReceiver>, events: &Events) -> Result<bool, CopyError> {
         match said {
-            Some(ToReceiver::Offer(_) | ToReceiver::End(..) | ToReceiver::Finish(..)) => Ok(true),
+            Some(ToReceiver::Offer(offers)) => {
+                self.offered(&offers);
+                Ok(true)
+            }
+            Some(ToReceiver::End(id, Ok(digest))) if !self.is_as_vouched(id, &digest) => {
+                let words = format!("{}: a file is not what was sent to it", self.sender.host);
+                Err(CopyError::Far(Failure::new(FailureKind::Verification, words)))
+            }
+            Some(ToReceiver::End(..) | ToReceiver::Finish(..)) => Ok(true),
             Some(ToReceiver::LaneLost(id, why)) => Ok(self.lane_lost(id, why, events)),
             Some(ToReceiver::Owners(_) | ToReceiver::Roots(_)) | None => Err(events.out_of_turn(NOT_NOW)),
         }
@@ -140,6 +194,14 @@ impl Relay {
                 self.progress().0 = totals;
                 events.send(Event::Finished(totals));
                 Ok(false)
+            }
+            Some(ToSender::Placed(names)) => {
+                self.sent.lock().placed = names;
+                Ok(true)
+            }
+            Some(ToSender::Answer(answers)) => {
+                self.answered(&answers);
+                Ok(true)
             }
             Some(_) => Ok(true),
         }

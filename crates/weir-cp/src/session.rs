@@ -11,6 +11,7 @@ use weir_model::forecast::Forecast;
 use weir_model::limit::Limit;
 use weir_model::rule::rate_limit::at_own_limit;
 use weir_tree::Name;
+use weir_tree::source::Identity;
 
 use crate::control::{Control, Outlet};
 use crate::descriptors;
@@ -23,7 +24,7 @@ use crate::idle_timeout::KEEPALIVE;
 use crate::lane::way::{LaneOptions, Way};
 use crate::lane_manager::LaneManager;
 use crate::list::List;
-use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
+use crate::opening::{cipher, heard, lanes_at_first, meet, next, start_of};
 use crate::problems::Problems;
 use crate::receiver::{Receiver, Wanted};
 use crate::relay::{Relay, Side};
@@ -35,6 +36,7 @@ use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::threads;
 use crate::tuning::Tuning;
+use crate::vouched::Vouched;
 use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::message::{Deed, Failure, Found, Hello, Listening, Options, Role, Root, Totals};
 use crate::wire::messages::Heard;
@@ -71,6 +73,21 @@ pub struct Job {
     pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
+    /// The session is one hop of several, over which the same goes to many hosts.
+    pub link: Option<Link>,
+}
+
+/// A session of processes that hold.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Under which word the one on the sender's host holds; none where this machine sends.
+    pub from: Option<Secret>,
+    /// The one on the receiver's.
+    pub to: Secret,
+    /// What the sources are, which this machine has: owners' names where they are kept, and what each is.
+    pub sources: (Option<Owners>, Vec<Option<Root>>),
+    /// The digests of what this machine has sent, over all hops.
+    pub vouched: Arc<Vouched>,
 }
 
 /// How far it is.
@@ -219,16 +236,20 @@ impl<'a> Session<'a> {
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
-        let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
+        let word = job.link.as_ref().map(|link| &link.to);
+        let (mut far, control, joined) = meet(&job.host, &job.version, word, stop, &to)?;
         let own = hello::own(&job.version, speeds.recv().unwrap_or_default());
         let peer = Outlet::new(&control);
         peer.send(&FromDriver::Hello(own.clone()));
-        let theirs = heard(&mut far, &to)?;
+        let theirs = joined.map_or_else(|| heard(&mut far, &to), Ok)?;
         let asked = Instant::now();
         let (keyring, cipher) = begin(job, &own, &theirs, &peer)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
         let end = make_end(job, &context, &control, local, (&own, &theirs))?;
+        if let (Some(link), End::Sender(sender)) = (&job.link, &end) {
+            sender.vouch(&link.vouched);
+        }
         let (same, near) = (own.boot == theirs.boot, hello::share_network(&own, &theirs));
         let names = match (&end, names) {
             (End::Sender(sender), Some(names)) => {
@@ -265,9 +286,13 @@ impl<'a> Session<'a> {
         let to_sender = Events::new(from.shown(), mailbox);
         let to_receiver = to_sender.named(job.host.shown());
         let list = job.list.as_ref().map(|list| list.open(&to_sender)).transpose()?;
-        let (mut sender, sending) = reach(from, &job.version, stop, &to_sender)?;
-        let (mut receiver, receiving) = reach(&job.host, &job.version, stop, &to_receiver)?;
-        let (sends, receives) = (heard(&mut sender, &to_sender)?, heard(&mut receiver, &to_receiver)?);
+        let words = job.link.as_ref().map(|link| (link.from.as_ref(), &link.to));
+        let (sending_word, receiving_word) = words.map_or((None, None), |(from, to)| (from, Some(to)));
+        let (mut sender, sending, sends) = meet(from, &job.version, sending_word, stop, &to_sender)?;
+        let (mut receiver, receiving, receives) =
+            meet(&job.host, &job.version, receiving_word, stop, &to_receiver)?;
+        let sends = sends.map_or_else(|| heard(&mut sender, &to_sender), Ok)?;
+        let receives = receives.map_or_else(|| heard(&mut receiver, &to_receiver), Ok)?;
         let (to_sending, to_receiving) = (Outlet::new(&sending), Outlet::new(&receiving));
         to_sending.send(&FromDriver::Hello(receives.clone()));
         to_receiving.send(&FromDriver::Hello(sends.clone()));
@@ -279,7 +304,7 @@ impl<'a> Session<'a> {
         to_receiving.send(&start(job, Role::Receiver, &secret, cipher));
         let (same, near) = (sends.boot == receives.boot, hello::share_network(&sends, &receives));
         let (owners, roots, at) =
-            sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
+            sources(job, &mut sender, (&to_sender, &receives)).map_err(|error| error.of(from.shown()))?;
         let receiving_at =
             match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {
                 Some(Heard::Driver(ToDriver::Listening(listening))) => listening,
@@ -296,6 +321,7 @@ impl<'a> Session<'a> {
             side(&to_sender, &sending, sends, at),
             side(&to_receiver, &receiving, receives, receiving_at.clone()),
             keyring.clone(),
+            job.link.as_ref().map(|link| Arc::clone(&link.vouched)),
         );
         // Whoever is told of a lane first has to be the one to whom its records come.
         let control = Arc::new(Control::both(receiving, Arc::clone(&sending)));
@@ -503,7 +529,14 @@ impl<'a> Session<'a> {
 type Offer = (Option<Owners>, Vec<Option<Root>>, Listening);
 
 /// What a far sender has, under the names that the user gave, and where it listens.
-fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<Offer, CopyError> {
+fn sources(job: &Job, far: &mut Far, (events, receives): (&Events, &Hello)) -> Result<Offer, CopyError> {
+    if let Some(Link { sources: (owners, roots), .. }) = &job.link {
+        let roots = of_hop(roots, receives);
+        return match next(far, events)? {
+            Some(Heard::Driver(ToDriver::Listening(at))) => Ok((owners.clone(), roots, at)),
+            _ => Err(events.out_of_turn("something before where it listens")),
+        };
+    }
     let (owners, roots) = match next(far, events)? {
         Some(Heard::Partner(ToReceiver::Owners(owners))) => (Some(owners), next(far, events)?),
         roots => (None, roots),
@@ -522,6 +555,15 @@ fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<Offer, CopyError
         Some(Heard::Driver(ToDriver::Listening(listening))) => Ok((owners, roots, listening)),
         _ => Err(events.out_of_turn("something before where it listens")),
     }
+}
+
+/// What this machine's sources are for another receiver. On another machine their numbers mean nothing, and may be those of what
+/// is there.
+fn of_hop(roots: &[Option<Root>], receives: &Hello) -> Vec<Option<Root>> {
+    let is_here = receives.boot == weir_units::boot::id();
+    let nowhere = Identity { device: u64::MAX, inode: u64::MAX };
+    let hide = |root: &Root| Root { identity: if is_here { root.identity } else { nowhere }, ..root.clone() };
+    roots.iter().map(|root| root.as_ref().map(hide)).collect()
 }
 
 /// What the sources are called.

@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{self, Keep};
 use crate::entry::{self, Entry, Kind, LinkTarget, Name, Time};
 use crate::error::TreeError;
-use crate::source::{self, Identity};
+use crate::source::{self, Identity, Source};
 use aside::Aside;
 use attribute_losses::AttributeLosses;
 pub use attribute_losses::{AttributeLoss, LostAttribute};
@@ -309,6 +309,19 @@ impl Target {
             Ok(_) => Err(failed(Errno::INVAL)),
             Err(errno) => Err(failed(errno)),
         }
+    }
+
+    /// The way to the content of a file of this target, for whoever passes it on: of `open`, which is in its place or will
+    /// be, or of what is there.
+    pub fn source_of(&self, name: &Name, open: Option<&File>) -> Result<Source, TreeError> {
+        let failed = |errno| TreeError::of("open", name, errno);
+        let directory = self.directory_of(name)?.ok_or_else(|| failed(Errno::NOENT))?;
+        let identity = match open {
+            Some(file) => Identity::of(file),
+            None => source::stat(&directory, name.last()).map(|stat| Identity::from_statx(&stat)),
+        };
+        let (identity, base) = (identity.map_err(failed)?, name.last().into());
+        Ok(Source { directory: Arc::clone(&directory.open), base, identity, over_link: false })
     }
 
     /// Gives an unchanged file, which is `there` as [`Target::existing`] found it, the attributes of `entry` where they

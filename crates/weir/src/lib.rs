@@ -46,6 +46,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
     }
     match cli.command.with_habits().map_err(voice::Usage)? {
         Command::Get(get) => cmd::get::run(&get),
+        Command::Cp(cp) if cp.to_hosts.is_some() => cmd::cp_hosts::run(&cp),
         Command::Cp(cp) if cmd::cp_store::is_meant(&cp) => cmd::cp_store::run(&cp),
         Command::Put(put) => cmd::put::run(&put),
         Command::Cp(cp) => cmd::cp::run(&cp),

@@ -108,13 +108,24 @@ impl Receiver {
 
     /// What is wanted of an offer; `None` where that is said once the file was compared.
     fn answer(&self, place: &CopyDestination, offer: Offered) -> Option<Answer> {
+        let answer = self.answered(place, offer);
+        match &answer {
+            Some(Answer::Refused(failure)) => self.passing.lacks(failure),
+            Some(Answer::LeftOut) => self.passing.lacks(&Failure::local("a file was left out there")),
+            _ => {}
+        }
+        answer
+    }
+
+    fn answered(&self, place: &CopyDestination, offer: Offered) -> Option<Answer> {
+        self.passing.offered(&offer);
         let Offered { id, mut entry, digest } = offer;
         self.give(&mut entry);
         let there = match self.there_is(place, &entry, digest) {
             There::Refused(failure) => return Some(Answer::Refused(failure)),
             There::LeftOut => return Some(Answer::LeftOut),
-            There::Same(there) => return Some(self.nothing(&entry, Some(&there))),
-            There::Linked => return Some(self.nothing(&entry, None)),
+            There::Same(there) => return Some(self.nothing(id, &entry, Some(&there))),
+            There::Linked => return Some(self.nothing(id, &entry, None)),
             There::Other(there) => there,
         };
         if self.options.dry_run {
@@ -126,6 +137,7 @@ impl Receiver {
             return Some(Answer::Nothing);
         }
         if !self.options.in_blocks(&entry) {
+            self.passing.comes_in_batch(id);
             return Some(Answer::All);
         }
         place.begin_folder(&self.options.command);
@@ -154,10 +166,11 @@ impl Receiver {
     }
 
     /// Nothing is wanted of a file: it is `there`, or was linked to.
-    fn nothing(&self, entry: &Entry, there: Option<&Entry>) -> Answer {
+    fn nothing(&self, id: u64, entry: &Entry, there: Option<&Entry>) -> Answer {
         if let Err(failure) = self.make_durable(entry) {
             return Answer::Refused(failure);
         }
+        self.passing.same(id);
         there.iter().for_each(|there| self.tell_attributes(entry, there));
         self.counts.files.fetch_add(1, Relaxed);
         self.counts.unchanged.fetch_add(1, Relaxed);
@@ -237,6 +250,7 @@ impl Receiver {
             Answer::Rest(there)
         };
         self.counts.kept.fetch_add(file.kept(), Relaxed);
+        self.passing.grows(id, &file);
         self.files().insert(id, Arc::new(file));
         answer
     }
@@ -262,6 +276,7 @@ impl Receiver {
             signed.ok().and_then(|(signature, old)| Some((postcard::to_allocvec(&signature).ok()?, old)));
         let Some((signature, old)) = signed else { return Some(self.take(id, file)) };
         (file.old, file.permit) = (Some(old), Some(permit));
+        self.passing.grows(id, &file);
         self.files().insert(id, Arc::new(file));
         let _turn = self.offers.turn();
         for piece in signature.chunks(PIECE) {

@@ -1,7 +1,7 @@
 //! Where what comes is put, and how: what an end finds out before the first entry.
 
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use weir_tree::destination::{self, Target};
 use weir_tree::{Entry, Name};
@@ -74,7 +74,7 @@ impl Receiver {
         let before = self.earlier(&folder).map_err(CopyError::Refused)?;
         target.protect(&self.options.filter, folder, names.clone());
         let place = CopyDestination {
-            target,
+            target: Arc::new(target),
             roots: names.clone(),
             begun,
             made: Once::new(),

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -12,6 +13,7 @@ use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::journal::{self, Journal, Written};
 use super::offer_queue::Permit;
+use crate::feed::{Feed, Growing};
 use crate::holes;
 use crate::idle_timeout::IDLE_TIMEOUT;
 use crate::subtrees::{
@@ -36,6 +38,8 @@ pub(crate) struct Incoming {
     pub(super) change: Option<Change>,
     /// For the signature of that, which the sender has.
     pub(super) permit: Option<Permit>,
+    /// Where blocks are told that are there, for those who pass them on.
+    pub(super) passed: OnceLock<(Arc<Feed>, Arc<Growing>)>,
     pending: RwLock<Option<Pending>>,
     journal: Option<Journal>,
     state: Mutex<IncomingState>,
@@ -99,6 +103,7 @@ impl Incoming {
             old: None,
             change: None,
             permit: None,
+            passed: OnceLock::new(),
             pending,
             journal,
             state,
@@ -143,6 +148,7 @@ impl Incoming {
             from = next;
             let mut others = Vec::new();
             for record in records {
+                let run = record.run();
                 let Some(changed) = self.with_file(|file| self.changed(file, record, &mut block, over))
                 else {
                     return Ok(Progress::More);
@@ -150,6 +156,7 @@ impl Incoming {
                 if over.load(Relaxed) {
                     return Ok(Progress::More);
                 }
+                self.tell_kept(run, &changed);
                 let mut state = self.state();
                 others.extend(changed.into_iter().filter_map(|(index, digest)| {
                     state.wanted.insert(index, digest).is_none().then_some(index)
@@ -161,6 +168,26 @@ impl Incoming {
         }
         self.state().unread = false;
         self.progress()
+    }
+
+    /// Tells those who pass it on of what an earlier run left and is as it was.
+    fn tell_kept(&self, run: Range<u64>, changed: &[(u64, Digest)]) {
+        if self.passed.get().is_none() {
+            return;
+        }
+        let mut from = run.start;
+        for (index, _) in changed {
+            self.tell_arrived(from..*index);
+            from = index + 1;
+        }
+        self.tell_arrived(from..run.end.min(blocks(self.entry.size())));
+    }
+
+    /// Tells those who pass it on that blocks are there.
+    fn tell_arrived(&self, run: Range<u64>) {
+        if let Some((feed, growing)) = self.passed.get().filter(|_| !run.is_empty()) {
+            feed.arrived(growing, run);
+        }
     }
 
     /// The blocks of a record that are not what it says any more, and what they have to be. What is a hole still is not read.
@@ -193,7 +220,7 @@ impl Incoming {
     }
 
     /// Does something with the file, unless that is finished or given up.
-    fn with_file<T>(&self, work: impl FnOnce(&File) -> T) -> Option<T> {
+    pub(super) fn with_file<T>(&self, work: impl FnOnce(&File) -> T) -> Option<T> {
         let pending = self.pending.read();
         pending.as_ref().map(|pending| work(pending.file()))
     }
@@ -279,6 +306,7 @@ impl Incoming {
             let mut state = self.state();
             state.wanted.remove(&index).is_some() | state.there.insert(index, *digest)
         };
+        self.tell_arrived(index..index + 1);
         Ok((self.progress()?, is_new))
     }
 
@@ -318,6 +346,7 @@ impl Incoming {
             state.wanted.retain(|index, _| !run.contains(index));
             state.there.insert_zeros(run.clone());
         }
+        self.tell_arrived(run.clone());
         let bytes = new.iter().map(|run| extent_of_run(run, size)).map(|extent| extent.end - extent.start);
         Ok((self.progress()?, bytes.sum()))
     }

@@ -61,6 +61,16 @@ pub(crate) enum Written {
     Zeros(Range<u64>),
 }
 
+impl Written {
+    /// The blocks that it tells of.
+    pub(crate) fn run(&self) -> Range<u64> {
+        match self {
+            Written::Block(index, _) => *index..index.saturating_add(1),
+            Written::Zeros(run) => run.clone(),
+        }
+    }
+}
+
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {

@@ -11,6 +11,7 @@ mod incoming;
 mod itemize;
 pub mod journal;
 mod offer_queue;
+mod passing;
 mod recheck;
 mod store;
 mod waits;
@@ -33,6 +34,7 @@ use crate::counts::Counts;
 use crate::error::{CopyError, LaneError};
 use crate::events::{Event, Events};
 use crate::failed_names::FailedNames;
+use crate::feed::{Feed, FeedOutcome};
 use crate::lane::{Lane, LaneReceiver};
 use crate::roots;
 use crate::subtrees::Digest;
@@ -48,6 +50,7 @@ use barred::Barred;
 use batches::Batches;
 use incoming::{Incoming, Progress};
 use offer_queue::OfferQueue;
+use passing::Passing;
 use recheck::Recheck;
 use waits::Waits;
 
@@ -97,6 +100,8 @@ pub struct Receiver {
     keeps: Mutex<HashMap<Name, Option<KeepSet>>>,
     /// Held by who removes what is in the way of an entry.
     clearing: Mutex<()>,
+    /// Where what comes is told for those who pass it on.
+    passing: Passing,
     over: AtomicBool,
 }
 
@@ -114,7 +119,7 @@ pub struct Wanted {
 /// Where it all goes.
 #[derive(Debug)]
 struct CopyDestination {
-    target: Target,
+    target: Arc<Target>,
     /// What the sources are called there: nothing else may come.
     roots: Vec<Name>,
     /// The folder that this copy makes under a new name, or goes on with.
@@ -154,13 +159,22 @@ impl Receiver {
             workers: Mutex::default(),
             keeps: Mutex::default(),
             clearing: Mutex::default(),
+            passing: Passing::default(),
             over: AtomicBool::new(false),
         })
+    }
+
+    /// What comes is told there, for those who pass it on: before anything comes.
+    pub(crate) fn pass_on(&self, feed: &Arc<Feed>) {
+        self.passing.begin(feed);
     }
 
     /// Finds the sources' place and begins to receive them.
     fn start(self: &Arc<Self>, roots: Vec<Option<Root>>) -> Result<(), CopyError> {
         let (place, names) = self.find_place(roots)?;
+        if let Some(feed) = self.passing.feed() {
+            feed.begin(&place.target, names.clone());
+        }
         if self.place.set(place).is_err() {
             return Err(self.events.out_of_turn("its sources twice"));
         }
@@ -266,6 +280,9 @@ impl Receiver {
                 Ok(())
             }
             ToReceiver::Finish(_, failed) => {
+                if let Some(feed) = self.passing.feed() {
+                    feed.finish(failed);
+                }
                 self.say_missing();
                 self.say_barred();
                 self.say_limit();
@@ -372,6 +389,7 @@ impl Receiver {
             }
             Err(failure) => {
                 self.files().remove(&id);
+                self.passing.ended(&file, FeedOutcome::Gone);
                 if let Some(place) = self.place.get() {
                     // What came of a file that is another now is worth nothing; of one that cannot be read it may be.
                     file.give_up(&place.target, failure.kind == FailureKind::Changed);
@@ -413,11 +431,14 @@ impl Receiver {
             return; // another thread has told it
         }
         match &stored {
-            Ok(_) => {
+            Ok(digest) => {
+                self.passing.ended(file, FeedOutcome::Stored(*digest));
                 self.counts.files.fetch_add(1, Relaxed);
                 self.tell_copy(&file.entry, file.change.clone());
             }
             Err(failure) => {
+                self.passing.lacks(failure);
+                self.passing.ended(file, FeedOutcome::Gone);
                 if let Some(place) = self.place.get() {
                     let worthless = failure.kind == FailureKind::Verification || file.is_spoiled();
                     file.give_up(&place.target, worthless);

@@ -170,17 +170,23 @@ impl Receiver {
         let (mut members, mut contents) = batch::parse(raw).map_err(|_| Malformed::Footer)?;
         let Some(_turn) = self.batches.turn(footer.file)? else { return Ok(()) };
         clock.enter(Stage::Write);
+        // Who passes them on tells of the source's owners.
+        let owners: Vec<_> = members.iter().map(|member| (member.entry.uid, member.entry.gid)).collect();
         members.iter_mut().for_each(|member| self.give(&mut member.entry));
         let mut unplaced = Vec::new();
-        for member in &members {
+        for (member, owner) in members.iter().zip(owners) {
             // batch::parse has checked that the sizes add up.
             let (content, rest) = contents.split_at(member.entry.size() as usize);
             contents = rest;
             let (entry, last) = (&member.entry, member.last);
             match self.place_member(place, member, content) {
-                Ok(true) => {}
-                Ok(false) => unplaced.push(&entry.name),
+                Ok(true) => self.passing.placed(member, owner, content),
+                Ok(false) => {
+                    self.passing.not_placed(entry);
+                    unplaced.push(&entry.name);
+                }
                 Err(Unplaced { failure, on_the_way, .. }) => {
+                    self.passing.lacks(&failure);
                     unplaced.push(&entry.name);
                     self.failed_names.note(&entry.name, 0);
                     if !(on_the_way && self.is_barred(place, entry, last, &failure)) {

@@ -43,6 +43,11 @@ pub(super) fn fill(
             _ => Ok(()),
         };
         match allowed.and_then(|()| member(item, content, &mut room, whole)) {
+            Ok((_, _)) if item.due.is_some_and(|due| *blake3::hash(&content[start..]).as_bytes() != due) => {
+                let words = format!("{} is not what came here; copy it again", item.entry.name);
+                content.truncate(start);
+                tell(item, ReportedEntry::Failed(Failure::new(FailureKind::Verification, words)));
+            }
             Ok((entry, rest)) => {
                 if rest == Rest::Longer {
                     tell(item, ReportedEntry::Longer);

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use weir_tree::{Entry, Kind, Source};
 
 use super::source::SourceFile;
+use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
 
 /// Something to be done, most of it by making one record.
@@ -98,6 +99,8 @@ pub(crate) struct Item {
     pub(crate) last: bool,
     /// What is in it, with `--delete`.
     pub(crate) keep: Option<Keep>,
+    /// What the content has to be, where it came from elsewhere.
+    pub(crate) due: Option<Digest>,
 }
 
 /// Of a member of a batch, what is not its entry: whether it is the last, how many names it keeps, and whether more come.

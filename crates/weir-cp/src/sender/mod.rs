@@ -8,6 +8,7 @@
 
 mod batch;
 mod congestion;
+mod follow;
 mod gate;
 mod job;
 mod keeper;
@@ -40,17 +41,20 @@ use weir_tree::walk::Root;
 use crate::control::Outlet;
 use crate::error::CopyError;
 use crate::events::{Event, Events};
+use crate::feed::Feed;
 use crate::hello;
 use crate::lane::Lane;
 use crate::list::Names;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
+use crate::vouched::Vouched;
 use crate::watch::Watch;
 use crate::wire::message::{Found, Hello, Options, Role, Totals};
 use crate::wire::to_receiver::ToReceiver;
 use crate::wire::to_sender::ToSender;
 
 use congestion::Congestion;
+use follow::Follower;
 use job::Job;
 use keeper::{Health, LaneKeeper};
 use offers::Offers;
@@ -123,6 +127,18 @@ impl Sender {
         Arc::new(Sender { shared, sources, offers, removal, lanes, workers })
     }
 
+    /// Digests of what is sent are noted there.
+    pub(crate) fn vouch(&self, vouched: &Arc<Vouched>) {
+        // Only ever set once, before it is known where all goes.
+        let _ = self.shared.vouched.set(Arc::clone(vouched));
+    }
+
+    /// What is to be sent is what comes to this host: there is nothing to walk.
+    pub(crate) fn follow(&self, feed: &Arc<Feed>) {
+        // Only ever set once, before it is known where all goes.
+        let _ = self.shared.feed.set(Arc::clone(feed));
+    }
+
     /// The names of the list are these; where they come from the driver its pieces go to `pieces`.
     pub(crate) fn take_names(&self, names: Names, pieces: Option<Outbox<Vec<Name>>>) {
         let mut sources = self.sources.lock();
@@ -138,6 +154,13 @@ impl Sender {
 
     /// Begins to send, under these names: one thread walks, others work.
     fn start(self: &Arc<Self>, names: Vec<Name>) -> Result<(), CopyError> {
+        if let Some(feed) = self.shared.feed.get() {
+            let (shared, offers) = (Arc::clone(&self.shared), Arc::clone(&self.offers));
+            let follower = Follower { shared, offers, feed: Arc::clone(feed) };
+            self.shared.events.spawn("follow", move || follower.follow(&names));
+            return self.begin_work();
+        }
+        let _ = self.shared.placed.set(names.clone());
         let (mut roots, list) = {
             let mut sources = self.sources.lock();
             (std::mem::take(&mut sources.roots), sources.names.take())
@@ -161,6 +184,11 @@ impl Sender {
             removal: Arc::clone(&self.removal),
         };
         self.shared.events.spawn("walk", move || walker.walk(roots, list));
+        self.begin_work()
+    }
+
+    /// Those who send what is found.
+    fn begin_work(self: &Arc<Self>) -> Result<(), CopyError> {
         self.workers.spawn_workers((weir_observe::cpu::available_cpus() + 1).clamp(2, MOST_WORKERS));
         let watcher = Arc::clone(self);
         self.shared.events.spawn("watch", move || watcher.observe());
@@ -168,7 +196,7 @@ impl Sender {
         self.shared.events.spawn("settle", move || {
             if waiter.queue.wait_settled() {
                 waiter.asked.store(true, Relaxed);
-                let failed = waiter.events.has_failed();
+                let failed = waiter.events.has_failed() || waiter.failed_before.load(Relaxed);
                 waiter.events.send(Event::ToReceiver(ToReceiver::Finish(waiter.counts.totals(), failed)));
             }
         });

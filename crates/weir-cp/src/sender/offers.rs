@@ -14,6 +14,7 @@ use super::shared::Shared;
 use super::source::SourceFile;
 use super::walk::REST;
 use crate::error::CopyError;
+use crate::feed::{FeedOutcome, Growing};
 use crate::subtrees::Digest;
 use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY};
 use crate::wire::to_receiver::{Offered, ToReceiver};
@@ -57,6 +58,10 @@ pub(crate) struct Waiting {
     pub(super) source: Source,
     /// How often it was begun.
     pub(super) attempt: u8,
+    /// Where its blocks come to this host while they are sent.
+    pub(super) growing: Option<Arc<Growing>>,
+    /// What the content of a small file has to be, where it came from elsewhere.
+    pub(super) due: Option<Digest>,
 }
 
 impl Offers {
@@ -122,13 +127,14 @@ impl Offers {
         };
         match answer {
             Answer::All if !self.shared.options.in_blocks(&waiting.entry) => {
-                let Waiting { number, entry, source, .. } = waiting;
+                let Waiting { number, entry, source, due, .. } = waiting;
                 self.shared.queue.push_item(Item {
                     number,
                     entry,
                     source: Some(source),
                     last: false,
                     keep: None,
+                    due,
                 });
             }
             Answer::Rest(_) | Answer::Differing if !self.shared.options.in_blocks(&waiting.entry) => {
@@ -196,9 +202,54 @@ impl Offers {
         let left: u64 = runs.iter().map(|run| file.extent(run)).map(|extent| extent.end - extent.start).sum();
         self.shared.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
         match file.root() {
+            // What has come of it is sent by who follows.
+            _ if file.growing().is_some() => self.shared.feed.get().into_iter().for_each(|feed| feed.poke()),
             Some(root) => self.end_well(&file, root),
             None => self.shared.queue.push_file(file, runs),
         }
+    }
+
+    /// Whether one more file that travels in blocks may be under way.
+    pub(super) fn has_place(&self) -> bool {
+        self.files().large < MAX_UNDER_WAY / 2
+    }
+
+    /// The same, taken.
+    pub(super) fn count_place(&self) {
+        self.files().large += 1;
+    }
+
+    /// A file that is under way; `Err` says whether it may still be.
+    pub(super) fn under_way(&self, id: u64) -> Result<Arc<SourceFile>, bool> {
+        let files = self.files();
+        files.under_way.get(&id).cloned().ok_or_else(|| files.offered.contains_key(&id))
+    }
+
+    /// Ends a file that comes to this host, once it is known how it ended here and all of it was sent.
+    pub(super) fn conclude(&self, file: &Arc<SourceFile>) {
+        match (file.growing().and_then(|growing| growing.outcome()), file.root()) {
+            (Some(FeedOutcome::Stored(due)), Some(root)) if due == root => self.end_well(file, root),
+            (Some(FeedOutcome::Stored(_)), Some(_)) => {
+                let words = format!("{} is not what came here any more", file.entry.name);
+                let failure = Failure::new(FailureKind::Verification, words);
+                self.shared.feed.get().into_iter().for_each(|feed| feed.lacks(&failure));
+            }
+            (Some(FeedOutcome::Gone), _) => self.withdraw(file),
+            _ => {}
+        }
+    }
+
+    /// A file that is none, as was said where that became known.
+    fn withdraw(&self, file: &Arc<SourceFile>) {
+        file.end();
+        if self.files().under_way.remove(&file.id).is_none() {
+            return;
+        }
+        let words = format!("{} did not come to its end", file.entry.name);
+        self.shared.receiver.send(&ToReceiver::End(file.id, Err(Failure::new(FailureKind::Changed, words))));
+        self.free(&file.entry);
+        self.shared.lose(&file.entry, file.number);
+        self.shared.queue.settle(&[file.number]);
     }
 
     /// Blocks that the other end had when it answered are not what they were.
@@ -210,19 +261,30 @@ impl Offers {
         }
         let extents = blocks.iter().map(|block| file.extent(&(*block..*block + 1)));
         self.shared.counts.kept.fetch_sub(extents.map(|extent| extent.end - extent.start).sum(), Relaxed);
-        self.shared.queue.push_blocks(&file, blocks);
+        // Those that have not come to this host are sent when they do.
+        let has = |block: &&u64| file.growing().is_none_or(|growing| growing.has(**block));
+        let blocks: Vec<u64> = blocks.iter().filter(has).copied().collect();
+        self.shared.queue.push_blocks(&file, &blocks);
         Ok(())
     }
 
     /// All of a file is read.
     pub(super) fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
         if !file.end() {
+            self.shared.vouch(&file.entry.name, root);
             self.shared.receiver.send(&ToReceiver::End(file.id, Ok(root)));
         }
     }
 
     /// A file cannot be sent to its end.
     pub(super) fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
+        if let Some(feed) = self.shared.feed.get() {
+            // Who is next gets it from another host.
+            return match file.growing().and_then(|growing| growing.outcome()) {
+                Some(FeedOutcome::Gone) => self.withdraw(file),
+                _ => feed.lacks(&failure),
+            };
+        }
         file.end();
         // Once: also after its digest was told, when a block has to go again and cannot any more.
         if self.files().under_way.remove(&file.id).is_none() {

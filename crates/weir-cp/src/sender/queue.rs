@@ -152,6 +152,29 @@ impl Queue {
         self.work.notify_all();
     }
 
+    /// More blocks of a file, which have come to this host.
+    pub(crate) fn push_more(&self, file: &Arc<SourceFile>, run: Range<u64>) {
+        let mut state = self.lock();
+        let waiting = state.ready.iter_mut().rev().find_map(|ready| match ready {
+            Ready::File(of, runs) if Arc::ptr_eq(of, file) => Some(runs),
+            _ => None,
+        });
+        match waiting {
+            Some(runs) => match runs.back_mut() {
+                Some(last) if last.end == run.start => last.end = run.end,
+                _ => runs.push_back(run),
+            },
+            None => state.ready.push_back(Ready::File(Arc::clone(file), VecDeque::from([run]))),
+        }
+        self.wake(state);
+    }
+
+    /// Whether the next entry would not have to wait for a number.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.lock();
+        state.ready.len() < READY && state.unsettled.len() < UNSETTLED
+    }
+
     /// Where the blocks of a file lie, which a worker was to find out.
     pub(crate) fn surveyed(&self, file: &Arc<SourceFile>, Survey { holes, data }: Survey) {
         let mut state = self.lock();
@@ -454,7 +477,7 @@ mod tests {
         let kind = if last { Kind::Directory } else { Kind::File { size: 0, sparse: false } };
         let (name, mtime) = (number.to_string().parse().unwrap(), Time::new(0, 0).unwrap());
         let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        Item { number, entry, source: None, last, keep: None }
+        Item { number, entry, source: None, last, keep: None, due: None }
     }
 
     fn land(queue: &Queue, lane: u32, through: u64) -> Vec<Job> {

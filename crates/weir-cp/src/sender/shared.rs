@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use weir_tree::{Entry, Name};
 
@@ -16,6 +16,9 @@ use crate::control::Outlet;
 use crate::counts::Counts;
 use crate::events::Events;
 use crate::failed_names::FailedNames;
+use crate::feed::Feed;
+use crate::subtrees::Digest;
+use crate::vouched::{self, Vouched};
 use crate::wire::message::{Failure, Options, Problem};
 use crate::wire::to_receiver::ToReceiver;
 
@@ -37,6 +40,14 @@ pub(super) struct Shared {
     pub(super) renamed: OnceLock<Vec<(Name, PathBuf)>>,
     /// All was sent, as far as this end can know, and the other is asked to finish.
     pub(super) asked: AtomicBool,
+    /// What comes to this host, where that is sent and nothing is walked.
+    pub(super) feed: OnceLock<Arc<Feed>>,
+    /// What the sources are called where they go.
+    pub(super) placed: OnceLock<Vec<Name>>,
+    /// Where digests are noted to which those who pass files on are held.
+    pub(super) vouched: OnceLock<Arc<Vouched>>,
+    /// Something had failed before what came got here.
+    pub(super) failed_before: AtomicBool,
     pub(super) over: AtomicBool,
 }
 
@@ -59,6 +70,10 @@ impl Shared {
             failed_names: FailedNames::default(),
             renamed: OnceLock::new(),
             asked: AtomicBool::new(false),
+            feed: OnceLock::new(),
+            placed: OnceLock::new(),
+            vouched: OnceLock::new(),
+            failed_before: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
     }
@@ -78,6 +93,15 @@ impl Shared {
     pub(super) fn lose(&self, entry: &Entry, number: u64) {
         if self.options.archive && entry.is_file() {
             self.failed_names.note(&entry.name, number);
+        }
+    }
+
+    /// A file was sent to its end, and is this.
+    pub(super) fn vouch(&self, name: &Name, digest: Digest) {
+        if let (Some(vouched), Some(placed)) = (self.vouched.get(), self.placed.get())
+            && let Some(name) = vouched::name_of(placed, name)
+        {
+            vouched.note(name, digest);
         }
     }
 

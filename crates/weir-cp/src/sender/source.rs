@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use weir_tree::delta::{self, Recipe, Signature};
@@ -14,6 +14,7 @@ use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
 use super::offers::Waiting;
+use crate::feed::Growing;
 use crate::holes::{self, Survey};
 use crate::subtrees::{Digest, Subtrees, blocks, digest_of, digest_of_run, extent, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};
@@ -42,6 +43,8 @@ pub(crate) struct SourceFile {
     pub(crate) entry: Entry,
     attempt: u8,
     source: Source,
+    /// Where its blocks come to this host while they are sent.
+    growing: Option<Arc<Growing>>,
     file: OnceLock<File>,
     subtrees: Mutex<Subtrees>,
     /// What the other end had of it when it answered, and which of these blocks it wants all the same.
@@ -68,6 +71,7 @@ impl SourceFile {
             entry: offered.entry,
             attempt: offered.attempt,
             source: offered.source,
+            growing: offered.growing,
             file: OnceLock::new(),
             subtrees,
             had: OnceLock::new(),
@@ -82,9 +86,27 @@ impl SourceFile {
     /// The same file as it is now, to be offered anew; `None` where it has changed too often.
     pub(crate) fn again(&self) -> Option<Waiting> {
         let mut entry = self.entry.clone();
-        let file = self.source.open(&entry).ok().filter(|_| self.attempt < ATTEMPTS)?;
+        // What comes to this host anew is offered anew.
+        let may = self.attempt < ATTEMPTS && self.growing.is_none();
+        let file = self.source.open(&entry).ok().filter(|_| may)?;
         refresh(&mut entry, &file).ok()?;
-        Some(Waiting { number: self.number, entry, source: self.source.clone(), attempt: self.attempt + 1 })
+        let (number, source, attempt) = (self.number, self.source.clone(), self.attempt + 1);
+        Some(Waiting { number, entry, source, attempt, growing: None, due: None })
+    }
+
+    /// Where its blocks come from, if they still do.
+    pub(crate) fn growing(&self) -> Option<&Arc<Growing>> {
+        self.growing.as_ref()
+    }
+
+    /// What is sent of it goes by what the other end has in its place: it has to be whole first.
+    pub(crate) fn goes_whole(&self) -> bool {
+        self.single
+    }
+
+    /// Whether the other end wants a block: it had it not, or not as it should be.
+    pub(crate) fn is_wanted(&self, index: u64) -> bool {
+        !self.had.get().is_some_and(|had| had.contains(index)) || self.given_back.lock().contains(&index)
     }
 
     /// Where its content is.
@@ -244,7 +266,8 @@ impl SourceFile {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file = self.source.open(&self.entry).map_err(|error| {
+        let growing = self.growing.as_ref().and_then(|growing| growing.open());
+        let file = growing.map_or_else(|| self.source.open(&self.entry), Ok).map_err(|error| {
             let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
             Failure::new(kind, error.to_string())
         })?;

@@ -65,19 +65,27 @@ struct Gathered {
 
 /// What the next message offers.
 #[derive(Default)]
-struct Outgoing {
+pub(super) struct Outgoing {
     files: Vec<Offered>,
     /// Bytes that their entries take.
     size: usize,
 }
 
 impl Outgoing {
-    fn push(&mut self, offer: Offered) {
+    pub(super) fn push(&mut self, offer: Offered) {
         self.size += offer.entry.packed_len();
         self.files.push(offer);
     }
 
-    fn are_enough(&self) -> bool {
+    /// Offers what is there.
+    pub(super) fn send(&mut self, shared: &Shared) {
+        let Outgoing { files, .. } = std::mem::take(self);
+        if !files.is_empty() {
+            shared.receiver.send(&ToReceiver::Offer(files));
+        }
+    }
+
+    pub(super) fn are_enough(&self) -> bool {
         self.files.len() >= OFFERS || self.size >= OFFERED
     }
 }
@@ -130,7 +138,7 @@ impl Walker {
         self.offer(&mut gathered.offers);
         for (_, entry) in std::mem::take(&mut gathered.closed).into_iter().rev() {
             let Some(number) = self.shared.queue.number_or(|| ()) else { return };
-            self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None });
+            self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None, due: None });
         }
         self.shared.queue.exhausted();
     }
@@ -178,7 +186,7 @@ impl Walker {
         }
         self.shared.found_bytes.fetch_add(entry.size(), Relaxed);
         self.shared.found_files.fetch_add(entry.is_file().into(), Relaxed);
-        let item = |entry, source| Item { number, entry, source, last: false, keep: None };
+        let item = |entry, source| Item { number, entry, source, last: false, keep: None, due: None };
         // What goes once it has arrived is found again by where it was.
         let kept = |source: Source| self.removal.removes().then_some(source);
         match &entry.kind {
@@ -248,7 +256,7 @@ impl Walker {
         }
         let digest = if self.shared.options.checksum { digest(&source, &entry) } else { None };
         let offered = entry.clone();
-        let id = self.offers.expect(Waiting { number, entry, source, attempt: 1 });
+        let id = self.offers.expect(Waiting { number, entry, source, attempt: 1, growing: None, due: None });
         offers.push(Offered { id, entry: offered, digest });
         if offers.are_enough() || !self.shared.options.asks_first() {
             self.offer(offers);
@@ -266,7 +274,14 @@ impl Walker {
             _ => None,
         };
         let Some(names) = names.filter(|_| !gathered.failed) else {
-            return self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None });
+            return self.shared.queue.defer(Item {
+                number,
+                entry,
+                source: None,
+                last: true,
+                keep: None,
+                due: None,
+            });
         };
         let mut parts = parts(names).into_iter().peekable();
         let mut number = Some(number);
@@ -284,15 +299,13 @@ impl Walker {
                 source: None,
                 last: true,
                 keep,
+                due: None,
             });
         }
     }
 
     fn offer(&self, offers: &mut Outgoing) {
-        let Outgoing { files, .. } = std::mem::take(offers);
-        if !files.is_empty() {
-            self.shared.receiver.send(&ToReceiver::Offer(files));
-        }
+        offers.send(&self.shared);
     }
 }
 

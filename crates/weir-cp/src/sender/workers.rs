@@ -221,7 +221,9 @@ impl Workers {
             clock.enter(Stage::Verify);
             file.hash(blocks, raw)
         };
-        if let Some(root) = root {
+        if root.is_some() && file.growing().is_some() {
+            self.offers.conclude(file);
+        } else if let Some(root) = root {
             self.check(file, &root)?;
             self.offers.end_well(file, root);
         }
@@ -255,6 +257,7 @@ impl Workers {
         let whole = self.shared.options.whole_or_nothing;
         batch::fill(batch, (raw, packed), &self.shared.failed_names, whole, |item, told| match told {
             ReportedEntry::Failed(failure) => {
+                self.shared.feed.get().into_iter().for_each(|feed| feed.lacks(&failure));
                 batch.failed().push(item.number);
                 self.shared.lose(&item.entry, item.number);
                 self.shared.unread(item.entry.name.clone(), failure)

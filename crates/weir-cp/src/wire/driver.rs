@@ -8,6 +8,7 @@ use super::message::{
     Transport,
 };
 use super::messages::messages;
+use crate::secret::Secret;
 
 messages! {
     /// From the driver to a peer.
@@ -35,6 +36,12 @@ messages! {
         /// In place of [`FromDriver::Start`]: from here on the connection is for a worker of a fleet, which has
         /// words of its own.
         [33] Fleet,
+        /// In place of [`FromDriver::Start`]: this process keeps what comes to its host for those who pass it
+        /// on, and serves the sessions of others that come with this word.
+        [34] Hold(word: Secret),
+        /// In place of [`FromDriver::Hello`]: the connection goes to the process of this host that holds under
+        /// this word, which says its hello then.
+        [35] Join(word: Secret),
     }
 }
 
@@ -57,6 +64,8 @@ messages! {
         [23] Abort(failure: Failure),
         /// What was measured.
         [24, 2] Found(found: Box<measure::Found>),
+        /// A peer that holds is there.
+        [29] Alive,
         /// How far this end is.
         [25] Tally(totals: Totals, found: Found),
         /// The next names of the list are wanted; from a sender.

@@ -109,6 +109,50 @@ pub fn parse_file(text: &str, shown: &str) -> Result<(Vec<FleetHost>, Vec<String
     once_each(text.lines().enumerate().map(line).filter_map(Result::transpose))
 }
 
+/// A host, and the group that it was named in.
+pub type Grouped = (Option<String>, FleetHost);
+
+/// The hosts of a chain: as many as one likes in a line, with blanks or commas between them; `NAME:` before them, or alone in a
+/// line before theirs, names a group. `shown` is what the list is called. Of those that are named twice the first counts, and the
+/// others come out as words.
+pub fn parse_groups(text: &str, shown: &str) -> Result<(Vec<Grouped>, Vec<String>), String> {
+    let (mut groups, mut all) = (Vec::new(), Vec::new());
+    let mut heading: Option<String> = None;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let (group, rest) = match group_of(line) {
+            Some((group, "")) => {
+                heading = Some(group.to_owned());
+                continue;
+            }
+            Some((group, rest)) => (Some(group.to_owned()), rest),
+            None => (heading.clone(), line),
+        };
+        let words = rest.split(|char: char| char.is_whitespace() || char == ',');
+        for word in words.filter(|word| !word.is_empty()) {
+            let host = FleetHost::parse(word);
+            all.push(host.map_err(|why| format!("{shown}, line {}: {why}", number + 1))?);
+            groups.push(group.clone());
+        }
+    }
+    let names: Vec<_> = all.iter().map(|host| (host.login.clone(), host.port)).collect();
+    let (hosts, again) = once_each(all.into_iter().map(Ok))?;
+    let group = |host: &FleetHost| {
+        let at = names.iter().position(|name| *name == (host.login.clone(), host.port));
+        at.and_then(|at| groups[at].clone())
+    };
+    Ok((hosts.into_iter().map(|host| (group(&host), host)).collect(), again))
+}
+
+/// The name of a group and what follows it: a colon with nothing or a blank behind it.
+fn group_of(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.split_once(':')?;
+    let is_name =
+        !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || ",@[/".contains(char));
+    let is_group = rest.is_empty() || rest.starts_with(char::is_whitespace);
+    (is_name && is_group).then(|| (name, rest.trim()))
+}
+
 fn once_each(
     all: impl Iterator<Item = Result<FleetHost, String>>,
 ) -> Result<(Vec<FleetHost>, Vec<String>), String> {
@@ -160,6 +204,27 @@ mod tests {
         }
         let (hosts, again) = parse_words("a, b,a,").unwrap();
         assert_eq!((hosts.len(), &again[..]), (2, &["a".to_owned()][..]));
+    }
+
+    #[test]
+    fn groups_of_hosts() {
+        let named = |text: &str| {
+            let (hosts, again) = parse_groups(text, "f")?;
+            let group = |(group, host): Grouped| format!("{}/{}", group.unwrap_or_default(), host.name);
+            Ok::<_, String>((hosts.into_iter().map(group).collect::<Vec<_>>().join(" "), again))
+        };
+        for (text, hosts) in [
+            ("a,b, c", "/a /b /c"),
+            ("a b:22\n# no\nme@c", "/a /b:22 /me@c"),
+            ("rack1: a b\nrack2: c,d:22 # two\n", "rack1/a rack1/b rack2/c rack2/d:22"),
+            ("rack1:\n a\n b\nrack2:\nc", "rack1/a rack1/b rack2/c"),
+        ] {
+            assert_eq!(named(text), Ok((hosts.to_owned(), Vec::new())), "{text}");
+        }
+        assert_eq!(named("x: a b\ny: b"), Ok(("x/a x/b".to_owned(), vec!["b".to_owned()])));
+        for text in ["", "rack:", "a\nb -o", "a: b:0"] {
+            assert!(named(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -24,7 +24,8 @@ const FILLING: u32 = 0o700;
 /// A directory of the target, open; and what was found out about it, so that not every file in it asks again.
 #[derive(Debug)]
 pub(super) struct Directory {
-    open: OwnedFd,
+    /// Shared with whoever reads what is in it.
+    pub(super) open: Arc<OwnedFd>,
     /// It has the flag by which a directory compares names without case. Only an empty one can get or lose that (ext4's manual).
     pub flagged: OnceLock<bool>,
     /// Names are folded in it, by that flag or by its file system.
@@ -33,7 +34,7 @@ pub(super) struct Directory {
 
 impl From<OwnedFd> for Directory {
     fn from(open: OwnedFd) -> Directory {
-        Directory { open, flagged: OnceLock::new(), folds_case: OnceLock::new() }
+        Directory { open: Arc::new(open), flagged: OnceLock::new(), folds_case: OnceLock::new() }
     }
 }
 

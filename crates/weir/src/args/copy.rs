@@ -18,6 +18,7 @@ Examples:
   weir cp -a --update src/ host:/backup/src/            what is in src, and only what has changed
   weir cp one:/data/set two:/data/                      between two others: from one to two, where one reaches the other
   find . -name '*.c' | weir cp --files-from - ./ host:  what a list names
+  weir cp model.bin --to-hosts a,b,c:/data/             to many hosts, from one to the next
   weir cp -P 2222 -J gate file host:/tmp/               ssh's flags, as scp has them
   weir cp -r photos/ s3://bucket/2026/                  into a bucket, only what differs in size or time; or back
   weir cp --delete s3://a/set/ s3://b/set/              between buckets, by the store itself
@@ -78,6 +79,13 @@ pub struct Cp {
     /// Between two remote hosts, send the data through this machine even if one reaches the other.
     #[arg(short = '3')]
     pub through_here: bool,
+    /// Copy to every host of LIST, each passing on what comes to it: a file, - for stdin, or a,b,c; PATH is the
+    /// target on each.
+    #[arg(long, value_name = "LIST[:PATH]", allow_hyphen_values = true)]
+    pub to_hosts: Option<String>,
+    /// With --to-hosts, send each block N times from here, over as many chains [default: 1].
+    #[arg(long, value_name = "N", requires = "to_hosts", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub fanout: Option<u32>,
     /// Use exactly LANES data connections [default: as many as help].
     #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub lanes: Option<u32>,

@@ -175,11 +175,12 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         },
         speeds: calibration::speeds(),
         version: VERSION.to_owned(),
+        link: None,
     })
 }
 
 /// What may go over the network; rsync's 0 is no limit.
-fn rate_cap(cp: &Cp) -> Option<u64> {
+pub fn rate_cap(cp: &Cp) -> Option<u64> {
     let of_rsync = cp.bwlimit.filter(|rate| rate.0 > 0.0);
     cp.limit_rate.or(of_rsync).map(|rate| rate.0.max(1.0) as u64)
 }
@@ -229,13 +230,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
             .map(|(from, control)| serde_json::json!({ "from": from, "control": control }))
             .collect::<Vec<_>>(),
         "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
-        "transport": match report.way {
-            Some(Way::There) => Some("tcp"),
-            Some(Way::Back) => Some("tcp-back"),
-            Some(Way::Relay) => Some("relay"),
-            Some(Way::Ssh) => Some("ssh"),
-            None => None,
-        },
+        "transport": transport(report.way),
         "tried": report.tried,
         "strangers": report.strangers,
         "lanes": report.lanes,
@@ -246,6 +241,16 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     }
     record.extra.insert("stages".to_owned(), stages(report));
     record
+}
+
+/// How lanes were made, in one word.
+pub fn transport(way: Option<Way>) -> Option<&'static str> {
+    Some(match way? {
+        Way::There => "tcp",
+        Way::Back => "tcp-back",
+        Way::Relay => "relay",
+        Way::Ssh => "ssh",
+    })
 }
 
 /// The error that ended a copy; of an interruption also what is there.
@@ -372,7 +377,7 @@ fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
 }
 
 /// 130 interrupted, 3 a digest did not match, 4 the session broke and can be resumed, 1 something failed, 0 all is here.
-fn exit_code(report: &Report) -> u8 {
+pub fn exit_code(report: &Report) -> u8 {
     let failed = |kind: FailureKind| match kind {
         FailureKind::Verification => 3,
         FailureKind::Interrupted => INTERRUPTED,

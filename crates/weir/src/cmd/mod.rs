@@ -4,6 +4,7 @@ pub mod asked_store;
 pub mod bench;
 pub mod chosen;
 pub mod cp;
+pub mod cp_hosts;
 pub mod cp_store;
 pub mod demo;
 pub mod fleet;

@@ -29,3 +29,5 @@ mod rsync;
 mod selection;
 mod strangers;
 mod stuck;
+mod to_hosts;
+mod to_hosts_yard;

@@ -1,0 +1,128 @@
+//! The process of a host that holds: started by ssh, kept alive, and known to be gone within seconds.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::run::News;
+use crate::control::{Control, Outlet};
+use crate::error::CopyError;
+use crate::events::Events;
+use crate::hello;
+use crate::idle_timeout::KEEPALIVE;
+use crate::opening::{control_of, heard};
+use crate::secret::Secret;
+use crate::ssh::{Far, Host};
+use crate::threads;
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::frame;
+
+/// A host that says nothing for so long is lost: it says something twice a second.
+const SILENT: Duration = Duration::from_secs(3);
+
+/// One that runs.
+#[derive(Debug)]
+pub(super) struct Holder {
+    /// What opens it.
+    pub(super) word: Secret,
+    control: Arc<Control>,
+    heard: Arc<Mutex<Instant>>,
+    cut: Arc<AtomicBool>,
+}
+
+/// Who is to be started.
+pub(super) struct Wanted {
+    /// Its number, and how often it was started.
+    pub(super) index: usize,
+    pub(super) life: u32,
+    pub(super) host: Host,
+    pub(super) version: String,
+    pub(super) cut: Arc<AtomicBool>,
+    pub(super) tell: Sender<News>,
+}
+
+impl Holder {
+    /// It has said nothing for too long.
+    pub(super) fn is_silent(&self) -> bool {
+        self.heard.lock().elapsed() > SILENT
+    }
+
+    /// Nothing more is to be kept.
+    pub(super) fn end(&self) {
+        // On a thread of its own: one that does not read would hold it.
+        let control = Arc::clone(&self.control);
+        let _ = threads::start("part", move || control.close());
+    }
+
+    /// It is not waited for.
+    pub(super) fn cut(&self) {
+        self.cut.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.end();
+    }
+}
+
+/// Starts one, and stays until it is gone.
+pub(super) fn keep(wanted: Wanted) {
+    let Wanted { index, life, host, version, cut, tell } = wanted;
+    let (mailbox, _nobody) = channel();
+    let events = Events::new(host.shown(), mailbox);
+    let begun = begin(&host, &version, &cut, &events);
+    let why = match begun {
+        Ok((mut far, holder)) => {
+            let (heard, control) = (Arc::clone(&holder.heard), Arc::downgrade(&holder.control));
+            let _ = tell.send(News::Up(index, life, holder));
+            let _ = threads::start("alive", move || {
+                let is_told = |control| Outlet::new(&control).try_send(&FromDriver::Alive).is_ok();
+                while control.upgrade().is_some_and(is_told) {
+                    std::thread::sleep(KEEPALIVE);
+                }
+            });
+            let why = listen(&mut far, &heard, &events);
+            let why = why.or_else(|| far.how_it_ended()).unwrap_or_else(|| "its connection ended".to_owned());
+            far.end();
+            why
+        }
+        Err(error) => error.to_string(),
+    };
+    let _ = tell.send(News::Down(index, life, why));
+}
+
+fn begin(
+    host: &Host,
+    version: &str,
+    cut: &Arc<AtomicBool>,
+    events: &Events,
+) -> Result<(Far, Holder), CopyError> {
+    let shown = host.shown().to_owned();
+    let hears = Arc::new(move |line: &str| tracing::debug!("{shown}: {line}"));
+    let mut far = host.start_unattended(version, cut, hears)?;
+    let control = control_of(&mut far, events)?;
+    let word = Secret::draw()?;
+    let driver = Outlet::new(&control);
+    driver.send(&FromDriver::Hello(hello::own(version, Vec::new())));
+    heard(&mut far, events)?;
+    driver.send(&FromDriver::Hold(word.clone()));
+    let holder = Holder { word, control, heard: Arc::new(Mutex::new(Instant::now())), cut: Arc::clone(cut) };
+    Ok((far, holder))
+}
+
+/// Hears that it is there; why it is not, where it says so.
+fn listen(far: &mut Far, heard: &Mutex<Instant>, events: &Events) -> Option<String> {
+    let mut output = far.output.take()?;
+    let mut body = Vec::new();
+    loop {
+        match frame::read(&mut output, &mut body) {
+            Ok(Some(_)) => {}
+            Ok(None) => return None,
+            Err(error) => return Some(weir_units::plain(&error)),
+        }
+        match events.read::<ToDriver>(&body) {
+            Ok(Some(ToDriver::Abort(failure))) => return Some(failure.words),
+            Ok(_) => *heard.lock() = Instant::now(),
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One hop: a session from this machine, or from the process that holds on one host, to the one on another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::ChainJob;
+use super::pace::Pace;
+use super::run::News;
+use crate::secret::Secret;
+use crate::session::{self, Job, Link};
+use crate::ssh::Host;
+use crate::threads;
+use crate::vouched::Vouched;
+use crate::wire::message::{Found, Role, Root, Totals};
+use crate::wire::owners::Owners;
+
+/// A hop that runs.
+#[derive(Debug)]
+pub(super) struct Hop {
+    /// Tells it from earlier ones to the same host.
+    pub(super) number: u64,
+    /// From whom: none, from this machine.
+    pub(super) feeder: Option<usize>,
+    pub(super) pace: Pace,
+    now: Arc<Mutex<HopNow>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HopNow {
+    pub(super) totals: Totals,
+    pub(super) found: Found,
+    pub(super) lanes: u32,
+}
+
+/// What a hop is made of.
+pub(super) struct Ends {
+    pub(super) number: u64,
+    pub(super) feeder: Option<(usize, Host, Secret)>,
+    pub(super) index: usize,
+    pub(super) host: Host,
+    pub(super) word: Secret,
+}
+
+/// What the sources are, as this machine sees them.
+pub(super) type Sources = (Option<Owners>, Vec<Option<Root>>);
+
+impl HopNow {
+    /// Bytes of content that are there.
+    pub(super) fn there(&self) -> u64 {
+        self.totals.bytes + self.totals.kept
+    }
+
+    /// Bytes that are known to be wanted, and are not there.
+    pub(super) fn lag(&self) -> u64 {
+        self.found.bytes.saturating_sub(self.there())
+    }
+}
+
+impl Hop {
+    /// Begins one; its end is told.
+    pub(super) fn begin(
+        job: &ChainJob,
+        (sources, vouched): (&Sources, &Arc<Vouched>),
+        ends: Ends,
+        tell: &Sender<News>,
+    ) -> Hop {
+        let Ends { number, feeder, index, host, word } = ends;
+        let (from, of) = match feeder {
+            Some((of, from, word)) => (Some((from, word)), Some(of)),
+            None => (None, None),
+        };
+        let (from, from_word) = from.map_or((None, None), |(from, word)| (Some(from), Some(word)));
+        // What a list names is known where it is; who passes it on has what came.
+        let list = if of.is_none() { job.list.clone() } else { None };
+        let mut options = job.options.clone();
+        options.listed = list.is_some();
+        let (sources, vouched) = (sources.clone(), Arc::clone(vouched));
+        let link = Some(Link { from: from_word, to: word, sources, vouched });
+        let job = Job {
+            host,
+            from,
+            sources: job.sources.clone(),
+            target: job.target.clone(),
+            role: Role::Sender,
+            list,
+            options,
+            lanes: job.lanes.clone(),
+            speeds: job.speeds.clone(),
+            version: job.version.clone(),
+            link,
+        };
+        let (now, stop): (Arc<Mutex<HopNow>>, Arc<AtomicBool>) = Default::default();
+        let (seen, stops, told) = (Arc::clone(&now), Arc::clone(&stop), tell.clone());
+        let started = threads::start("hop", move || {
+            let report = session::run(&job, &stops, &mut |at| {
+                *seen.lock() = HopNow { totals: at.totals, found: at.found, lanes: at.lanes };
+            });
+            let _ = told.send(News::Ended(index, number, Box::new(report)));
+        });
+        if let Err(why) = started {
+            let _ = tell.send(News::NoThread(index, number, threads::none_for_it(&why)));
+        }
+        Hop { number, feeder: of, pace: Pace::new(Instant::now()), now, stop }
+    }
+
+    /// How far it is.
+    pub(super) fn now(&self) -> HopNow {
+        *self.now.lock()
+    }
+
+    /// It is to end, and nobody waits for that.
+    pub(super) fn cut(&self) {
+        self.stop.store(true, Relaxed);
+    }
+}

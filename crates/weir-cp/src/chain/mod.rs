@@ -1,0 +1,141 @@
+//! The same sources to many hosts: a chain of sessions, each host sending on what comes to it while it comes.
+//!
+//! Every hop is a copy of its own ([`crate::session`]), between the processes that hold on two hosts ([`crate::hold`]); the first
+//! one begins here. Which host has which before it is decided as they come, by [`order`]: a host that is lost, stands
+//! still or is slow is taken out, those behind it go on from the nearest that has what they lack, and it comes back at the end of
+//! the chain.
+
+mod holder;
+mod hop;
+mod order;
+mod pace;
+mod run;
+
+use std::time::Duration;
+
+use weir_model::evidence::Evidence;
+
+use crate::lane::way::LaneOptions;
+use crate::list::List;
+use crate::session::Report;
+use crate::speeds::Speeds;
+use crate::ssh::Host;
+use crate::wire::message::{Found, Options, Totals};
+
+pub use run::run;
+
+/// A copy to many hosts.
+#[derive(Debug, Clone)]
+pub struct ChainJob {
+    /// Where to, in the order of the chain.
+    pub hosts: Vec<ChainHost>,
+    /// The paths of the sources, on this machine.
+    pub sources: Vec<Vec<u8>>,
+    /// The path of the target, the same on every host.
+    pub target: Vec<u8>,
+    /// Only these are copied of the one source.
+    pub list: Option<List>,
+    /// How it is to be done.
+    pub options: Options,
+    /// How lanes are to be made.
+    pub lanes: LaneOptions,
+    /// What is known beforehand of how quick this machine is.
+    pub speeds: Speeds,
+    /// As `weir --version` prints it.
+    pub version: String,
+    /// Chains that begin here: how often each block is sent from here.
+    pub fanout: usize,
+}
+
+/// A host of a chain.
+#[derive(Debug, Clone)]
+pub struct ChainHost {
+    /// As it was written, for words.
+    pub name: String,
+    /// The group that it was written in.
+    pub group: Option<String>,
+    /// How to reach it.
+    pub host: Host,
+}
+
+/// Where a host stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing comes to it: it is started, or waits for its turn.
+    Waiting,
+    /// It receives.
+    Receiving,
+    /// It has all.
+    Complete,
+    /// It was given up.
+    Failed,
+}
+
+/// How far a host is.
+#[derive(Debug, Clone)]
+pub struct HostProgress {
+    /// Where it stands.
+    pub standing: Standing,
+    /// What was done so far by its last session.
+    pub totals: Totals,
+}
+
+/// How far all are.
+#[derive(Debug, Clone)]
+pub struct ChainProgress<'a> {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// In the order of the job.
+    pub hosts: &'a [HostProgress],
+    /// What the walk here has found.
+    pub found: Found,
+}
+
+/// What became of a host.
+#[derive(Debug)]
+pub struct HostReport {
+    /// Its last session; none where none began.
+    pub report: Option<Report>,
+    /// Where it stands in the end: complete or failed.
+    pub standing: Standing,
+    /// From whom it had the last of it; none: from here.
+    pub fed_by: Option<usize>,
+    /// Why it was taken out of the chain, each time.
+    pub taken_out: Vec<String>,
+    /// Why it was given up.
+    pub error: Option<String>,
+    /// From the start until it had all.
+    pub elapsed: Option<Duration>,
+    /// How often a session to it was begun.
+    pub sessions: u32,
+    /// How much of its time it was behind the one that it had it from, 0 to 1.
+    pub behind: f64,
+}
+
+/// What became of all.
+#[derive(Debug)]
+pub struct ChainReport {
+    /// In the order of the job.
+    pub hosts: Vec<HostReport>,
+    /// From the first word to the last.
+    pub elapsed: Duration,
+    /// What could not be begun, or the user's wish to end.
+    pub error: Option<crate::CopyError>,
+    /// What the walk here has found.
+    pub found: Found,
+}
+
+impl ChainReport {
+    /// The hop that held the chain: the last one that was behind for most of its time, since those after it wait for it.
+    pub fn held_by(&self) -> Option<usize> {
+        let is_behind = |host: &HostReport| host.behind > 0.5 && host.report.is_some();
+        self.hosts.iter().rposition(|host| is_behind(host) && host.taken_out.is_empty())
+    }
+
+    /// What both ends of the hop that held the chain saw.
+    pub fn evidence(&self) -> Option<&Evidence> {
+        let host = self.held_by().and_then(|index| self.hosts.get(index));
+        let first = || self.hosts.iter().find(|host| host.report.is_some());
+        host.or_else(first)?.report.as_ref().map(|report| &report.evidence)
+    }
+}

@@ -1,0 +1,174 @@
+//! How a hop gets on, second by second: whether it stands still, or is so slow that those behind it had better go on without it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::hop::HopNow;
+
+/// What is looked back at: at 100 Mbit/s eighteen blocks, so that one more or less is no great matter.
+const WINDOW: Duration = Duration::from_millis(1500);
+
+/// Nothing for so long, while there is something: four retransmissions in a row take as long where a round trip is 100 ms.
+const STALL: Duration = Duration::from_millis(2500);
+
+/// A host to which something came within this time has something for those behind it: at 100 Mbit/s six blocks.
+const MOVING: Duration = Duration::from_millis(500);
+
+/// Bytes that a host may be behind the one before it without keeping it waiting, and a quarter of a second.
+const ON_ITS_WAY: f64 = 4e6;
+
+/// Below this part of what comes to the one before it, or of what it took itself, a hop is slow. Those behind it lose more by
+/// waiting than by a session that begins anew.
+const SLOW: f64 = 0.35;
+
+/// A first connection may be tried three ways, each for 2.5 s.
+const BEGINS: Duration = Duration::from_secs(15);
+
+/// Of one hop.
+#[derive(Debug)]
+pub(super) struct Pace {
+    began: Instant,
+    seen: VecDeque<(Instant, u64)>,
+    /// When it last took something, or had nothing to take.
+    moved: (Instant, u64),
+    /// When it last took something.
+    gained: Instant,
+    /// The best rate of a whole window, in bytes per second.
+    best: f64,
+    watched: Duration,
+    behind: Duration,
+}
+
+/// What is wrong with a hop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Trouble {
+    /// Nothing came for so long.
+    Stalls(Duration),
+    /// Bytes per second, and those that it could have.
+    Slow(f64, f64),
+}
+
+impl Pace {
+    pub(super) fn new(now: Instant) -> Pace {
+        Pace {
+            began: now,
+            seen: VecDeque::new(),
+            moved: (now, 0),
+            gained: now,
+            best: 0.0,
+            watched: Duration::ZERO,
+            behind: Duration::ZERO,
+        }
+    }
+
+    /// Bytes per second in the last window; `None` before there was one.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let (first, before) = self.seen.front()?;
+        let (last, after) = self.seen.back()?;
+        let span = last.duration_since(*first);
+        (span >= WINDOW * 9 / 10).then(|| after.saturating_sub(*before) as f64 / span.as_secs_f64())
+    }
+
+    /// Something came just now.
+    pub(super) fn is_moving(&self, at: Instant) -> bool {
+        at.duration_since(self.gained) < MOVING
+    }
+
+    /// The part of its time that it was behind.
+    pub(super) fn behind(&self) -> f64 {
+        self.behind.as_secs_f64() / self.watched.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Looks at it. `fed`: whether there may be something for it; `before`: bytes that the one before has, where it is not this
+    /// machine.
+    pub(super) fn look(&mut self, at: Instant, now: &HopNow, (fed, before): (bool, Option<u64>)) {
+        let passed = self.seen.back().map_or(Duration::ZERO, |(last, _)| at.duration_since(*last));
+        if now.lanes > 0 {
+            self.watched += passed;
+            let ahead = before.map_or(u64::MAX, |before| before.saturating_sub(now.there()));
+            // Some blocks are on their way anyway.
+            let usual = (self.best / 4.0).max(ON_ITS_WAY) as u64;
+            if now.lag().min(ahead) > usual {
+                self.behind += passed;
+            }
+        }
+        let there = now.there();
+        if there != self.moved.1 {
+            self.gained = at;
+        }
+        let begins = now.lanes == 0 && at.duration_since(self.began) < BEGINS;
+        if !fed || begins {
+            // What it did not take then was not there, or had no way.
+            self.seen.clear();
+        }
+        self.seen.push_back((at, there));
+        while self.seen.len() > 2 && at.duration_since(self.seen[1].0) >= WINDOW {
+            self.seen.pop_front();
+        }
+        if there != self.moved.1 || !fed || begins || now.lag() == 0 {
+            self.moved = (at, there);
+        }
+        self.best = self.best.max(self.rate().unwrap_or(0.0));
+    }
+
+    /// What is wrong with it, where the one before it gets `comes` bytes per second; `None` for one that has all.
+    pub(super) fn trouble(&self, at: Instant, now: &HopNow, comes: Option<f64>) -> Option<Trouble> {
+        let still = at.duration_since(self.moved.0);
+        if still >= STALL {
+            return Some(Trouble::Stalls(still));
+        }
+        let due = comes.unwrap_or(0.0).max(self.best);
+        let rate = self.rate()?;
+        // What it is behind takes a second to catch up with at least.
+        (rate < due * SLOW && now.lag() as f64 > due).then_some(Trouble::Slow(rate, due))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::message::{Found, Totals};
+
+    fn now(bytes: u64, found: u64) -> HopNow {
+        let totals = Totals { bytes, ..Totals::default() };
+        HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1 }
+    }
+
+    /// Looks ten times a second, at what `bytes` says for each tenth of a second.
+    fn watched(bytes: impl Fn(u64) -> u64, tenths: u64, comes: Option<f64>) -> Option<Trouble> {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        (0..tenths).find_map(|tenth| {
+            let (at, now) = (start + Duration::from_millis(100 * tenth), now(bytes(tenth), 1 << 30));
+            pace.look(at, &now, (true, None));
+            pace.trouble(at, &now, comes)
+        })
+    }
+
+    #[test]
+    fn one_that_goes_on_as_it_did_is_left_alone() {
+        assert_eq!(watched(|tenth| tenth * 1_000_000, 60, Some(10e6)), None);
+        assert_eq!(watched(|tenth| tenth * 600_000, 60, Some(10e6)), None, "somewhat slower");
+    }
+
+    #[test]
+    fn one_that_stands_still_or_is_slowed_is_found() {
+        let stands = |tenth: u64| tenth.min(20) * 1_000_000;
+        assert!(matches!(watched(stands, 60, None), Some(Trouble::Slow(..) | Trouble::Stalls(_))));
+        let slowed = |tenth: u64| tenth.min(20) * 1_000_000 + tenth.saturating_sub(20) * 100_000;
+        let Some(Trouble::Slow(rate, due)) = watched(slowed, 60, None) else { panic!("it is slow") };
+        assert!(rate < due * SLOW && due > 9e6);
+        assert!(matches!(watched(|tenth| tenth * 100_000, 60, Some(10e6)), Some(Trouble::Slow(..))));
+    }
+
+    #[test]
+    fn one_that_waits_for_others_is_not_to_blame() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        for tenth in 0..80 {
+            let (at, now) = (start + Duration::from_millis(100 * tenth), now(5_000_000, 1 << 30));
+            pace.look(at, &now, (false, None));
+            assert_eq!(pace.trouble(at, &now, None), None);
+        }
+    }
+}

@@ -1,0 +1,578 @@
+//! The driver of a chain: starts what holds on every host, begins hops as [`super::order`] says, and looks how they get on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver as Mailbox, Sender, channel};
+use std::time::{Duration, Instant};
+
+use weir_units::backoff::doubled;
+
+use super::holder::{self, Holder};
+use super::hop::{Ends, Hop, Sources};
+use super::order::{self, Choice, Stand};
+use super::pace::Trouble;
+use super::{ChainJob, ChainProgress, ChainReport, HostProgress, HostReport, Standing};
+use crate::descriptors;
+use crate::error::CopyError;
+use crate::roots;
+use crate::session::Report;
+use crate::threads;
+use crate::vouched::Vouched;
+use crate::wire::message::{Failure, FailureKind, Found};
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
+const AT_ONCE: usize = 32;
+
+/// A host that is not up so long after the first one was is not waited for by those behind it; nor after so long in all.
+const GRACE: Duration = Duration::from_secs(4);
+const LONGEST_GRACE: Duration = Duration::from_secs(25);
+
+/// Before a host that failed is tried again; each further time twice as long.
+const REST: Duration = Duration::from_millis(500);
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// How long a host waits for others than those from whom its session broke.
+const FORGIVES: Duration = Duration::from_secs(2);
+
+/// Where nobody else gets anything any more a host is tried so often in all.
+const TRIES: u32 = 3;
+
+/// How long hops may take to end where the user wants that.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What threads tell.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A host's process holds.
+    Up(usize, u32, Holder),
+    /// It does not, or no longer.
+    Down(usize, u32, String),
+    /// A hop to this host has ended.
+    Ended(usize, u64, Box<Report>),
+    /// A hop could not begin.
+    NoThread(usize, u64, String),
+}
+
+/// A host, as the driver sees it.
+#[derive(Debug)]
+struct ChainPlace {
+    holder: Option<Holder>,
+    /// How often its process was started, and what ends the attempt.
+    life: u32,
+    starting: Option<Arc<AtomicBool>>,
+    hop: Option<Hop>,
+    standing: Standing,
+    demoted: bool,
+    /// Those behind it would lack something.
+    lacks: bool,
+    avoids: Vec<Option<usize>>,
+    /// From whom its session broke last, and how often in a row.
+    broke: (Option<usize>, u32),
+    failures: u32,
+    /// Not before.
+    due: Instant,
+    report: HostReport,
+}
+
+/// Of which end an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// Of the one that receives.
+    Receivers,
+    /// Of the one that sends, or of the way between both.
+    Feeders,
+    /// What the one that sends has is not all, or not right.
+    FeedersFiles,
+}
+
+/// What there is for a host.
+struct Fed {
+    /// There is something.
+    fed: bool,
+    /// At which rate more comes to the one before it, bytes per second; `None` where that has all.
+    comes: Option<f64>,
+    /// Bytes that the one before it has; `None` where that has all.
+    before: Option<u64>,
+}
+
+struct Chain<'a> {
+    job: &'a ChainJob,
+    sources: Sources,
+    vouched: Arc<Vouched>,
+    chains: Vec<usize>,
+    places: Vec<ChainPlace>,
+    hops: u64,
+    /// When the first host was up.
+    first_up: Option<Instant>,
+    found: Found,
+    start: Instant,
+    tell: Sender<News>,
+    news: Mailbox<News>,
+}
+
+/// Copies to all. `stop` is the user's wish to end.
+pub fn run(job: &ChainJob, stop: &AtomicBool, progress: &mut dyn FnMut(&ChainProgress<'_>)) -> ChainReport {
+    let start = Instant::now();
+    descriptors::raise();
+    let mut report = match roots::look(&job.sources) {
+        Ok(sources) => {
+            let mut chain = Chain::new(job, (job.options.owners_here(), sources.roots), start);
+            let error = chain.drive(stop, progress);
+            chain.report(error)
+        }
+        Err(failure) => ChainReport {
+            hosts: Vec::new(),
+            elapsed: Duration::ZERO,
+            error: Some(CopyError::Refused(failure)),
+            found: Found::default(),
+        },
+    };
+    report.elapsed = start.elapsed();
+    report
+}
+
+impl ChainPlace {
+    fn new(now: Instant) -> ChainPlace {
+        let report = HostReport {
+            report: None,
+            standing: Standing::Waiting,
+            fed_by: None,
+            taken_out: Vec::new(),
+            error: None,
+            elapsed: None,
+            sessions: 0,
+            behind: 0.0,
+        };
+        ChainPlace {
+            holder: None,
+            life: 0,
+            starting: None,
+            hop: None,
+            standing: Standing::Waiting,
+            demoted: false,
+            lacks: false,
+            avoids: Vec::new(),
+            broke: (None, 0),
+            failures: 0,
+            due: now,
+            report,
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        matches!(self.standing, Standing::Complete | Standing::Failed)
+    }
+
+    /// It failed once more, and is tried again after a rest.
+    fn failed(&mut self, why: String) {
+        self.failures += 1;
+        self.demoted = true;
+        self.due = Instant::now() + doubled(REST, self.failures - 1, LONGEST_REST);
+        self.report.error = Some(why);
+        self.hop = None;
+        self.standing = Standing::Waiting;
+    }
+}
+
+impl Chain<'_> {
+    fn new(job: &ChainJob, sources: Sources, start: Instant) -> Chain<'_> {
+        let groups: Vec<_> = job.hosts.iter().map(|host| host.group.clone()).collect();
+        let (tell, news) = channel();
+        Chain {
+            job,
+            sources,
+            vouched: Arc::default(),
+            chains: order::chains(&groups, job.fanout),
+            places: job.hosts.iter().map(|_| ChainPlace::new(start)).collect(),
+            hops: 0,
+            first_up: None,
+            found: Found::default(),
+            start,
+            tell,
+            news,
+        }
+    }
+
+    fn drive(
+        &mut self,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&ChainProgress<'_>),
+    ) -> Option<CopyError> {
+        let mut ended = None;
+        loop {
+            let first = self.news.recv_timeout(TICK).ok();
+            let more: Vec<News> = first.into_iter().chain(self.news.try_iter()).collect();
+            more.into_iter().for_each(|news| self.hear(news));
+            if stop.load(Relaxed) {
+                ended = Some(CopyError::Interrupted);
+                break;
+            }
+            self.start_holders();
+            self.watch();
+            self.begin_hops();
+            self.give_up();
+            self.say(progress);
+            if self.places.iter().all(ChainPlace::is_settled) {
+                break;
+            }
+        }
+        self.end();
+        ended
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Up(index, life, holder) => {
+                let place = &mut self.places[index];
+                if place.life == life {
+                    (place.starting, place.holder) = (None, Some(holder));
+                    self.first_up.get_or_insert_with(Instant::now);
+                }
+            }
+            News::Down(index, life, why) if self.places[index].life == life => {
+                let place = &mut self.places[index];
+                place.starting = None;
+                let was_there = place.holder.take().is_some();
+                self.lost(index, if was_there { format!("it was lost: {why}") } else { why });
+            }
+            News::Ended(index, number, report) if self.is_now(index, number) => self.ended(index, *report),
+            News::NoThread(index, number, why) if self.is_now(index, number) => {
+                self.places[index].failed(why)
+            }
+            News::Down(..) | News::Ended(..) | News::NoThread(..) => {}
+        }
+    }
+
+    fn is_now(&self, index: usize, number: u64) -> bool {
+        self.places[index].hop.as_ref().is_some_and(|hop| hop.number == number)
+    }
+
+    /// A host's process is gone: with it what it receives and sends.
+    fn lost(&mut self, index: usize, why: String) {
+        self.places[index].lacks = false;
+        if !self.places[index].is_settled() {
+            self.take_out(index, why);
+        }
+        self.release(index);
+    }
+
+    /// A host is taken out of its place; those behind it go on without it.
+    fn take_out(&mut self, index: usize, why: String) {
+        let place = &mut self.places[index];
+        if let Some(hop) = place.hop.take() {
+            hop.cut();
+            place.report.behind = hop.pace.behind();
+            place.report.taken_out.push(why.clone());
+        }
+        place.failed(why);
+        self.release(index);
+    }
+
+    /// Those that have it from this host get it elsewhere.
+    fn release(&mut self, index: usize) {
+        for place in &mut self.places {
+            if let Some(hop) = place.hop.take_if(|hop| hop.feeder == Some(index)) {
+                hop.cut();
+                place.standing = Standing::Waiting;
+            }
+        }
+    }
+
+    fn ended(&mut self, index: usize, report: Report) {
+        let Some(hop) = self.places[index].hop.take() else { return };
+        let place = &mut self.places[index];
+        place.standing = Standing::Waiting;
+        (place.report.behind, place.report.fed_by) = (hop.pace.behind(), hop.feeder);
+        match &report.outcome {
+            Ok(()) => {
+                place.standing = Standing::Complete;
+                place.report.elapsed = Some(self.start.elapsed());
+                place.report.error = None;
+                place.lacks |= report.problems.failed().count > 0;
+                place.report.report = Some(report);
+            }
+            Err(error) => {
+                let words = error.to_string();
+                let fault = self.fault(&hop, error);
+                self.places[index].report.report = Some(report);
+                match (fault, hop.feeder) {
+                    (Fault::FeedersFiles, Some(feeder)) => self.cannot_feed(feeder, words),
+                    (Fault::Feeders, Some(_)) => self.retry(index, hop.feeder),
+                    _ => self.take_out_for(index, words),
+                }
+            }
+        }
+    }
+
+    /// A host lacks something: those behind it have it from another, and it comes last.
+    fn cannot_feed(&mut self, feeder: usize, why: String) {
+        self.places[feeder].lacks = true;
+        if self.places[feeder].hop.is_some() {
+            self.take_out(feeder, why);
+        } else {
+            self.release(feeder);
+        }
+    }
+
+    /// A hop broke at the end that sends. The second time it is tried from another.
+    fn retry(&mut self, index: usize, feeder: Option<usize>) {
+        let place = &mut self.places[index];
+        place.due = Instant::now();
+        place.broke = if place.broke.0 == feeder { (feeder, place.broke.1 + 1) } else { (feeder, 1) };
+        if place.broke.1 > 1 {
+            place.avoids.push(feeder);
+        }
+    }
+
+    /// The same of a host whose hop has ended by itself.
+    fn take_out_for(&mut self, index: usize, why: String) {
+        self.places[index].report.taken_out.push(why.clone());
+        self.places[index].failed(why);
+        self.release(index);
+    }
+
+    /// Of which end an error of a hop is.
+    fn fault(&self, hop: &Hop, error: &CopyError) -> Fault {
+        let Some(feeder) = hop.feeder else { return Fault::Receivers };
+        let shown = self.job.hosts[feeder].host.shown();
+        let is_feeders = match error {
+            CopyError::Lost { host, .. } | CopyError::Unreachable { host, .. } => host == shown,
+            CopyError::Frame { host, .. } | CopyError::OutOfTurn { host, .. } => host == shown,
+            CopyError::NoLane { .. } => true,
+            CopyError::Far(Failure { words, .. }) | CopyError::Refused(Failure { words, .. }) => {
+                words.strip_prefix(shown).is_some_and(|rest| rest.starts_with(": "))
+            }
+            _ => false,
+        };
+        match error {
+            CopyError::Far(Failure { kind, .. }) | CopyError::Refused(Failure { kind, .. })
+                if is_feeders && *kind != FailureKind::Session =>
+            {
+                Fault::FeedersFiles
+            }
+            _ if is_feeders => Fault::Feeders,
+            _ => Fault::Receivers,
+        }
+    }
+
+    /// Starts what holds, where nothing does.
+    fn start_holders(&mut self) {
+        let now = Instant::now();
+        let mut starting = self.places.iter().filter(|place| place.starting.is_some()).count();
+        for (index, place) in self.places.iter_mut().enumerate() {
+            let is_wanted = !place.is_settled() && place.holder.is_none() && place.starting.is_none();
+            if !is_wanted || place.due > now || starting >= AT_ONCE {
+                continue;
+            }
+            starting += 1;
+            place.life += 1;
+            let cut: Arc<AtomicBool> = Arc::default();
+            place.starting = Some(Arc::clone(&cut));
+            let wanted = holder::Wanted {
+                index,
+                life: place.life,
+                host: self.job.hosts[index].host.clone(),
+                version: self.job.version.clone(),
+                cut,
+                tell: self.tell.clone(),
+            };
+            if let Err(why) = threads::start("holder", move || holder::keep(wanted)) {
+                let _ = self.tell.send(News::Down(index, place.life, threads::none_for_it(&why)));
+            }
+        }
+    }
+
+    /// Looks how hosts get on, and takes out those that keep others waiting.
+    fn watch(&mut self) {
+        let now = Instant::now();
+        for index in 0..self.places.len() {
+            if self.places[index].holder.as_ref().is_some_and(Holder::is_silent) {
+                let place = &mut self.places[index];
+                place.holder.take().iter().for_each(Holder::cut);
+                place.life += 1;
+                self.lost(index, "it stopped answering".to_owned());
+                continue;
+            }
+            let Some(Fed { fed, comes, before }) = self.fed(index, now) else { continue };
+            let keeps_waiting = self.keeps_others_waiting(index);
+            let place = &mut self.places[index];
+            let Some(hop) = &mut place.hop else { continue };
+            let at = hop.now();
+            hop.pace.look(now, &at, (fed, before));
+            if !fed || !keeps_waiting || place.demoted {
+                continue;
+            }
+            match hop.pace.trouble(now, &at, comes) {
+                Some(Trouble::Stalls(still)) => {
+                    self.take_out(index, format!("it took nothing for {:.1} s", still.as_secs_f64()));
+                }
+                Some(Trouble::Slow(rate, due)) => {
+                    let [rate, due] = [rate, due].map(weir_units::Rate);
+                    self.take_out(index, format!("it took {rate} where {due} came"));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// What there is for a host that receives.
+    fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
+        let feeder = self.places[index].hop.as_ref()?.feeder;
+        let Some(before) = feeder.map(|feeder| &self.places[feeder]) else {
+            return Some(Fed { fed: true, comes: None, before: None });
+        };
+        Some(match &before.hop {
+            Some(hop) => {
+                Fed { fed: hop.pace.is_moving(now), comes: hop.pace.rate(), before: Some(hop.now().there()) }
+            }
+            None => Fed { fed: before.standing == Standing::Complete, comes: None, before: None },
+        })
+    }
+
+    fn keeps_others_waiting(&self, index: usize) -> bool {
+        let mut hops =
+            self.places.iter().filter(|place| !place.demoted).filter_map(|place| place.hop.as_ref());
+        hops.any(|hop| hop.feeder == Some(index))
+    }
+
+    /// Begins hops to those that wait.
+    fn begin_hops(&mut self) {
+        let now = Instant::now();
+        // Those that were taken out come after all others.
+        for demoted in [false, true] {
+            for index in 0..self.places.len() {
+                let place = &self.places[index];
+                let waits = place.standing == Standing::Waiting && place.hop.is_none() && place.due <= now;
+                if !waits || place.demoted != demoted || place.holder.is_none() {
+                    continue;
+                }
+                match order::feeder_of(&self.stands(), index) {
+                    // Nobody else can: perhaps those can by now that could not.
+                    Choice::Wait if now.duration_since(place.due) > FORGIVES => {
+                        self.places[index].avoids.clear();
+                    }
+                    Choice::Wait => {}
+                    Choice::Here => self.begin_hop(index, None),
+                    Choice::Host(feeder) => self.begin_hop(index, Some(feeder)),
+                }
+            }
+        }
+    }
+
+    fn stands(&self) -> Vec<Stand> {
+        let is_early =
+            self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
+        let stand = |(place, chain): (&ChainPlace, &usize)| Stand {
+            chain: *chain,
+            comes: is_early && place.failures == 0 && place.standing == Standing::Waiting,
+            feeds: place.holder.is_some()
+                && !place.lacks
+                && match place.standing {
+                    Standing::Receiving => !place.demoted,
+                    Standing::Complete => true,
+                    Standing::Waiting | Standing::Failed => false,
+                },
+            demoted: place.demoted,
+            fed_by: place.hop.as_ref().map(|hop| hop.feeder),
+            avoids: place.avoids.clone(),
+        };
+        self.places.iter().zip(&self.chains).map(stand).collect()
+    }
+
+    fn begin_hop(&mut self, index: usize, feeder: Option<usize>) {
+        let word_of = |index: usize| self.places[index].holder.as_ref().map(|holder| holder.word.clone());
+        let host_of = |index: usize| self.job.hosts[index].host.clone();
+        let Some(word) = word_of(index) else { return };
+        let from = match feeder {
+            Some(feeder) => match word_of(feeder) {
+                Some(word) => Some((feeder, host_of(feeder), word)),
+                None => return,
+            },
+            None => None,
+        };
+        self.hops += 1;
+        let ends = Ends { number: self.hops, feeder: from, index, host: host_of(index), word };
+        let hop = Hop::begin(self.job, (&self.sources, &self.vouched), ends, &self.tell);
+        let place = &mut self.places[index];
+        (place.hop, place.standing) = (Some(hop), Standing::Receiving);
+        place.report.sessions += 1;
+        place.report.fed_by = feeder;
+    }
+
+    /// Those that failed while all others have come to their end, and nothing helps.
+    fn give_up(&mut self) {
+        let is_busy = |place: &ChainPlace| {
+            !place.is_settled() && (place.failures == 0 || place.standing == Standing::Receiving)
+        };
+        if self.places.iter().any(is_busy) {
+            return;
+        }
+        for place in &mut self.places {
+            if !place.is_settled() && place.failures >= TRIES && place.starting.is_none() {
+                place.standing = Standing::Failed;
+            }
+        }
+    }
+
+    fn say(&mut self, progress: &mut dyn FnMut(&ChainProgress<'_>)) {
+        let of = |place: &ChainPlace| {
+            let now = place.hop.as_ref().map(|hop| hop.now().totals);
+            let last = || place.report.report.as_ref().map(|report| report.totals);
+            HostProgress { standing: place.standing.clone(), totals: now.or_else(last).unwrap_or_default() }
+        };
+        let hosts: Vec<HostProgress> = self.places.iter().map(of).collect();
+        let hops =
+            self.places.iter().filter_map(|place| place.hop.as_ref()).filter(|hop| hop.feeder.is_none());
+        let found = hops.map(|hop| hop.now().found).max_by_key(|found| found.bytes);
+        // A session that begins anew begins to find anew.
+        self.found = found.filter(|found| found.bytes >= self.found.bytes).unwrap_or(self.found);
+        progress(&ChainProgress { elapsed: self.start.elapsed(), hosts: &hosts, found: self.found });
+    }
+
+    /// Ends what runs; hops that are cut off tell how far they came.
+    fn end(&mut self) {
+        for place in &mut self.places {
+            place.hop.iter().for_each(Hop::cut);
+            place.starting.iter().for_each(|cut| cut.store(true, Relaxed));
+        }
+        let since = Instant::now();
+        while self.places.iter().any(|place| place.hop.is_some()) && since.elapsed() < FAREWELL {
+            if let Ok(News::Ended(index, number, report)) = self.news.recv_timeout(TICK)
+                && self.is_now(index, number)
+            {
+                let place = &mut self.places[index];
+                place.hop = None;
+                place.report.report = Some(*report);
+            }
+        }
+        for place in &mut self.places {
+            place.holder.iter().for_each(Holder::end);
+        }
+    }
+
+    fn report(self, error: Option<CopyError>) -> ChainReport {
+        let found = self.found;
+        let ended = error.is_some();
+        let hosts = self.places.into_iter().map(|place| {
+            let standing =
+                if place.standing == Standing::Complete { Standing::Complete } else { Standing::Failed };
+            let mut report = HostReport { standing, ..place.report };
+            if ended && report.standing == Standing::Failed {
+                report.error = Some(CopyError::Interrupted.to_string());
+            }
+            report
+        });
+        ChainReport { hosts: hosts.collect(), elapsed: Duration::ZERO, error, found }
+    }
+}
+
+impl HostReport {
+    /// Whether all is there, compared with the source's digests.
+    pub fn has_all(&self) -> bool {
+        let failed = self.report.as_ref().map_or(0, |report| report.problems.failed().count);
+        self.standing == Standing::Complete && failed == 0
+    }
+}

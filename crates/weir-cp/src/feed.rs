@@ -1,0 +1,323 @@
+//! What a host that passes a copy on has of it, in the order in which it came: what its receiver puts in, and its senders send
+//! on while the rest still comes.
+//!
+//! A feed outlives sessions: where the host before this one is lost, the next receiver goes on with what is there, and whoever
+//! follows waits meanwhile. It is held in memory, some 200 bytes an entry.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use weir_tree::source::Identity;
+use weir_tree::{Entry, Name, Target};
+
+use crate::subtrees::{Digest, blocks};
+use crate::wire::batch::Keep;
+use crate::wire::message::Failure;
+
+/// All that came of a copy so far.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    state: Mutex<FeedState>,
+    changed: Condvar,
+    /// Sessions that bring it: those after the first say again what is there.
+    receivers: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct FeedState {
+    /// Counts changes.
+    version: u64,
+    place: Option<FeedPlace>,
+    items: Vec<Fed>,
+    /// Files that have not come to their end, by name.
+    growing: HashMap<Name, Arc<Growing>>,
+    /// What is there, where a second receiver began and may say it again: its number among the items.
+    known: HashMap<Name, usize>,
+    /// All came; whether something had failed before this host.
+    finished: Option<bool>,
+    /// What this host could not take: whoever follows would lack it too.
+    lacks: Option<Failure>,
+}
+
+/// Where it is on this host.
+#[derive(Debug, Clone)]
+pub(crate) struct FeedPlace {
+    /// The target.
+    pub(crate) target: Arc<Target>,
+    /// What the sources are called in it, in the order of the command line.
+    pub(crate) roots: Vec<Name>,
+}
+
+/// One thing that came. Entries are as the source has them: owners are the source's, names those of this host.
+#[derive(Debug, Clone)]
+pub(crate) enum Fed {
+    /// It is in its place.
+    There {
+        /// What it is.
+        entry: Entry,
+        /// Of a file whose content came here: what it was.
+        digest: Option<Digest>,
+        /// With `--checksum`: the source's word on it.
+        offered: Option<Digest>,
+    },
+    /// A file whose blocks come.
+    Growing(Arc<Growing>),
+    /// A folder, after all that is in it; with what is to stay in it.
+    Leave(Entry, Option<Keep>),
+}
+
+/// A file that comes in blocks.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    /// What it is to be.
+    pub(crate) entry: Entry,
+    /// With `--checksum`: the source's word on it.
+    pub(crate) offered: Option<Digest>,
+    identity: Identity,
+    state: Mutex<GrowingState>,
+}
+
+#[derive(Debug)]
+struct GrowingState {
+    /// Open while it grows; after that it is found by its name.
+    file: Option<File>,
+    /// A bit for each block that is there.
+    there: Vec<u64>,
+    /// The same in the order of arrival.
+    arrived: Vec<Range<u64>>,
+    outcome: Option<FeedOutcome>,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FeedOutcome {
+    /// It has its name, and this digest, which is the source's.
+    Stored(Digest),
+    /// It is none: it changed at the source, or could not be taken.
+    Gone,
+}
+
+impl Growing {
+    /// What is there of it, for reading blocks that have arrived, while it grows.
+    pub(crate) fn open(&self) -> Option<File> {
+        self.state.lock().file.as_ref()?.try_clone().ok()
+    }
+
+    /// Block `index` has arrived.
+    pub(crate) fn has(&self, index: u64) -> bool {
+        self.state.lock().has(index)
+    }
+
+    /// What arrived after the first `seen` runs.
+    pub(crate) fn arrived_since(&self, seen: usize) -> Vec<Range<u64>> {
+        self.state.lock().arrived.get(seen..).unwrap_or_default().to_vec()
+    }
+
+    fn end(&self, outcome: FeedOutcome) {
+        let mut state = self.state.lock();
+        state.outcome.get_or_insert(outcome);
+        state.file = None;
+    }
+
+    /// What became of it, once that is known.
+    pub(crate) fn outcome(&self) -> Option<FeedOutcome> {
+        self.state.lock().outcome
+    }
+}
+
+/// The same file, open for reading by itself: a duplicate would share the lock of a part, and hold it against the next receiver.
+fn opened_again(file: &File) -> Option<File> {
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+}
+
+impl GrowingState {
+    fn has(&self, index: u64) -> bool {
+        self.there.get((index / 64) as usize).is_some_and(|word| word & 1 << (index % 64) != 0)
+    }
+
+    fn add(&mut self, run: Range<u64>) -> bool {
+        let mut is_new = false;
+        for index in run {
+            if self.has(index) || index / 64 >= self.there.len() as u64 {
+                continue;
+            }
+            self.there[(index / 64) as usize] |= 1 << (index % 64);
+            match self.arrived.last_mut() {
+                // Only while nobody can have seen the run: it is added to in this call alone.
+                Some(last) if is_new && last.end == index => last.end += 1,
+                _ => self.arrived.push(index..index + 1),
+            }
+            is_new = true;
+        }
+        is_new
+    }
+}
+
+impl Feed {
+    /// A receiver begins, or another goes on: its sources have their places.
+    pub(crate) fn begin(&self, target: &Arc<Target>, roots: Vec<Name>) {
+        let goes_on = self.receivers.fetch_add(1, Relaxed) > 0;
+        let mut state = self.state.lock();
+        state.place = Some(FeedPlace { target: Arc::clone(target), roots });
+        if goes_on {
+            state.learn();
+        }
+        self.told(state);
+    }
+
+    /// An entry is in its place.
+    pub(crate) fn there(&self, entry: Entry, digest: Option<Digest>, offered: Option<Digest>) {
+        let mut state = self.state.lock();
+        if let Some(before) = state.growing.remove(&entry.name) {
+            before.end(FeedOutcome::Gone);
+        }
+        if !state.is_known(&entry) {
+            state.items.push(Fed::There { entry, digest, offered });
+        }
+        self.told(state);
+    }
+
+    /// All in a folder came.
+    pub(crate) fn leave(&self, entry: Entry, keep: Option<Keep>) {
+        let mut state = self.state.lock();
+        state.items.push(Fed::Leave(entry, keep));
+        self.told(state);
+    }
+
+    /// A file whose blocks are to come into `file`. `None` where nobody can read it while it grows: it is said to be there
+    /// once it is.
+    pub(crate) fn grows(&self, entry: Entry, offered: Option<Digest>, file: &File) -> Option<Arc<Growing>> {
+        let mut state = self.state.lock();
+        let target = Arc::clone(&state.place.as_ref()?.target);
+        let identity = target.source_of(&entry.name, Some(file)).ok()?.identity();
+        if let Some(before) = state.growing.get(&entry.name) {
+            // The part that an earlier receiver left.
+            if before.entry == entry && before.identity == identity {
+                return Some(Arc::clone(before));
+            }
+            before.end(FeedOutcome::Gone);
+        }
+        let there = vec![0; blocks(entry.size()).div_ceil(64) as usize];
+        let growing = Arc::new(Growing {
+            entry,
+            offered,
+            identity,
+            state: Mutex::new(GrowingState {
+                file: Some(opened_again(file)?),
+                there,
+                arrived: Vec::new(),
+                outcome: None,
+            }),
+        });
+        state.growing.insert(growing.entry.name.clone(), Arc::clone(&growing));
+        state.items.push(Fed::Growing(Arc::clone(&growing)));
+        self.told(state);
+        Some(growing)
+    }
+
+    /// Blocks of a file are written.
+    pub(crate) fn arrived(&self, growing: &Growing, run: Range<u64>) {
+        if growing.state.lock().add(run) {
+            self.poke();
+        }
+    }
+
+    /// A file has come to its end.
+    pub(crate) fn ended(&self, growing: &Arc<Growing>, outcome: FeedOutcome) {
+        let mut state = self.state.lock();
+        growing.end(outcome);
+        let name = &growing.entry.name;
+        if state.growing.get(name).is_some_and(|now| Arc::ptr_eq(now, growing)) {
+            state.growing.remove(name);
+        }
+        self.told(state);
+    }
+
+    /// This host could not take something.
+    pub(crate) fn lacks(&self, failure: &Failure) {
+        let mut state = self.state.lock();
+        state.lacks.get_or_insert_with(|| failure.clone());
+        self.told(state);
+    }
+
+    /// All came; `failed`: not all that was named, at the source.
+    pub(crate) fn finish(&self, failed: bool) {
+        let mut state = self.state.lock();
+        state.finished = Some(failed);
+        self.told(state);
+    }
+
+    /// Wakes whoever follows.
+    pub(crate) fn poke(&self) {
+        self.told(self.state.lock());
+    }
+
+    /// Where it is, once a receiver has begun.
+    pub(crate) fn place(&self) -> Option<FeedPlace> {
+        self.state.lock().place.clone()
+    }
+
+    /// What came after the first `seen` things, `most` of it.
+    pub(crate) fn items_since(&self, seen: usize, most: usize) -> Vec<Fed> {
+        let state = self.state.lock();
+        let more = state.items.get(seen..).unwrap_or_default();
+        more[..more.len().min(most)].to_vec()
+    }
+
+    /// Whether the first `seen` things are all that ever come, and if so whether something failed before.
+    pub(crate) fn finished_after(&self, seen: usize) -> Option<bool> {
+        let state = self.state.lock();
+        state.finished.filter(|_| state.items.len() == seen)
+    }
+
+    /// What this host could not take.
+    pub(crate) fn lacking(&self) -> Option<Failure> {
+        self.state.lock().lacks.clone()
+    }
+
+    /// Waits for a change after `version`, for a while at most. Returns the version then.
+    pub(crate) fn wait(&self, version: u64, most: Duration) -> u64 {
+        let mut state = self.state.lock();
+        if state.version == version {
+            self.changed.wait_for(&mut state, most);
+        }
+        state.version
+    }
+
+    fn told(&self, mut state: MutexGuard<'_, FeedState>) {
+        state.version += 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl FeedState {
+    /// Remembers what is there by name: it is going to be said again.
+    fn learn(&mut self) {
+        for (number, item) in self.items.iter().enumerate() {
+            match item {
+                Fed::There { entry, .. } => self.known.insert(entry.name.clone(), number),
+                Fed::Growing(growing) => self.known.insert(growing.entry.name.clone(), number),
+                Fed::Leave(..) => None,
+            };
+        }
+    }
+
+    /// Whether just this is there already.
+    fn is_known(&self, entry: &Entry) -> bool {
+        let item = self.known.get(&entry.name).and_then(|number| self.items.get(*number));
+        match item {
+            Some(Fed::There { entry: known, .. }) => known == entry,
+            Some(Fed::Growing(growing)) => {
+                growing.entry == *entry && matches!(growing.outcome(), Some(FeedOutcome::Stored(_)))
+            }
+            Some(Fed::Leave(..)) | None => false,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `LIST[:PATH]` of `--to-hosts`: the hosts, and where on each.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use weir_fleet::launch::hosts::{self, Grouped};
+use weir_report::escape::escape;
+use weir_units::Bytes;
+
+use crate::voice::{self, Usage};
+
+/// What `--to-hosts` names.
+pub(super) struct HostList {
+    pub(super) hosts: Vec<Grouped>,
+    /// Empty: the home folder.
+    pub(super) path: String,
+}
+
+impl HostList {
+    /// Reads it.
+    pub(super) fn read(text: &str) -> anyhow::Result<HostList> {
+        let (list, path) = split(text, |list| list == "-" || Path::new(list).is_file());
+        let parsed = match list {
+            "-" => hosts::parse_groups(&read(Box::new(std::io::stdin()), "stdin")?, "stdin"),
+            file if Path::new(file).is_file() => {
+                let from =
+                    std::fs::File::open(file).with_context(|| format!("cannot read the hosts in {file}"))?;
+                hosts::parse_groups(&read(Box::new(from), file)?, file)
+            }
+            file if file.contains('/') => {
+                return Err(Usage(format!("cannot use --to-hosts: there is no file {file}")).into());
+            }
+            words => hosts::parse_groups(&words.replace(';', "\n"), "--to-hosts"),
+        };
+        let (hosts, again) = parsed.map_err(|why| Usage(format!("cannot use --to-hosts: {why}")))?;
+        for host in again {
+            voice::warn(&escape(&format!("{host} is named twice and gets it once")));
+        }
+        Ok(HostList { hosts, path: path.to_owned() })
+    }
+}
+
+fn read(mut from: Box<dyn Read>, shown: &str) -> anyhow::Result<String> {
+    let (mut text, cannot) = (String::new(), || format!("cannot read the hosts in {shown}"));
+    from.by_ref().take(hosts::MAX_LIST + 1).read_to_string(&mut text).with_context(cannot)?;
+    if text.len() as u64 > hosts::MAX_LIST {
+        let most = Bytes(hosts::MAX_LIST);
+        return Err(Usage(format!("{}: more than {most}; is it a list of hosts?", cannot())).into());
+    }
+    Ok(text)
+}
+
+/// The list and the path behind it. `is_list` says of a text whether it is where hosts are read from. Of hosts that are named here the
+/// path begins behind the first colon of the last one that no port follows.
+fn split(text: &str, is_list: impl Fn(&str) -> bool) -> (&str, &str) {
+    if is_list(text) {
+        return (text, "");
+    }
+    let colons = text.match_indices(':').map(|(at, _)| at);
+    if let Some(at) = colons.clone().find(|at| is_list(&text[..*at])) {
+        return (&text[..at], &text[at + 1..]);
+    }
+    // A path may have commas and blanks: it begins at the first colon with which no host and no group goes on.
+    let is_path = |at: &usize| {
+        let (before, behind) = (&text[..*at], &text[at + 1..]);
+        let word = behind.split([',', ' ', ';']).next().unwrap_or_default();
+        let port = word.split(':').next().unwrap_or_default();
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let in_brackets = before.rfind('[') > before.rfind(']');
+        !(is_port || word.is_empty() && !behind.is_empty() || in_brackets || is_url(behind))
+    };
+    match colons.clone().find(is_path) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
+    }
+}
+
+/// What follows the colon of `ssh://`.
+fn is_url(behind: &str) -> bool {
+    behind.starts_with("//")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_and_its_path() {
+        let is_list = |text: &str| ["-", "hosts.txt", "odd:name"].contains(&text);
+        for (text, list, path) in [
+            ("a,b,c", "a,b,c", ""),
+            ("a,b,c:/data", "a,b,c", "/data"),
+            ("a,b,c:", "a,b,c", ""),
+            ("a:22,me@b:2222:/data/x:y, z", "a:22,me@b:2222", "/data/x:y, z"),
+            ("a:22", "a:22", ""),
+            ("a:./22", "a", "./22"),
+            ("a:data", "a", "data"),
+            ("[::1]:22,[fe80::2]:/data", "[::1]:22,[fe80::2]", "/data"),
+            ("ssh://a:22,b:/x", "ssh://a:22,b", "/x"),
+            ("rack1: a b; rack2: c d:/data", "rack1: a b; rack2: c d", "/data"),
+            ("-", "-", ""),
+            ("-:/data", "-", "/data"),
+            ("hosts.txt", "hosts.txt", ""),
+            ("hosts.txt:/data", "hosts.txt", "/data"),
+            ("odd:name:/data", "odd:name", "/data"),
+        ] {
+            assert_eq!(split(text, is_list), (list, path), "{text}");
+        }
+    }
+}

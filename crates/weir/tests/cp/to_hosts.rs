@@ -1,0 +1,330 @@
+//! `weir cp --to-hosts`: one source to many hosts, each of which is a folder here and a process of its own, behind a program in ssh's
+//! place. Hosts are killed, full, or not there at all: all others have every byte, and each is told of by its name.
+//!
+//! 5 random kills by default; `WEIR_SOAK=400` for 100, `WEIR_SEED=N` for a run again.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{Dice, MIB, Sandbox, WEIR, Weir, pattern, wait_for};
+
+/// What runs in ssh's place: a host is a folder, which is its home, and one that has no folder cannot be reached.
+const SSH: &str = r#"#!/bin/sh
+while [ "$1" != -- ]; do [ "$1" = -V ] && exit 0; shift; done
+home=$HOSTS/$2
+cd "$home" 2>/dev/null || { echo "ssh: connect to host $2: No route to host" >&2; exit 255; }
+shift 2
+HOME=$home XDG_CACHE_HOME=$HOSTS/../cache exec sh -c "$*"
+"#;
+
+/// Hosts and the machine that has the source.
+struct Site {
+    sandbox: Sandbox,
+}
+
+impl Site {
+    fn new(hosts: &[&str]) -> Site {
+        let sandbox = Sandbox::new();
+        let ssh = sandbox.write("ssh", SSH);
+        std::fs::set_permissions(ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for host in hosts {
+            std::fs::create_dir_all(sandbox.path("hosts").join(host)).unwrap();
+        }
+        Site { sandbox }
+    }
+
+    fn cp(&self, args: &[&str]) -> Weir {
+        let ssh = self.sandbox.path("ssh").display().to_string();
+        // The program itself, not a copy in each cache.
+        let cp = self.sandbox.weir(WEIR, ["cp", "-S", &ssh, "--far-program", WEIR]);
+        cp.env("HOSTS", self.sandbox.path("hosts")).args(args)
+    }
+
+    fn on(&self, host: &str, name: &str) -> Vec<u8> {
+        self.sandbox.read(&format!("hosts/{host}/{name}"))
+    }
+
+    /// What is in a host's folder, names alone.
+    fn names_on(&self, host: &str) -> Vec<String> {
+        let below = format!("hosts/{host}/");
+        let names = self.sandbox.names().into_iter();
+        names
+            .filter_map(|name| name.strip_prefix(&below).map(str::to_owned))
+            .filter(|name| !name.is_empty())
+            .collect()
+    }
+
+    /// The processes of a host.
+    fn peers(&self, host: &str) -> Vec<Pid> {
+        let home = self.sandbox.path("hosts").join(host).canonicalize().unwrap();
+        let is_peer = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let at = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            line.ends_with(b"\0peer\0") && at == home
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(is_peer).filter_map(Pid::from_raw).collect()
+    }
+
+    fn kill(&self, host: &str) {
+        self.peers(host).into_iter().for_each(kill);
+    }
+
+    /// Bytes of the file's journal on a host tell that blocks came.
+    fn await_blocks(&self, host: &str, part: &str, size: usize) {
+        let part = self.sandbox.path(format!("hosts/{host}/{part}"));
+        wait_for(&format!("blocks on {host}"), || {
+            part.metadata().is_ok_and(|part| part.len() >= size.next_multiple_of(MIB) as u64 + 128 + 96)
+        });
+    }
+}
+
+/// Ends a process, which may have ended by itself.
+fn kill(process: Pid) {
+    let _ = kill_process(process, Signal::KILL);
+}
+
+/// The rows of a record, each by its host.
+fn row<'a>(record: &'a Value, host: &str) -> &'a Value {
+    let rows = record["cp"]["hosts"].as_array().unwrap();
+    rows.iter().find(|row| row["host"] == host).unwrap()
+}
+
+#[test]
+fn each_host_has_it_from_the_one_before() {
+    let site = Site::new(&["a", "b", "c", "d"]);
+    site.sandbox.write("data", pattern(9 * MIB + 77, 1));
+    let record = site.cp(&["--json", "data", "--to-hosts", "a,b,c,d:copy"]).run().succeeds().json();
+    assert_eq!((&record["outcome"], &record["cp"]["complete"]), (&"complete".into(), &4.into()));
+    for (host, from) in [("a", Value::Null), ("b", "a".into()), ("c", "b".into()), ("d", "c".into())] {
+        assert!(site.on(host, "copy") == site.sandbox.read("data"), "{host}");
+        assert_eq!(site.names_on(host), ["copy"], "nothing is left beside it");
+        let row = row(&record, host);
+        assert_eq!(
+            (&row["from"], &row["verified"], &row["transport"]),
+            (&from, &true.into(), &"tcp".into()),
+            "{row}"
+        );
+        assert_eq!(row["bytes"], 9 * MIB + 77);
+    }
+    let again = site.cp(&["--json", "data", "--to-hosts", "a,b,c,d:copy"]).run().succeeds().json();
+    assert_eq!((&again["bytes"], &row(&again, "d")["unchanged"]), (&0.into(), &1.into()));
+    for host in ["a", "b", "c", "d"] {
+        wait_for("no process is left", || site.peers(host).is_empty());
+    }
+}
+
+#[test]
+fn what_comes_goes_on_while_it_comes() {
+    let site = Site::new(&["a", "b", "c"]);
+    let size = 24 * MIB;
+    site.sandbox.write("data", pattern(size, 2));
+    let running = site.cp(&["-q", "--limit-rate", "16Mi", "data", "--to-hosts", "a,b,c"]).spawn();
+    site.await_blocks("c", ".data.weir-part", size);
+    assert!(!site.sandbox.path("hosts/a/data").exists(), "the first has not all when the last has some");
+    running.wait().succeeds();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+    }
+}
+
+#[test]
+fn trees_go_as_they_are_and_are_updated() {
+    let site = Site::new(&["a", "b", "c"]);
+    let tree = site.sandbox.path("tree");
+    std::fs::create_dir_all(tree.join("sub/deep")).unwrap();
+    std::fs::create_dir(tree.join("closed")).unwrap();
+    for number in 0..120 {
+        site.sandbox.write(&format!("tree/sub/f{number}"), pattern(number * 1700, number as u64));
+    }
+    site.sandbox.write("tree/large", pattern(6 * MIB + 5, 7));
+    site.sandbox.write("tree/middle", pattern(MIB, 8));
+    site.sandbox.write("tree/closed/x", "x");
+    let holes = std::fs::File::create(tree.join("holes")).unwrap();
+    holes.set_len(9 * MIB as u64).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&holes, b"end", 8 * MIB as u64).unwrap();
+    std::os::unix::fs::symlink("large", tree.join("link")).unwrap();
+    std::fs::hard_link(tree.join("large"), tree.join("second")).unwrap();
+    std::fs::set_permissions(tree.join("closed"), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let same = |host: &str, to: &str| {
+        let copy = site.sandbox.path(format!("hosts/{host}/{to}"));
+        let diff =
+            std::process::Command::new("diff").args(["-r", "--no-dereference"]).args([&tree, &copy]).output();
+        assert!(diff.as_ref().unwrap().status.success(), "{host}: {diff:?}");
+        let [link, second, closed] =
+            ["link", "second", "closed"].map(|name| copy.join(name).symlink_metadata().unwrap());
+        assert!(link.is_symlink() && second.nlink() == 2 && closed.mode() & 0o777 == 0o500, "{host}");
+        let times = |root: &std::path::Path| root.join("sub").metadata().unwrap().mtime();
+        assert_eq!(times(&tree), times(&copy), "{host}");
+    };
+    let record = site.cp(&["-a", "--json", "tree", "--to-hosts", "r1: a b; r2: c"]).run().succeeds().json();
+    ["a", "b", "c"].iter().for_each(|host| same(host, "tree"));
+    assert_eq!((&row(&record, "c")["from"], &row(&record, "c")["group"]), (&"b".into(), &"r2".into()));
+    assert_eq!(row(&record, "c")["files"], row(&record, "a")["files"]);
+    // One host has other things; what differs goes to each, and what is no more goes from each.
+    site.sandbox.write("tree/sub/f7", "another");
+    std::fs::remove_file(tree.join("sub/f8")).unwrap();
+    let mut large = site.sandbox.read("tree/large");
+    large[3 * MIB] ^= 1;
+    std::fs::write(tree.join("large"), large).unwrap();
+    site.sandbox.write("hosts/b/tree/sub/extra", "extra");
+    std::fs::remove_file(site.sandbox.path("hosts/c/tree/middle")).unwrap();
+    let args = ["-a", "--json", "--delete", "tree", "--to-hosts", "a,b,c"];
+    let record = site.cp(&args).run().succeeds().json();
+    ["a", "b", "c"].iter().for_each(|host| same(host, "tree"));
+    assert!(record["bytes"].as_u64().unwrap() < 30 * MIB as u64, "{record}");
+    // Into a folder that is not called as the source is.
+    let content = ["-a", "-q", "tree/", "--to-hosts", "a,b,c:other"];
+    site.cp(&content).run().succeeds();
+    ["a", "b", "c"].iter().for_each(|host| same(host, "other"));
+}
+
+#[test]
+fn a_host_that_is_lost_keeps_no_other_from_it_and_comes_back() {
+    for victim in ["a", "b", "d"] {
+        let site = Site::new(&["a", "b", "c", "d"]);
+        let size = 24 * MIB;
+        site.sandbox.write("data", pattern(size, 3));
+        let args = ["--json", "--limit-rate", "12Mi", "data", "--to-hosts", "a,b,c,d"];
+        let running = site.cp(&args).spawn();
+        site.await_blocks(victim, ".data.weir-part", size);
+        site.kill(victim);
+        let record = running.wait().succeeds().json();
+        for host in ["a", "b", "c", "d"] {
+            assert!(site.on(host, "data") == site.sandbox.read("data"), "{victim}, {host}");
+            assert_eq!(site.names_on(host), ["data"], "{victim}, {host}");
+            let lost = row(&record, host)["taken_out"].as_array().unwrap();
+            assert_eq!(!lost.is_empty(), host == victim, "{victim}, {host}: {lost:?}");
+        }
+        assert!(row(&record, victim)["resumed"].as_u64().unwrap() > 0, "it goes on: {record}");
+    }
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named() {
+    let site = Site::new(&["a", "c"]);
+    site.sandbox.write("data", pattern(5 * MIB, 4));
+    let run = site.cp(&["--json", "data", "--to-hosts", "a,away,c"]).run();
+    run.fails(4, &["away: failed: cannot reach away: ssh could not connect or log in", "No route to host"]);
+    let record = run.json();
+    assert_eq!((&record["outcome"], &record["cp"]["failed"]), (&"partial".into(), &1.into()));
+    for host in ["a", "c"] {
+        assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+        assert_eq!(row(&record, host)["outcome"], "complete");
+    }
+    assert_eq!(row(&record, "c")["from"], "a");
+    assert_eq!(row(&record, "away")["outcome"], "failed");
+    let none = site.cp(&["data", "--to-hosts", "away,off"]).run();
+    none.fails(4, &["away: failed: cannot reach away", "off: failed: cannot reach off"]);
+}
+
+/// Its own verdict is that of a copy to it alone; those behind it have all from the one before it.
+#[test]
+fn a_full_host_is_named_and_those_behind_it_have_all() {
+    if !rustix::process::geteuid().is_root() {
+        return support::skip("only root mounts a small file system");
+    }
+    for full in ["a", "b"] {
+        let site = Site::new(&["a", "b", "c"]);
+        site.sandbox.write("data", pattern(24 * MIB, 5));
+        let ssh = site.sandbox.path("ssh").display().to_string();
+        let script = format!("mount -t tmpfs -o size=8m small hosts/{full} && exec \"$@\"");
+        let words = ["-m", "sh", "-c", &script, "sh", WEIR, "cp", "-S", &ssh, "--far-program", WEIR];
+        let cp = site.sandbox.weir("unshare", words).env("HOSTS", site.sandbox.path("hosts"));
+        let run = cp.args(&["--json", "data", "--to-hosts", "a,b,c"]).run();
+        run.fails(1, &[&format!("{full}: "), "no space left on device"]);
+        let record = run.json();
+        assert_eq!(row(&record, full)["outcome"], "partial", "{record}");
+        for host in ["a", "b", "c"].into_iter().filter(|host| *host != full) {
+            assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+            assert_eq!(row(&record, host)["outcome"], "complete", "{record}");
+        }
+    }
+}
+
+#[test]
+fn chains_of_their_own_begin_here() {
+    let site = Site::new(&["a", "b", "c", "d"]);
+    site.sandbox.write("data", pattern(3 * MIB, 6));
+    site.sandbox.write("hosts.txt", "left: a b   # one rack\nright: c,d\n");
+    let args = ["--json", "--fanout", "2", "data", "--to-hosts", "hosts.txt:in/", "--mkpath"];
+    let record = site.cp(&args).run().succeeds().json();
+    for (host, from) in [("a", Value::Null), ("b", "a".into()), ("c", Value::Null), ("d", "c".into())] {
+        assert!(site.on(host, "in/data") == site.sandbox.read("data"), "{host}");
+        assert_eq!(row(&record, host)["from"], from, "{host}");
+    }
+    let stdin = site.cp(&["--json", "data", "--to-hosts", "-:again"]).input("a\nb\n").run().succeeds().json();
+    assert_eq!(stdin["cp"]["complete"], 2);
+    assert!(site.on("b", "again") == site.sandbox.read("data"));
+}
+
+#[test]
+fn what_does_not_go_with_many_hosts_is_refused() {
+    let site = Site::new(&["a"]);
+    site.sandbox.write("data", "text");
+    for (args, words) in [
+        (&["data", "--to-hosts", "a", "-n"][..], "--dry-run does not go with --to-hosts"),
+        (&["data", "--to-hosts", "a", "--remove-source-files"], "remove them once all hosts have them"),
+        (&["b:data", "--to-hosts", "a"], "sources cannot be on another"),
+        (&["data", "--to-hosts", "none/such"], "there is no file none/such"),
+        (&["data", "--to-hosts", ""], "no host is named"),
+        (&["data", "--to-hosts", "a,-oProxyCommand=x"], "invalid host '-oProxyCommand=x'"),
+        (&["data", "x", "--fanout", "2"], "--to-hosts"),
+    ] {
+        site.cp(args).run().fails(2, &[words]);
+    }
+    site.cp(&["none", "--to-hosts", "a"]).run().fails(1, &["cannot read none: no such file"]);
+}
+
+/// Any process of any host, or the one that drives: the same command again sends what is missing.
+#[test]
+fn killed_anywhere_and_resumed() {
+    let (mut dice, runs) = Dice::for_runs();
+    let hosts = ["a", "b", "c"];
+    let size = 16 * MIB;
+    for run in 0..runs / 4 {
+        let site = Site::new(&hosts);
+        std::fs::create_dir(site.sandbox.path("tree")).unwrap();
+        site.sandbox.write("tree/large", pattern(size, run));
+        for number in 0..40 {
+            site.sandbox.write(&format!("tree/f{number}"), pattern(number * 3000, number as u64));
+        }
+        let args = ["--json", "--limit-rate", "24Mi", "tree", "--to-hosts", "a,b,c:copy"];
+        let running = site.cp(&args).spawn();
+        site.await_blocks(hosts[dice.roll(0..3) as usize], "copy/.large.weir-part", size);
+        // Not a wait for something: a random moment is the point.
+        std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
+        let victim = dice.roll(0..4) as usize;
+        let context = format!("run {run}, victim {victim}");
+        match hosts.get(victim) {
+            Some(host) => {
+                let peers = site.peers(host);
+                let one = peers.get(dice.roll(0..peers.len().max(1) as u64) as usize);
+                one.copied().into_iter().for_each(kill);
+            }
+            None => running.signal(Signal::KILL),
+        }
+        let first = running.wait();
+        assert!(!first.stderr.contains("panicked"), "{context}: {}", first.stderr);
+        if victim < hosts.len() {
+            first.succeeds();
+        }
+        let second = site.cp(&args).run();
+        second.succeeds();
+        for host in hosts {
+            assert!(site.on(host, "copy/large") == site.sandbox.read("tree/large"), "{context}, {host}");
+            for number in 0..40 {
+                let name = format!("f{number}");
+                let there = site.on(host, &format!("copy/{name}"));
+                assert!(there == site.sandbox.read(&format!("tree/{name}")), "{context}, {host}, {name}");
+            }
+            assert!(!site.names_on(host).iter().any(|name| name.contains("weir-part")), "{context}, {host}");
+        }
+    }
+}

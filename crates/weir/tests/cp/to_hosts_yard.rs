@@ -1,0 +1,207 @@
+//! `weir cp --to-hosts` between hosts in networks of their own, each on a wire of 100 Mbit/s either way: what goes over which wire, and
+//! with `WEIR_SOAK` (`make soak-hosts`) how long it takes, also where a host is killed, stopped or slowed in the middle.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{MIB, Sandbox, WEIR, Weir, pattern, skip, wait_for};
+
+/// In ssh's place: `h3` is the third host. Its peer believes that ssh came over its wire.
+const SSH: &str = r#"#!/bin/sh
+while [ "$1" != -- ]; do [ "$1" = -V ] && exit 0; shift; done
+host=$2; number=${host#h}
+shift 2
+cd "$YARD/hosts/$host" || exit 255
+exec nsenter -t "$(cat "$YARD/$number.pid")" -n env HOME="$PWD" \
+    SSH_CONNECTION="10.91.0.100 1 10.91.0.$number 22" sh -c "$*"
+"#;
+
+/// Wires from every host to one of two switches, between which there is one more; then what is to be run where the source is, and
+/// last how many bytes each sent: 0 is the source, `across` what went from one switch to the other.
+const YARD: &str = r#"
+set -e
+PATH=$PATH:/usr/sbin:/sbin
+trap 'kill $ends 2>/dev/null' EXIT
+shape() { tc qdisc add dev $1 root tbf rate ${MBIT}mbit burst 60000 latency 50ms; }
+for hub in left right; do ip link add $hub type bridge; ip link set $hub up; done
+ip link add across type veth peer name back
+ip link set across master left up; ip link set back master right up
+for n in $(seq 0 $COUNT); do
+    unshare -n sleep 600 &
+    end=$!
+    ends="$ends $end"
+    while [ "$(readlink /proc/$end/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do :; done
+    echo $end > "$YARD/$n.pid"
+    hub=left; [ $n -le $((COUNT / 2)) ] || hub=right
+    address=$n; [ $n = 0 ] && address=100
+    ip link add port$n type veth peer name wire netns $end
+    ip link set port$n master $hub up
+    nsenter -t $end -n ip link set lo up
+    nsenter -t $end -n ip addr add 10.91.0.$address/24 dev wire
+    nsenter -t $end -n ip link set wire up
+    shape port$n
+    nsenter -t $end -n sh -c "tc qdisc add dev wire root tbf rate ${MBIT}mbit burst 60000 latency 50ms"
+done
+sent() { awk -v name="$1:" '$1 == name { print $2 }' /proc/net/dev; }
+set +e
+nsenter -t "$(cat "$YARD/0.pid")" -n "$@"
+code=$?
+for n in $(seq 0 $COUNT); do echo "$n $(sent port$n)"; done > "$YARD/sent"
+echo "across $(sent back)" >> "$YARD/sent"
+exit $code
+"#;
+
+/// Hosts on wires.
+struct Yard {
+    sandbox: Sandbox,
+    count: usize,
+}
+
+impl Yard {
+    fn new(count: usize) -> Option<Yard> {
+        if !rustix::process::geteuid().is_root() {
+            skip("only root makes networks");
+            return None;
+        }
+        // In memory: no disk is to take a part.
+        let sandbox = Sandbox::new_in(std::path::Path::new("/dev/shm"));
+        let ssh = sandbox.write("ssh", SSH);
+        std::fs::set_permissions(ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for host in 1..=count {
+            std::fs::create_dir_all(sandbox.path(format!("hosts/h{host}"))).unwrap();
+        }
+        Some(Yard { sandbox, count })
+    }
+
+    fn cp(&self, args: &[&str]) -> Weir {
+        let ssh = self.sandbox.path("ssh").display().to_string();
+        let words = ["-n", "bash", "-c", YARD, "bash", WEIR, "cp", "-S", &ssh, "--far-program", WEIR];
+        let yard = self.sandbox.weir("unshare", words).env("YARD", self.sandbox.path(""));
+        yard.env("COUNT", self.count.to_string()).env("MBIT", "100").args(args)
+    }
+
+    /// Bytes that each has sent over its wire.
+    fn sent(&self) -> BTreeMap<String, f64> {
+        let text = String::from_utf8(self.sandbox.read("sent")).unwrap();
+        let line = |line: &str| {
+            let (name, bytes) = line.split_once(' ')?;
+            Some((name.to_owned(), bytes.parse().ok()?))
+        };
+        text.lines().filter_map(line).collect()
+    }
+
+    fn hosts(&self) -> String {
+        (1..=self.count).map(|host| format!("h{host}")).collect::<Vec<_>>().join(",")
+    }
+
+    #[track_caller]
+    fn all_have(&self, name: &str) {
+        let source = self.sandbox.read("data");
+        for host in 1..=self.count {
+            assert!(self.sandbox.read(&format!("hosts/h{host}/{name}")) == source, "h{host}");
+        }
+    }
+}
+
+#[test]
+fn each_wire_carries_it_once() {
+    let Some(yard) = Yard::new(4) else { return };
+    let size = 20 * MIB;
+    yard.sandbox.write("data", pattern(size, 1));
+    let run = yard.cp(&["--json", "data", "--to-hosts", "one: h1 h2; two: h3 h4"]).run();
+    let record = run.succeeds().json();
+    yard.all_have("data");
+    assert_eq!(record["cp"]["complete"], 4, "{record}");
+    let sent = yard.sent();
+    let times = |name: &str| sent[name] / size as f64;
+    for name in ["0", "1", "2", "3", "across"] {
+        // What TCP and IP take is 3 %; a queue that overflows costs some segments twice.
+        assert!(
+            (1.0..1.25).contains(&times(name)),
+            "{name} sent {:.2} times the file: {sent:?}",
+            times(name)
+        );
+    }
+    assert!(times("4") < 0.1, "the last one passes nothing on: {sent:?}");
+    for row in record["cp"]["hosts"].as_array().unwrap() {
+        assert_eq!((&row["transport"], &row["sessions"]), (&"tcp".into(), &1.into()), "{row}");
+    }
+}
+
+/// What happens to a host in the middle of a copy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mishap {
+    Killed,
+    Stopped,
+    Slowed,
+}
+
+impl Yard {
+    fn strike(&self, host: usize, mishap: Mishap) {
+        let pid = String::from_utf8(self.sandbox.read(&format!("{host}.pid"))).unwrap();
+        let home = self.sandbox.path(format!("hosts/h{host}"));
+        let script = match mishap {
+            Mishap::Slowed => {
+                let tc = "tc qdisc change dev wire root tbf rate 10mbit burst 60000 latency 50ms";
+                format!("nsenter -t {} -n {tc}", pid.trim())
+            }
+            Mishap::Killed | Mishap::Stopped => {
+                let signal = if mishap == Mishap::Killed { "KILL" } else { "STOP" };
+                format!(
+                    "for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = {} ] && kill -{signal} ${{p#/proc/}}; done; true",
+                    home.display()
+                )
+            }
+        };
+        let done = std::process::Command::new("bash").args(["-c", &script]).status().unwrap();
+        assert!(done.success());
+    }
+}
+
+/// The figures of the guide. In release mode on a machine that rests: nothing else is asserted by time in a test.
+#[test]
+fn eight_hosts_in_the_time_of_one() {
+    if std::env::var_os("WEIR_SOAK").is_none() {
+        return;
+    }
+    let Some(yard) = Yard::new(8) else { return };
+    yard.sandbox.write("data", pattern(200_000_000, 1));
+    let timed = |args: &[&str]| {
+        let start = Instant::now();
+        let record = yard.cp(args).run().succeeds().json();
+        (start.elapsed(), record)
+    };
+    let (one, _) = timed(&["--json", "data", "h1:alone"]);
+    let hosts = yard.hosts();
+    let (all, record) = timed(&["--json", "data", "--to-hosts", &hosts]);
+    yard.all_have("data");
+    println!("one host {one:.1?}, eight {all:.1?}; held by {}", record["cp"]["held_by"]);
+    assert!(all.as_secs_f64() < one.as_secs_f64() * 1.25, "{all:?} is more than 1.25 of {one:?}");
+    for mishap in [Mishap::Killed, Mishap::Slowed, Mishap::Stopped] {
+        let to = format!("{hosts}:{mishap:?}");
+        let start = Instant::now();
+        let running = yard.cp(&["--json", "data", "--to-hosts", &to]).spawn();
+        let part = yard.sandbox.path(format!("hosts/h4/.{mishap:?}.weir-part"));
+        wait_for("the middle", || part.metadata().is_ok_and(|part| part.len() > 200_278_016 + 48 * 80));
+        yard.strike(4, mishap);
+        let record = running.wait_for(Duration::from_secs(300)).json();
+        let seconds = |row: &Value| row["seconds"].as_f64().unwrap_or(f64::MAX);
+        let rows = record["cp"]["hosts"].as_array().unwrap();
+        let others = rows.iter().filter(|row| row["host"] != "h4").map(seconds).fold(0.0, f64::max);
+        let own = &rows[3];
+        println!(
+            "{mishap:?}: the others {others:.1} s, it {:.1} s of {:.1?}; {}; {}",
+            seconds(own),
+            start.elapsed(),
+            own["taken_out"],
+            own["error"]
+        );
+        assert!(!own["taken_out"].as_array().unwrap().is_empty(), "{own}");
+        assert!(others < all.as_secs_f64() * 1.1, "{mishap:?} delays the others: {others} s after {all:?}");
+    }
+}
