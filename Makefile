@@ -12,7 +12,7 @@ export WEIR_CONFIG :=
 export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
+.PHONY: build help demo test arm-check truth truth-field plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -155,11 +155,15 @@ install: ## binary, man pages and completions below PREFIX=/usr/local (DESTDIR i
 	install -Dm644 "$$pages/weir.fish" "$$share/fish/vendor_completions.d/weir.fish"; \
 	echo "man pages and completions: $$share"
 
-package: ## a static binary and a Debian package, with man pages and completions: target/package/
+arm-check: ## weir for aarch64 by QEMU: its tests, get, cp between machines of both kinds (half an hour)
+	@scripts/need arm-check
+	scripts/arm-check
+
+package: ## static binaries, .deb and .rpm for x86-64 and aarch64, SBOM, SHA256SUMS, the makings of an image: target/package/
 	@scripts/need package
 	scripts/package
 
-package-check: ## does the package of `make package` work in a fresh Debian, and leave nothing when it goes? (root)
+package-check: ## do the packages of `make package` work in fresh roots, and leave nothing when they go? (root)
 	@scripts/need package-check
 	scripts/package-check
 

@@ -11,7 +11,7 @@ pub fn check(bytes: &[u8]) -> bool {
     for line in String::from_utf8_lossy(bytes).lines() {
         match Line::parse(line) {
             Line::Ready => assert!(line.ends_with(READY)),
-            Line::Absent(rest) | Line::Failed(rest) => assert!(line.ends_with(rest)),
+            Line::Machine(rest) | Line::Absent(rest) | Line::Failed(rest) => assert!(line.ends_with(rest)),
             Line::Stored => {}
             Line::Noise(rest) => {
                 assert!(line.ends_with(rest));

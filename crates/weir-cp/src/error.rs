@@ -1,6 +1,7 @@
 //! What can end a session.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::secret::NoRandom;
 use crate::wire::message::{Failure, FailureKind};
@@ -28,6 +29,14 @@ pub enum CopyError {
         program: String,
         /// Cause.
         source: io::Error,
+    },
+    /// A build for far hosts that is of no use.
+    #[error("cannot use {} as --far-binary: {why}", .path.display())]
+    FarBinary {
+        /// The file.
+        path: PathBuf,
+        /// Cause, and a way out.
+        why: String,
     },
     /// ssh ended before the far weir spoke.
     #[error("cannot reach {host}: {why}")]

@@ -2,11 +2,15 @@
 //!
 //! ssh is for identity and control. Its own words (unknown host, wrong key, password) go to the terminal as they are.
 
+mod builds;
+mod machine;
+mod manifest;
 mod program;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +20,8 @@ use crate::error::CopyError;
 use crate::idle_timeout::{Ended, IDLE_TIMEOUT, IdleTimeout, TimedStream};
 use crate::overheard::{Hears, Overheard};
 
-pub use program::own_digest;
+pub use builds::{mark, own_digest};
+pub use manifest::Manifest;
 use program::{Program, script};
 
 /// What the far program prints before the protocol begins. Like all that is meant for weir by then it begins with a record separator
@@ -48,6 +53,8 @@ pub struct Host {
     pub ssh: Vec<String>,
     /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one that is installed.
     pub program: Option<String>,
+    /// Builds of this version that are copied there where they are for its machine, before those that lie beside this program.
+    pub builds: Vec<PathBuf>,
     /// How long it may say nothing once weir runs there ([`IDLE_TIMEOUT`] where the user does not say).
     pub silence: Duration,
 }
@@ -125,17 +132,18 @@ impl Host {
                 let mut far = Far::spawn(command, stop, hears)?;
                 match far.greeting(self)? {
                     Greeting::Ready => far,
-                    Greeting::Absent(_) => return Err(self.unreachable(format!("'{program}' is not weir"))),
+                    Greeting::Absent(_) | Greeting::Machine(_) => {
+                        return Err(self.unreachable(format!("'{program}' is not weir")));
+                    }
                 }
             }
             None => {
                 // Its name is in the script: the far end is told nothing before it has said that it listens, since a login script that
                 // reads would take it. Some 10 ms for 30 MB.
-                let mut program = Program::own(version)
-                    .map_err(|source| CopyError::Ssh { program: "weir".into(), source })?;
-                command.arg(script(version, &program));
+                let mut program = Program::own(version, &self.builds)?;
+                command.arg(script(&program));
                 let mut far = Far::spawn(command, stop, hears)?;
-                program.settle(&mut far, version, self)?;
+                program.settle(&mut far, self)?;
                 far
             }
         };
@@ -158,6 +166,8 @@ impl Host {
 /// What the far host says first.
 enum Greeting {
     Ready,
+    /// It is another machine than this one, and waits for what it is to have; its system and machine.
+    Machine(String),
     /// No weir of this version; its system and machine.
     Absent(String),
 }
@@ -167,6 +177,8 @@ enum Greeting {
 pub enum Line<'a> {
     /// Weir runs there.
     Ready,
+    /// It is another machine than the build that it was asked for; its system and machine.
+    Machine(&'a str),
     /// There is no weir of this version; its system and machine.
     Absent(&'a str),
     /// It could not be copied there, and why.
@@ -186,6 +198,7 @@ impl Line<'_> {
             READY => Line::Ready,
             "\u{1e}weir-stored" => Line::Stored,
             _ => None
+                .or_else(|| prefixed("\u{1e}weir-machine ").map(Line::Machine))
                 .or_else(|| prefixed("\u{1e}weir-absent ").map(Line::Absent))
                 .or_else(|| prefixed("\u{1e}weir-failed ").map(Line::Failed))
                 .unwrap_or(Line::Noise(line)),
@@ -233,6 +246,7 @@ impl Far {
             let line = self.line(host, &mut room)?;
             match Line::parse(&line) {
                 Line::Ready => return Ok(Greeting::Ready),
+                Line::Machine(machine) => return Ok(Greeting::Machine(machine.to_owned())),
                 Line::Absent(machine) => return Ok(Greeting::Absent(machine.to_owned())),
                 Line::Failed(why) => {
                     return Err(host.unreachable(format!("weir could not be copied there: {why}")));

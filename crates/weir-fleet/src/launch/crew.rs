@@ -43,6 +43,8 @@ pub struct CrewManner {
     pub ssh: Vec<String>,
     /// The weir to start there, as words for the far shell; none for a copy of this one.
     pub program: Option<String>,
+    /// Builds of this version for hosts of other machines, before those that lie beside this one.
+    pub builds: Vec<std::path::PathBuf>,
     /// How long a host may say nothing.
     pub silence: Duration,
     /// Of this weir.
@@ -264,7 +266,7 @@ impl Crew<'_> {
     }
 
     fn start(&self, number: usize, slot: &Slot<'_>) -> Result<weir_cp::ssh::Far, Fate> {
-        let CrewManner { ssh, program, silence, version, words, ledger, .. } = self.manner;
+        let CrewManner { ssh, program, builds, silence, version, words, ledger, .. } = self.manner;
         let mut ssh = ssh.clone();
         // Of a port given twice ssh takes the first.
         if let Some(port) = slot.host.port {
@@ -274,6 +276,7 @@ impl Crew<'_> {
             name: slot.host.login.clone(),
             ssh,
             program: program.clone(),
+            builds: builds.clone(),
             silence: *silence,
         };
         let tell = self.events.lock().clone();

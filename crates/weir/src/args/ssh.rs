@@ -1,6 +1,6 @@
 //! ssh's flags, as scp has them: handed on to the ssh that starts the far end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -42,6 +42,10 @@ pub struct Ssh {
     /// one there.
     #[arg(long, value_name = "PROGRAM")]
     pub far_program: Option<String>,
+    /// Copy this static build of weir to remote hosts whose machine it is for, instead of the one beside this
+    /// program (weir-aarch64, weir-x86_64).
+    #[arg(long, value_name = "FILE", conflicts_with = "far_program")]
+    pub far_binary: Vec<PathBuf>,
     /// Give up on a remote end that is silent for SECONDS [default: 60].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: Option<u32>,
@@ -97,7 +101,8 @@ impl Ssh {
     /// How to reach a host by it; none is this machine.
     pub fn host(&self, name: Option<String>) -> Host {
         let silence = self.timeout.map_or(IDLE_TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
-        Host { name, ssh: self.words(), program: self.far_program.clone(), silence }
+        let (program, builds) = (self.far_program.clone(), self.far_binary.clone());
+        Host { name, ssh: self.words(), program, builds, silence }
     }
 
     /// The ssh program and its flags.

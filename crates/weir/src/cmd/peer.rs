@@ -10,9 +10,15 @@ use crate::calibration;
 use crate::cmd::fleet;
 use crate::voice;
 
+/// What another weir knows this build by before it sends it: [`weir_cp::ssh::mark`].
+static MARK: &str =
+    concat!("weir-build ", env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ") ", env!("WEIR_TARGET"));
+
 /// Serves one session over stdin and stdout, or only tells whether this program is that of the digest `is`. Returns the exit code.
 pub fn run(is: Option<&str>) -> anyhow::Result<u8> {
     voice::start_log(false, 0);
+    // Kept by the linker since it is used.
+    tracing::trace!("{}", std::hint::black_box(MARK));
     if let Some(is) = is {
         anyhow::ensure!(weir_cp::ssh::own_digest()? == is, "this program was changed since it was copied");
         return Ok(0);

@@ -17,6 +17,7 @@ mod habits;
 mod hosts;
 mod kept;
 mod kill;
+mod machines;
 mod many;
 mod memory;
 mod names;

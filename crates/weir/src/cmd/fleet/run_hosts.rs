@@ -132,6 +132,7 @@ impl Run<'_> {
         let manner = CrewManner {
             ssh: host.ssh,
             program: host.program,
+            builds: host.builds,
             silence: host.silence,
             version: VERSION.to_owned(),
             workers: on.workers_per_host,
