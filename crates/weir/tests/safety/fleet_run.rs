@@ -17,7 +17,9 @@ use weir_fleet::ledger::{FleetStatus, LedgerPlace, Patience};
 use crate::support::listed::{ListedBucket, Manner, weir_of};
 use crate::support::net::free_port;
 use crate::support::strange::hello;
-use crate::support::{MIB, Running, Sandbox, Special, Sshd, WEIR, Weir, count, pattern, skip, wait_for};
+use crate::support::{
+    Dice, MIB, Running, Sandbox, Special, Sshd, WEIR, Weir, count, pattern, skip, wait_for,
+};
 
 /// A folder of files, a plan of them, and hosts `h0`, `h1` ... that see both.
 struct Site {
@@ -123,6 +125,12 @@ fn lives(pid: u64) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
+/// It lives, and is a weir: the number may be another's by now.
+fn is_worker(pid: u64) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    lives(pid) && program.to_string_lossy().contains("weir")
+}
+
 #[test]
 fn hosts_share_the_work_and_one_that_refuses_is_named() {
     let Some(site) = Site::new(2, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
@@ -173,6 +181,62 @@ fn a_killed_worker_is_started_again_and_a_killed_run_goes_on() {
     let named = site.named();
     assert!(seen.iter().all(|(name, inode)| named[name] == *inode), "a file was replaced");
     wait_for("workers that nobody speaks to any more", || !orphans.iter().any(|pid| lives(*pid)));
+    site.is_complete();
+}
+
+/// Five kills; `WEIR_SOAK=100` for a hundred, of which the half are of the run itself.
+#[test]
+fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
+    let (mut dice, kills) = Dice::for_runs();
+    let kills = if std::env::var_os("WEIR_SOAK").is_some() { kills } else { 5 };
+    let Some(site) = Site::new(2, 60 * kills.max(20) as usize, &[2 * MIB, 3 * MIB, 4 * MIB]) else { return };
+    let start = |rate: &str| site.run("h0,h1", &["--limit-rate", rate, "-c", "2"]).spawn();
+    let (mut run, mut runs, mut killed) = (start("300k"), 1, 0);
+    let mut seen = BTreeMap::new();
+    while killed < kills {
+        let (before, more) = (site.status().moved.objects, dice.roll(1..20));
+        wait_for("some objects more", || {
+            let now = site.status();
+            now.complete || now.moved.objects >= before + more
+        });
+        let status = site.status();
+        if status.complete {
+            break;
+        }
+        if dice.roll(0..2) == 0 {
+            run.signal(Signal::KILL);
+            drop(run.wait());
+            (run, runs) = (start("300k"), runs + 1);
+        } else {
+            let there: Vec<u64> =
+                status.workers.iter().map(|worker| worker.pid).filter(|pid| is_worker(*pid)).collect();
+            if there.is_empty() {
+                continue;
+            }
+            kill(there[dice.roll(0..there.len() as u64) as usize]);
+        }
+        killed += 1;
+        let now = site.named();
+        assert!(seen.iter().all(|(name, inode)| now.get(name) == Some(inode)), "a file was replaced");
+        seen = now;
+    }
+    run.signal(Signal::KILL);
+    drop(run.wait());
+    println!(
+        "{killed} of {kills} were killed, in {runs} runs, {} files were seen before the end",
+        seen.len()
+    );
+    assert!(killed * 4 >= kills, "too few were killed before the end: {killed}");
+    start("20M").wait();
+    let status = site.status();
+    if status.failed > 0 {
+        // Workers died with the same object so often that it is put aside.
+        assert!(status.failures.iter().all(|failure| failure.class == "poisoned"), "{status:?}");
+        site.sandbox.weir(WEIR, ["fleet", "retry", "--ledger", "plan.db"]).run().succeeds();
+        start("20M").wait().succeeds();
+    }
+    let now = site.named();
+    assert!(seen.iter().all(|(name, inode)| now.get(name) == Some(inode)), "a file was replaced");
     site.is_complete();
 }
 
