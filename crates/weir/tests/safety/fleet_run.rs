@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -189,15 +189,17 @@ fn a_killed_worker_is_started_again_and_a_killed_run_goes_on() {
 fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
     let (mut dice, kills) = Dice::for_runs();
     let kills = if std::env::var_os("WEIR_SOAK").is_some() { kills } else { 5 };
-    let Some(site) = Site::new(2, 60 * kills.max(20) as usize, &[2 * MIB, 3 * MIB, 4 * MIB]) else { return };
+    let Some(site) = Site::new(2, 60 * kills.max(20) as usize, &[300_000, 500_000]) else { return };
     let start = |rate: &str| site.run("h0,h1", &["--limit-rate", rate, "-c", "2"]).spawn();
-    let (mut run, mut runs, mut killed) = (start("300k"), 1, 0);
+    let (mut run, mut runs, mut killed) = (start("100k"), 1, 0);
     let mut seen = BTreeMap::new();
     while killed < kills {
         let (before, more) = (site.status().moved.objects, dice.roll(1..20));
-        wait_for("some objects more", || {
+        let until = Instant::now() + Duration::from_millis(dice.roll(200..2500));
+        // Whichever comes first: some objects more, or a moment between two.
+        wait_for("a moment", || {
             let now = site.status();
-            now.complete || now.moved.objects >= before + more
+            now.complete || now.moved.objects >= before + more || Instant::now() >= until
         });
         let status = site.status();
         if status.complete {
@@ -206,7 +208,7 @@ fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
         if dice.roll(0..2) == 0 {
             run.signal(Signal::KILL);
             drop(run.wait());
-            (run, runs) = (start("300k"), runs + 1);
+            (run, runs) = (start("100k"), runs + 1);
         } else {
             let there: Vec<u64> =
                 status.workers.iter().map(|worker| worker.pid).filter(|pid| is_worker(*pid)).collect();
