@@ -92,10 +92,8 @@ enum Fault {
 struct Fed {
     /// There is something.
     fed: bool,
-    /// At which rate more comes to the one before it, bytes per second; `None` where that has all.
-    comes: Option<f64>,
-    /// Bytes that the one before it has; `None` where that has all.
-    before: Option<u64>,
+    /// At which rates more came to the one before it of late, bytes per second, and how much that has; `None` where it has all.
+    comes: Option<([Option<f64>; 2], u64)>,
 }
 
 struct Chain<'a> {
@@ -396,12 +394,12 @@ impl Chain<'_> {
                 self.lost(index, "it stopped answering".to_owned());
                 continue;
             }
-            let Some(Fed { fed, comes, before }) = self.fed(index, now) else { continue };
+            let Some(Fed { fed, comes }) = self.fed(index, now) else { continue };
             let keeps_waiting = self.keeps_others_waiting(index);
             let place = &mut self.places[index];
             let Some(hop) = &mut place.hop else { continue };
             let at = hop.now();
-            hop.pace.look(now, &at, (fed, before));
+            hop.pace.look(now, &at, (fed, comes.map(|(_, before)| before)));
             if !fed || !keeps_waiting || place.demoted {
                 continue;
             }
@@ -422,13 +420,13 @@ impl Chain<'_> {
     fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
         let feeder = self.places[index].hop.as_ref()?.feeder;
         let Some(before) = feeder.map(|feeder| &self.places[feeder]) else {
-            return Some(Fed { fed: true, comes: None, before: None });
+            return Some(Fed { fed: true, comes: None });
         };
         Some(match &before.hop {
             Some(hop) => {
-                Fed { fed: hop.pace.is_moving(now), comes: hop.pace.rate(), before: Some(hop.now().there()) }
+                Fed { fed: hop.pace.is_moving(now), comes: Some((hop.pace.rates(), hop.now().there())) }
             }
-            None => Fed { fed: before.standing == Standing::Complete, comes: None, before: None },
+            None => Fed { fed: before.standing == Standing::Complete, comes: None },
         })
     }
 

@@ -181,6 +181,9 @@ fn eight_hosts_in_the_time_of_one() {
     let (all, record) = timed(&["--json", "data", "--to-hosts", &hosts]);
     yard.all_have("data");
     println!("one host {one:.1?}, eight {all:.1?}; held by {}", record["cp"]["held_by"]);
+    for row in record["cp"]["hosts"].as_array().unwrap() {
+        println!("{} from {}: {} s, {}", row["host"], row["from"], row["seconds"], row["taken_out"]);
+    }
     assert!(all.as_secs_f64() < one.as_secs_f64() * 1.25, "{all:?} is more than 1.25 of {one:?}");
     for mishap in [Mishap::Killed, Mishap::Slowed, Mishap::Stopped] {
         let to = format!("{hosts}:{mishap:?}");
