@@ -72,6 +72,8 @@ struct ChainPlace {
     /// From whom its session broke last, and how often in a row.
     broke: (Option<usize>, u32),
     failures: u32,
+    /// How many in a row were slow that had it from this one.
+    slow_behind: u32,
     /// Not before.
     due: Instant,
     report: HostReport,
@@ -155,6 +157,7 @@ impl ChainPlace {
             avoids: Vec::new(),
             broke: (None, 0),
             failures: 0,
+            slow_behind: 0,
             due: now,
             report,
         }
@@ -407,13 +410,30 @@ impl Chain<'_> {
                 Some(Trouble::Stalls(still)) => {
                     self.take_out(index, format!("it took nothing for {:.1} s", still.as_secs_f64()));
                 }
-                Some(Trouble::Slow(rate, due)) => {
-                    let [rate, due] = [rate, due].map(weir_units::Rate);
-                    self.take_out(index, format!("it took {rate} where {due} came"));
-                }
+                Some(Trouble::Slow(rate, due)) => self.is_slow(index, rate, due),
                 None => {}
             }
         }
+    }
+
+    /// A host takes less than it could. Where that goes for a second one that has it from the same, that one is slow to pass it on.
+    fn is_slow(&mut self, index: usize, rate: f64, due: f64) {
+        let feeder = self.places[index].hop.as_ref().and_then(|hop| hop.feeder);
+        let [rate, due] = [rate, due].map(weir_units::Rate);
+        if let Some(feeder) = feeder {
+            let before = &mut self.places[feeder];
+            before.slow_behind += 1;
+            if before.slow_behind > 1 {
+                before.demoted = true;
+                let why = format!("those behind it took {rate} where {due} came to it");
+                return match before.hop {
+                    Some(_) => self.take_out(feeder, why),
+                    // It has all: others have it from another.
+                    None => self.release(feeder),
+                };
+            }
+        }
+        self.take_out(index, format!("it took {rate} where {due} came"));
     }
 
     /// What there is for a host that receives.
