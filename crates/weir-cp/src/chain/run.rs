@@ -262,6 +262,7 @@ impl Chain<'_> {
 
     /// A host is taken out of its place; those behind it go on without it.
     fn take_out(&mut self, index: usize, why: String) {
+        tracing::info!("{}: {why}", self.job.hosts[index].name);
         let place = &mut self.places[index];
         if let Some(hop) = place.hop.take() {
             hop.cut();
@@ -285,6 +286,7 @@ impl Chain<'_> {
     fn ended(&mut self, index: usize, report: Report) {
         let Some(hop) = self.places[index].hop.take() else { return };
         let place = &mut self.places[index];
+        tracing::info!("{}: {:?}", self.job.hosts[index].name, report.outcome);
         place.standing = Standing::Waiting;
         (place.report.behind, place.report.fed_by) = (hop.pace.behind(), hop.feeder);
         match &report.outcome {
@@ -512,6 +514,8 @@ impl Chain<'_> {
             None => None,
         };
         self.hops += 1;
+        let before = feeder.map_or("here", |feeder| self.job.hosts[feeder].name.as_str());
+        tracing::info!("{}: from {before}", self.job.hosts[index].name);
         let ends = Ends { number: self.hops, feeder: from, index, host: host_of(index), word };
         let hop = Hop::begin(self.job, (&self.sources, &self.vouched), ends, &self.tell);
         let place = &mut self.places[index];
