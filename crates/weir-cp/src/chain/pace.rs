@@ -28,6 +28,9 @@ const VERY_SLOW: f64 = 0.15;
 /// Below this part of what comes to the one before it in a long window, too.
 const SLOW: f64 = 0.35;
 
+/// A hop that has just begun is not judged by its rate: connections find theirs, and processes share a busy machine.
+const SETTLES: Duration = Duration::from_secs(2);
+
 /// A first connection may be tried three ways, each for 2.5 s.
 const BEGINS: Duration = Duration::from_secs(15);
 
@@ -143,6 +146,9 @@ impl Pace {
             let (rate, due) = rate.zip(due)?;
             (rate < due * part && lag > due * 0.7).then_some(Trouble::Slow(rate, due))
         };
+        if self.watched < SETTLES {
+            return None;
+        }
         match comes {
             Some(([comes, long_comes], _)) => {
                 is_slow(rate, comes, VERY_SLOW).or_else(|| is_slow(long_rate, long_comes, SLOW))
@@ -193,7 +199,7 @@ mod tests {
         for (what, comes, most) in [
             (&stands as &dyn Fn(u64) -> u64, Some(10_000_000), 35),
             (&stands, None, 46),
-            (&slowed, Some(10_000_000), 35),
+            (&slowed, Some(10_000_000), 36),
             (&halved, Some(10_000_000), 45),
         ] {
             let (tenth, trouble) = watched(what, comes).expect("it is found");
