@@ -52,8 +52,10 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
     };
     if own.demoted {
         // The end of the chain, where it keeps nobody waiting.
-        let last = (0..stands.len()).rev().filter(|other| *other != index).find(can);
-        return match last {
+        let others = || (0..stands.len()).rev().filter(|other| *other != index).filter(can);
+        let is_idle = |other: &usize| stands.iter().all(|stand| stand.fed_by != Some(Some(*other)));
+        // Rather one that has all and feeds nobody any more than to share.
+        return match others().find(is_idle).or_else(|| others().next()) {
             Some(last) => Choice::Host(last),
             None if is_free(None) && is_alone(stands, index) => Choice::Here,
             None => Choice::Wait,
@@ -155,6 +157,17 @@ mod tests {
         assert_eq!(feeder_of(&chain, 0), Choice::Host(3));
         chain[0].avoids = vec![Some(3)];
         assert_eq!(feeder_of(&chain, 0), Choice::Wait, "all others feed one already");
+    }
+
+    #[test]
+    fn those_that_were_taken_out_share_only_where_they_have_to() {
+        let mut chain = stands(5, &[(0, None), (1, Some(0)), (2, Some(1)), (3, Some(2))]);
+        chain[4] = Stand { demoted: true, ..Stand::default() };
+        chain[3].demoted = true;
+        chain[3].feeds = false;
+        assert_eq!(feeder_of(&chain, 4), Choice::Host(2), "with the other one");
+        chain[1].fed_by = None;
+        assert_eq!(feeder_of(&chain, 4), Choice::Host(0), "which feeds nobody any more");
     }
 
     #[test]

@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::hop::HopNow;
 
-/// What is looked back at: at 100 Mbit/s eighteen blocks, so that one more or less is no great matter.
-const WINDOW: Duration = Duration::from_millis(1500);
+/// What is looked back at: at 100 Mbit/s fourteen blocks, so that one more or less is no great matter.
+const WINDOW: Duration = Duration::from_millis(1200);
+
+/// The same where a host is somewhat slow, or can only be compared with itself: a busy machine, or a path that lost some segments,
+/// catches up within that.
+const LONG_WINDOW: Duration = Duration::from_secs(4);
 
 /// Nothing for so long, while there is something: four retransmissions in a row take as long where a round trip is 100 ms.
 const STALL: Duration = Duration::from_millis(2500);
@@ -17,9 +21,15 @@ const MOVING: Duration = Duration::from_millis(500);
 /// Bytes that a host may be behind the one before it without keeping it waiting, and a quarter of a second.
 const ON_ITS_WAY: f64 = 4e6;
 
-/// Below this part of what comes to the one before it, or of what it took itself, a hop is slow. Those behind it lose more by
-/// waiting than by a session that begins anew.
+/// Below this part of what comes to the one before it, in a window, a hop is slow; or of the best that it took itself, in a long one.
+/// Those behind it lose more by waiting for a second than by a session that begins anew.
+const VERY_SLOW: f64 = 0.15;
+
+/// Below this part of what comes to the one before it in a long window, too.
 const SLOW: f64 = 0.35;
+
+/// A hop that has just begun is not judged by its rate: connections find theirs, and processes share a busy machine.
+const SETTLES: Duration = Duration::from_secs(2);
 
 /// A first connection may be tried three ways, each for 2.5 s.
 const BEGINS: Duration = Duration::from_secs(15);
@@ -33,7 +43,7 @@ pub(super) struct Pace {
     moved: (Instant, u64),
     /// When it last took something.
     gained: Instant,
-    /// The best rate of a whole window, in bytes per second.
+    /// The best rate of a whole long window, in bytes per second.
     best: f64,
     watched: Duration,
     behind: Duration,
@@ -61,12 +71,17 @@ impl Pace {
         }
     }
 
-    /// Bytes per second in the last window; `None` before there was one.
-    pub(super) fn rate(&self) -> Option<f64> {
-        let (first, before) = self.seen.front()?;
+    /// Bytes per second in the last window, and in the last long one; `None` before there was one.
+    pub(super) fn rates(&self) -> [Option<f64>; 2] {
+        [WINDOW, LONG_WINDOW].map(|window| self.rate(window))
+    }
+
+    fn rate(&self, window: Duration) -> Option<f64> {
         let (last, after) = self.seen.back()?;
-        let span = last.duration_since(*first);
-        (span >= WINDOW * 9 / 10).then(|| after.saturating_sub(*before) as f64 / span.as_secs_f64())
+        // The last look that is so long ago, or longer.
+        let since = self.seen.iter().rev().find(|(at, _)| last.duration_since(*at) >= window)?;
+        let span = last.duration_since(since.0).as_secs_f64();
+        Some(after.saturating_sub(since.1) as f64 / span)
     }
 
     /// Something came just now.
@@ -102,25 +117,44 @@ impl Pace {
             self.seen.clear();
         }
         self.seen.push_back((at, there));
-        while self.seen.len() > 2 && at.duration_since(self.seen[1].0) >= WINDOW {
+        while self.seen.len() > 2 && at.duration_since(self.seen[1].0) >= LONG_WINDOW {
             self.seen.pop_front();
         }
         if there != self.moved.1 || !fed || begins || now.lag() == 0 {
             self.moved = (at, there);
         }
-        self.best = self.best.max(self.rate().unwrap_or(0.0));
+        self.best = self.best.max(self.rate(LONG_WINDOW).unwrap_or(0.0));
     }
 
-    /// What is wrong with it, where the one before it gets `comes` bytes per second; `None` for one that has all.
-    pub(super) fn trouble(&self, at: Instant, now: &HopNow, comes: Option<f64>) -> Option<Trouble> {
+    /// What is wrong with it, where this came to the one before it in a window and in a long one, and that has `before` bytes;
+    /// `None` for one that has all.
+    pub(super) fn trouble(
+        &self,
+        at: Instant,
+        now: &HopNow,
+        comes: Option<([Option<f64>; 2], u64)>,
+    ) -> Option<Trouble> {
         let still = at.duration_since(self.moved.0);
         if still >= STALL {
             return Some(Trouble::Stalls(still));
         }
-        let due = comes.unwrap_or(0.0).max(self.best);
-        let rate = self.rate()?;
-        // What it is behind takes a second to catch up with at least.
-        (rate < due * SLOW && now.lag() as f64 > due).then_some(Trouble::Slow(rate, due))
+        let [rate, long_rate] = self.rates();
+        let ahead = comes.map_or(u64::MAX, |(_, before)| before.saturating_sub(now.there()));
+        let lag = now.lag().min(ahead) as f64;
+        // What it is behind takes a second to catch up with, about.
+        let is_slow = |rate: Option<f64>, due: Option<f64>, part: f64| {
+            let (rate, due) = rate.zip(due)?;
+            (rate < due * part && lag > due * 0.7).then_some(Trouble::Slow(rate, due))
+        };
+        if self.watched < SETTLES {
+            return None;
+        }
+        match comes {
+            Some(([comes, long_comes], _)) => {
+                is_slow(rate, comes, VERY_SLOW).or_else(|| is_slow(long_rate, long_comes, SLOW))
+            }
+            None => is_slow(long_rate, Some(self.best), VERY_SLOW),
+        }
     }
 }
 
@@ -134,31 +168,46 @@ mod tests {
         HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1 }
     }
 
-    /// Looks ten times a second, at what `bytes` says for each tenth of a second.
-    fn watched(bytes: impl Fn(u64) -> u64, tenths: u64, comes: Option<f64>) -> Option<Trouble> {
+    /// Looks ten times a second, at what `bytes` says for each tenth of a second; where `comes` is said so much comes to the one
+    /// before it in a second. What is wrong, and at which tenth that is seen.
+    fn watched(bytes: impl Fn(u64) -> u64, comes: Option<u64>) -> Option<(u64, Trouble)> {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        (0..tenths).find_map(|tenth| {
-            let (at, now) = (start + Duration::from_millis(100 * tenth), now(bytes(tenth), 1 << 30));
-            pace.look(at, &now, (true, None));
-            pace.trouble(at, &now, comes)
+        (0..100).find_map(|tenth| {
+            let (at, now) = (start + Duration::from_millis(100 * tenth), now(bytes(tenth), 1 << 40));
+            let before = comes.map(|comes| ([Some(comes as f64); 2], comes * tenth / 10));
+            pace.look(at, &now, (true, before.map(|(_, before)| before)));
+            pace.trouble(at, &now, before).map(|trouble| (tenth, trouble))
         })
     }
 
     #[test]
     fn one_that_goes_on_as_it_did_is_left_alone() {
-        assert_eq!(watched(|tenth| tenth * 1_000_000, 60, Some(10e6)), None);
-        assert_eq!(watched(|tenth| tenth * 600_000, 60, Some(10e6)), None, "somewhat slower");
+        for comes in [None, Some(10_000_000)] {
+            assert_eq!(watched(|tenth| tenth * 1_000_000, comes), None);
+            assert_eq!(watched(|tenth| tenth * 600_000, comes), None, "somewhat slower");
+            let hiccup = |tenth: u64| if (30..38).contains(&tenth) { 30_000_000 } else { tenth * 1_000_000 };
+            assert_eq!(watched(hiccup, comes), None, "it stood still for a moment");
+        }
     }
 
     #[test]
-    fn one_that_stands_still_or_is_slowed_is_found() {
+    fn one_that_stands_still_or_is_slowed_is_found_within_seconds() {
         let stands = |tenth: u64| tenth.min(20) * 1_000_000;
-        assert!(matches!(watched(stands, 60, None), Some(Trouble::Slow(..) | Trouble::Stalls(_))));
         let slowed = |tenth: u64| tenth.min(20) * 1_000_000 + tenth.saturating_sub(20) * 100_000;
-        let Some(Trouble::Slow(rate, due)) = watched(slowed, 60, None) else { panic!("it is slow") };
-        assert!(rate < due * SLOW && due > 9e6);
-        assert!(matches!(watched(|tenth| tenth * 100_000, 60, Some(10e6)), Some(Trouble::Slow(..))));
+        let halved = |tenth: u64| tenth * 300_000;
+        for (what, comes, most) in [
+            (&stands as &dyn Fn(u64) -> u64, Some(10_000_000), 35),
+            (&stands, None, 46),
+            (&slowed, Some(10_000_000), 36),
+            (&halved, Some(10_000_000), 45),
+        ] {
+            let (tenth, trouble) = watched(what, comes).expect("it is found");
+            assert!(tenth <= most, "{trouble:?} after {tenth} tenths");
+        }
+        // Of the first one only its own past tells.
+        let later = |tenth: u64| tenth.min(45) * 1_000_000 + tenth.saturating_sub(45) * 50_000;
+        assert!(matches!(watched(later, None), Some((_, Trouble::Slow(..)))));
     }
 
     #[test]

@@ -72,6 +72,8 @@ struct ChainPlace {
     /// From whom its session broke last, and how often in a row.
     broke: (Option<usize>, u32),
     failures: u32,
+    /// How many in a row were slow that had it from this one.
+    slow_behind: u32,
     /// Not before.
     due: Instant,
     report: HostReport,
@@ -92,10 +94,8 @@ enum Fault {
 struct Fed {
     /// There is something.
     fed: bool,
-    /// At which rate more comes to the one before it, bytes per second; `None` where that has all.
-    comes: Option<f64>,
-    /// Bytes that the one before it has; `None` where that has all.
-    before: Option<u64>,
+    /// At which rates more came to the one before it of late, bytes per second, and how much that has; `None` where it has all.
+    comes: Option<([Option<f64>; 2], u64)>,
 }
 
 struct Chain<'a> {
@@ -157,6 +157,7 @@ impl ChainPlace {
             avoids: Vec::new(),
             broke: (None, 0),
             failures: 0,
+            slow_behind: 0,
             due: now,
             report,
         }
@@ -261,6 +262,7 @@ impl Chain<'_> {
 
     /// A host is taken out of its place; those behind it go on without it.
     fn take_out(&mut self, index: usize, why: String) {
+        tracing::info!("{}: {why}", self.job.hosts[index].name);
         let place = &mut self.places[index];
         if let Some(hop) = place.hop.take() {
             hop.cut();
@@ -284,6 +286,7 @@ impl Chain<'_> {
     fn ended(&mut self, index: usize, report: Report) {
         let Some(hop) = self.places[index].hop.take() else { return };
         let place = &mut self.places[index];
+        tracing::info!("{}: {:?}", self.job.hosts[index].name, report.outcome);
         place.standing = Standing::Waiting;
         (place.report.behind, place.report.fed_by) = (hop.pace.behind(), hop.feeder);
         match &report.outcome {
@@ -396,12 +399,12 @@ impl Chain<'_> {
                 self.lost(index, "it stopped answering".to_owned());
                 continue;
             }
-            let Some(Fed { fed, comes, before }) = self.fed(index, now) else { continue };
+            let Some(Fed { fed, comes }) = self.fed(index, now) else { continue };
             let keeps_waiting = self.keeps_others_waiting(index);
             let place = &mut self.places[index];
             let Some(hop) = &mut place.hop else { continue };
             let at = hop.now();
-            hop.pace.look(now, &at, (fed, before));
+            hop.pace.look(now, &at, (fed, comes.map(|(_, before)| before)));
             if !fed || !keeps_waiting || place.demoted {
                 continue;
             }
@@ -409,26 +412,43 @@ impl Chain<'_> {
                 Some(Trouble::Stalls(still)) => {
                     self.take_out(index, format!("it took nothing for {:.1} s", still.as_secs_f64()));
                 }
-                Some(Trouble::Slow(rate, due)) => {
-                    let [rate, due] = [rate, due].map(weir_units::Rate);
-                    self.take_out(index, format!("it took {rate} where {due} came"));
-                }
+                Some(Trouble::Slow(rate, due)) => self.is_slow(index, rate, due),
                 None => {}
             }
         }
+    }
+
+    /// A host takes less than it could. Where that goes for a second one that has it from the same, that one is slow to pass it on.
+    fn is_slow(&mut self, index: usize, rate: f64, due: f64) {
+        let feeder = self.places[index].hop.as_ref().and_then(|hop| hop.feeder);
+        let [rate, due] = [rate, due].map(weir_units::Rate);
+        if let Some(feeder) = feeder {
+            let before = &mut self.places[feeder];
+            before.slow_behind += 1;
+            if before.slow_behind > 1 {
+                before.demoted = true;
+                let why = format!("those behind it took {rate} where {due} came to it");
+                return match before.hop {
+                    Some(_) => self.take_out(feeder, why),
+                    // It has all: others have it from another.
+                    None => self.release(feeder),
+                };
+            }
+        }
+        self.take_out(index, format!("it took {rate} where {due} came"));
     }
 
     /// What there is for a host that receives.
     fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
         let feeder = self.places[index].hop.as_ref()?.feeder;
         let Some(before) = feeder.map(|feeder| &self.places[feeder]) else {
-            return Some(Fed { fed: true, comes: None, before: None });
+            return Some(Fed { fed: true, comes: None });
         };
         Some(match &before.hop {
             Some(hop) => {
-                Fed { fed: hop.pace.is_moving(now), comes: hop.pace.rate(), before: Some(hop.now().there()) }
+                Fed { fed: hop.pace.is_moving(now), comes: Some((hop.pace.rates(), hop.now().there())) }
             }
-            None => Fed { fed: before.standing == Standing::Complete, comes: None, before: None },
+            None => Fed { fed: before.standing == Standing::Complete, comes: None },
         })
     }
 
@@ -494,6 +514,8 @@ impl Chain<'_> {
             None => None,
         };
         self.hops += 1;
+        let before = feeder.map_or("here", |feeder| self.job.hosts[feeder].name.as_str());
+        tracing::info!("{}: from {before}", self.job.hosts[index].name);
         let ends = Ends { number: self.hops, feeder: from, index, host: host_of(index), word };
         let hop = Hop::begin(self.job, (&self.sources, &self.vouched), ends, &self.tell);
         let place = &mut self.places[index];

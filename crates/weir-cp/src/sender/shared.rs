@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use weir_model::chooser::LONGEST_RUN;
 use weir_tree::{Entry, Name};
 
 use super::packer::Packer;
@@ -94,6 +95,11 @@ impl Shared {
         if self.options.archive && entry.is_file() {
             self.failed_names.note(&entry.name, number);
         }
+    }
+
+    /// Blocks that a record may carry: of a chain one, since each host has to have all of a record before it sends the first byte on.
+    pub(super) fn longest_run(&self) -> u32 {
+        if self.feed.get().is_some() || self.vouched.get().is_some() { 1 } else { LONGEST_RUN }
     }
 
     /// A file was sent to its end, and is this.

@@ -142,7 +142,8 @@ impl Workers {
             }
             clock.enter(Stage::Idle);
             let mut plan = None;
-            let longest = || plan.insert(self.shared.packer.plan()).run;
+            let most = self.shared.longest_run();
+            let longest = || plan.insert(self.shared.packer.plan()).run.min(most);
             let Some(job) = self.shared.queue.claim(longest) else { return };
             if let Job::Survey { file, runs } = job {
                 clock.enter(Stage::Read);
