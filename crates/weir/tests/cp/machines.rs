@@ -161,6 +161,7 @@ fn copies_between_machines() {
     let (arm, x86) = (arm.into_string().unwrap(), x86.into_string().unwrap());
     let sandbox = Sandbox::new();
     let ssh = arm_host(&sandbox);
+    std::fs::create_dir_all(sandbox.path("tree/deep")).unwrap();
     sandbox.write("tree/text", "the same words again and again\n".repeat(100_000));
     sandbox.write("tree/deep/noise", pattern(20 * MIB + 3, 7));
     sandbox.write("tree/empty", "");
