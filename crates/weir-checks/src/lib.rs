@@ -44,6 +44,7 @@ pub mod netrc;
 pub mod probe_words;
 pub mod put_journal;
 pub mod records;
+pub mod release_manifest;
 pub mod response_head;
 pub mod seeds;
 pub mod serve_conditions;
@@ -91,6 +92,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("probe_words", probe_words::check),
     ("put_journal", put_journal::check),
     ("records", records::check),
+    ("release_manifest", release_manifest::check),
     ("response_head", response_head::check),
     ("serve_conditions", serve_conditions::check),
     ("serve_request", serve_request::check),

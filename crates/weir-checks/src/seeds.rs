@@ -199,8 +199,12 @@ fn of_copies(add: &mut Add) {
     add(
         "cp_greeting",
         "lines",
-        b"Welcome\nweir-absent Linux x86_64\nweir-stored\nweir-failed no room\nweir-peer\n",
+        b"Welcome\n\x1eweir-machine Linux aarch64\n\x1eweir-absent Linux x86_64\n\x1eweir-stored\nname? \x1eweir-failed no room\n\
+          \x1eweir-peer\n",
     );
+    let sums = [("5b", "  weir-aarch64"), ("A0", " *./weir.deb"), ("5b", "  weir-aarch64")];
+    let sums: String = sums.iter().map(|(two, name)| format!("{}{name}\n", two.repeat(32))).collect();
+    add("release_manifest", "sums", sums.as_bytes());
     let mut raw = Vec::new();
     batch::write(&members(), b"text", &mut raw);
     add("cp_batch", "all", &raw);

@@ -137,7 +137,7 @@ tests! {
     capture, challenge, chunked, codec, content_coding, content_disposition, content_range, cookies,
     cp_batch, cp_frame, cp_greeting, cp_lane, cp_part_log, cp_patch, cp_record, cp_sample, cp_subtrees,
     delta_recipe, delta_signature, digest_field, entry, fleet_frame, fleet_rows, hub_words, index_page,
-    journal, load_answer, load_request, net_words, netrc, probe_words, put_journal, records, response_head,
+    journal, load_answer, load_request, net_words, netrc, probe_words, put_journal, records, release_manifest, response_head,
     serve_conditions, serve_request,
     server_words, sock_diag, store_answer, store_ini,
 }

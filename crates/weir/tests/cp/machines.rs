@@ -134,7 +134,7 @@ const MASK: &str =
     "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff";
 
 /// An ssh whose far host runs programs of aarch64, and says that it is one: a user namespace has formats of its own.
-fn arm_host(sandbox: &Sandbox) -> String {
+fn arm_host(sandbox: &Sandbox, qemu: &str) -> String {
     let folder = sandbox.path("ssh.arm");
     std::fs::create_dir_all(folder.join("bin")).unwrap();
     program(&folder.join("bin/uname"), "#!/bin/sh\necho Linux aarch64\n");
@@ -146,13 +146,14 @@ fn arm_host(sandbox: &Sandbox) -> String {
          exec unshare --user --map-root-user --mount sh -c '\n\
          mount -t binfmt_misc none {formats} || exit\n\
          printf \"%s\\n\" \"$2\" >{formats}/register || exit\n\
-         exec sh -c \"$1\"' sh \"$command\" ':arm:M::{ARM}:{MASK}:/usr/bin/qemu-aarch64-static:F'\n"
+         exec sh -c \"$1\"' sh \"$command\" ':arm:M::{ARM}:{MASK}:{qemu}:F'\n"
     );
     program(&ssh, &text);
     ssh.display().to_string()
 }
 
-/// Minutes, with programs for two machines: `make arm-check`. WEIR_AARCH64 is the static build for aarch64, WEIR_X86_64 the other.
+/// Minutes, with programs for two machines: `make arm-check`. WEIR_AARCH64 is the static build for aarch64, WEIR_X86_64 the other, WEIR_QEMU what
+/// runs the first.
 #[test]
 fn copies_between_machines() {
     let (Some(arm), Some(x86)) = (std::env::var_os("WEIR_AARCH64"), std::env::var_os("WEIR_X86_64")) else {
@@ -160,7 +161,9 @@ fn copies_between_machines() {
     };
     let (arm, x86) = (arm.into_string().unwrap(), x86.into_string().unwrap());
     let sandbox = Sandbox::new();
-    let ssh = arm_host(&sandbox);
+    let qemu = std::env::var("WEIR_QEMU").unwrap_or_else(|_| "/usr/bin/qemu-aarch64-static".to_owned());
+    let ssh = arm_host(&sandbox, &qemu);
+    std::fs::create_dir_all(sandbox.path("tree/deep")).unwrap();
     sandbox.write("tree/text", "the same words again and again\n".repeat(100_000));
     sandbox.write("tree/deep/noise", pattern(20 * MIB + 3, 7));
     sandbox.write("tree/empty", "");
@@ -204,7 +207,7 @@ fn copies_between_machines() {
     let plain = plain.display().to_string();
     for (from, to) in [("tree", far("from-arm")), (far("from-arm").as_str(), "to-arm".to_owned())] {
         let words = [&arm, "cp", "-S", &plain, "--far-binary", &x86, from, &to];
-        sandbox.weir("qemu-aarch64-static", words).run().succeeds();
+        sandbox.weir(&qemu, words).run().succeeds();
     }
     same("from-arm");
     same("to-arm");
