@@ -283,5 +283,7 @@ def test_the_page_of_a_record(server: Server, tmp_path: Path) -> None:
     assert frame.startswith("<iframe") and "<html" not in frame
     with pytest.raises(ValueError, match="not a record"):
         weir.Record("{")
+    with pytest.raises(ValueError, match="not a record"):
+        weir.Record('{"schema": "weir.run/1"}')
     with pytest.raises(ValueError, match="weir.run/1"):
         weir.Record('{"schema": "other/1"}')

@@ -60,6 +60,8 @@ def test_none_at_all_and_other_types(tmp_path: Path) -> None:
     with pytest.raises(weir.UsageError):
         weir.get_many([], tmp_path)
     bad: Any
+    with pytest.raises(TypeError, match="weir.get"):
+        weir.get_many("http://h/x", tmp_path)
     for bad in ([5], [("http://h/x", "a", "b")], [(5, "a")], [None]):
         with pytest.raises(TypeError):
             weir.get_many(bad, tmp_path)
@@ -130,8 +132,15 @@ def test_why_of_a_process(server: Server) -> None:
     assert f"{process.pid}" in record.to_dict()["why"]["subject"]
 
 
+@pytest.mark.parametrize("what", [None, 3.5, True, {1}, [1]])
+def test_what_is_no_process_and_no_command_is_a_type_error(what: Any) -> None:
+    with pytest.raises(TypeError):
+        weir.why(what)
+
+
 @pytest.mark.parametrize(
-    ("what", "code"), [("no-such-command-here", 127), ("/etc/passwd", 126), (2**31 - 1, 1), (2**70, 2)]
+    ("what", "code"),
+    [("no-such-command-here", 127), ("/etc/passwd", 126), (2**31 - 1, 1), (2**70, 2), ("'unbalanced", 2)],
 )
 def test_what_cannot_be_watched_is_an_exception(what: Any, code: int) -> None:
     with pytest.raises(weir.WeirError) as caught:

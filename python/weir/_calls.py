@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
@@ -81,6 +82,8 @@ def get_many(
     ``jobs`` is how many files are fetched at once. If a file fails the others are fetched, then the exception
     of the exit code is raised; its ``record`` has every file.
     """
+    if isinstance(urls, (str, bytes)):
+        raise TypeError("urls must be a list of urls; weir.get fetches one")
     base = os.path.join(os.fspath(folder), "")
     named, outputs = [], []
     for one in urls:
@@ -111,6 +114,8 @@ def put(
     an interrupted upload.
     """
     one = isinstance(source, (str, os.PathLike))
+    if source is None or isinstance(source, bytes):
+        raise TypeError(f"source must be a path or a list of paths, not {type(source).__name__}")
     sources: List[Any] = [source] if one else list(source)  # type: ignore[arg-type]
     if not sources:
         raise UsageError("nothing to send: source is empty", 2)
@@ -134,12 +139,12 @@ def why(
     nothing.
     """
     words = ["why", *_seconds(seconds), *_options(options)]
-    if isinstance(what, bool):
-        raise TypeError("what must be a process's number or a command, not a bool")
+    if isinstance(what, (bool, float)) or not isinstance(what, (int, str, SequenceOf)):
+        raise TypeError(f"what must be a process's number or a command, not {type(what).__name__}")
     if isinstance(what, int):
         words.append(f"--pid={what}")
     else:
-        command = shlex.split(what) if isinstance(what, str) else list(what)
+        command = _split(what) if isinstance(what, str) else list(what)
         words += ["--", *(_text("command", word) for word in command)]
     return _call(words, None, always=True)
 
@@ -196,6 +201,13 @@ def _checksums(checksum: Union[str, Iterable[str], None]) -> List[str]:
         return []
     one = [checksum] if isinstance(checksum, str) else list(checksum)
     return [f"--checksum={_text('checksum', text)}" for text in one]
+
+
+def _split(line: str) -> List[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"cannot read the command {line!r}: {error}", 2) from None
 
 
 def _seconds(seconds: Optional[float]) -> List[str]:

@@ -85,6 +85,8 @@ class Record:
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, dict) else None
             raise ValueError(f"record is {found!r}, this weir reads {SCHEMA!r}")
+        if not all(isinstance(data.get(member), str) for member in ("command", "outcome")):
+            raise ValueError("not a record of a run: it has no command or no outcome")
         self._text = text
         self._data: Dict[str, Any] = data
 
