@@ -13,8 +13,8 @@ use weir_fleet::class::FailureClass;
 use weir_fleet::ledger::database::{Act, Database, DatabaseError, Now, Value};
 use weir_fleet::ledger::sqlite::SqliteDatabase;
 use weir_fleet::ledger::{
-    BatchClaim, BatchResults, BatchWork, Claimed, FleetLedger, ObjectFailure, Patience, PlanEnds,
-    PlannedBatch, PlannedLarge, SqlLedger, Tally, VerdictSpan, WorkerId, WorkerIdentity,
+    BatchClaim, BatchResults, BatchWork, Claimed, FleetLedger, Helped, Helper, ObjectFailure, Patience,
+    PlanEnds, PlannedBatch, PlannedLarge, SqlLedger, Tally, VerdictSpan, WorkerId, WorkerIdentity,
 };
 use weir_fleet::object::{FleetObject, MAX_BYTES, pack, pack_lines, unpack};
 
@@ -233,14 +233,18 @@ fn works(
     clock: &AtomicI64,
     input: &mut Input<'_>,
 ) -> Result<(), FleetError> {
+    let mut helper = Helper { pace: 1 << 20, watched: Vec::new() };
     for _ in 0..CLAIMS {
         let claim = match ledger.claim(worker, LEASE)? {
             Claimed::Batch(claim) => *claim,
             Claimed::Wait(..) => {
                 clock.fetch_add(70_000, Relaxed);
-                match ledger.help(worker, LEASE, 1 << 20)? {
-                    Some(claim) => claim,
-                    None => continue,
+                match ledger.help(worker, LEASE, &helper)? {
+                    Helped::Batch(claim) => *claim,
+                    Helped::Watch(watched) => {
+                        helper.watched = watched;
+                        continue;
+                    }
                 }
             }
             Claimed::Leave => return Ok(()),
