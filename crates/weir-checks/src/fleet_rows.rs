@@ -257,7 +257,7 @@ fn works(
         holds(shared, &claim);
         ledger.renew(claim.lease, LEASE, 1, 1)?;
         match input.byte() % 8 {
-            0 => ledger.release(claim.lease)?,
+            0 => drop(ledger.release(claim.lease)?),
             1 => drop(ledger.finish(claim.lease, &results(&claim, Some(FailureClass::Busy)))?),
             2 => drop(ledger.finish(claim.lease, &BatchResults::default()).is_ok()),
             _ => drop(ledger.finish(claim.lease, &results(&claim, None))?),
