@@ -237,6 +237,10 @@ fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
         site.sandbox.weir(WEIR, ["fleet", "retry", "--ledger", "plan.db"]).run().succeeds();
         start("20M").wait().succeeds();
     }
+    // Those of runs that were killed end what they have, and tidy up.
+    wait_for("workers that nobody speaks to any more", || {
+        !site.status().workers.iter().any(|worker| is_worker(worker.pid))
+    });
     let now = site.named();
     assert!(seen.iter().all(|(name, inode)| now.get(name) == Some(inode)), "a file was replaced");
     site.is_complete();
