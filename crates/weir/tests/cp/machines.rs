@@ -210,6 +210,6 @@ fn copies_between_machines() {
     std::fs::copy(&x86, &weir).unwrap();
     std::fs::copy(&arm, sibling).unwrap();
     std::fs::remove_dir_all(sandbox.path("ssh.arm/cache")).unwrap();
-    sandbox.weir(&weir.display().to_string(), ["cp", "-S", &ssh, "tree", &far("unasked")]).run().succeeds();
+    sandbox.weir(weir.display().to_string(), ["cp", "-S", &ssh, "tree", &far("unasked")]).run().succeeds();
     same("unasked");
 }
