@@ -23,7 +23,8 @@ fn export_lua() {
     const SYMBOLS: &str = "lua.symbols";
     println!("cargo::rerun-if-changed={SYMBOLS}");
     let set = |name: &str| std::env::var(name).unwrap_or_default();
-    // Programs for musl are static as they come; the linker that crosses to another machine takes none of this.
+    // Programs for musl are static as they come; the linker that crosses to another machine takes none of
+    // this.
     let is_static = set("CARGO_CFG_TARGET_ENV") == "musl"
         || set("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "crt-static");
     if !is_static && set("CARGO_CFG_TARGET_OS") == "linux" {

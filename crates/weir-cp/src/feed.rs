@@ -1,8 +1,8 @@
-//! What a host that passes a copy on has of it, in the order in which it came: what its receiver puts in, and its senders send
-//! on while the rest still comes.
+//! What a host that passes a copy on has of it, in the order in which it came: what its receiver puts in, and
+//! its senders send on while the rest still comes.
 //!
-//! A feed outlives sessions: where the host before this one is lost, the next receiver goes on with what is there, and whoever
-//! follows waits meanwhile. It is held in memory, some 200 bytes an entry.
+//! A feed outlives sessions: where the host before this one is lost, the next receiver goes on with what is
+//! there, and whoever follows waits meanwhile. It is held in memory, some 200 bytes an entry.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -41,7 +41,7 @@ struct FeedState {
     known: HashMap<Name, usize>,
     /// All came; whether something had failed before this host.
     finished: Option<bool>,
-    /// What this host could not take: whoever follows would lack it too.
+    /// The first thing that this host failed to store; the hosts behind it would lack it too.
     lacks: Option<Failure>,
 }
 
@@ -54,7 +54,8 @@ pub(crate) struct FeedPlace {
     pub(crate) roots: Vec<Name>,
 }
 
-/// One thing that came. Entries are as the source has them: owners are the source's, names those of this host.
+/// One thing that came. Entries are as the source has them: owners are the source's, names those of this
+/// host.
 #[derive(Debug, Clone)]
 pub(crate) enum Fed {
     /// It is in its place.
@@ -75,7 +76,7 @@ pub(crate) enum Fed {
 /// A file that comes in blocks.
 #[derive(Debug)]
 pub(crate) struct Growing {
-    /// What it is to be.
+    /// The entry as it will be.
     pub(crate) entry: Entry,
     /// With `--checksum`: the source's word on it.
     pub(crate) offered: Option<Digest>,
@@ -94,7 +95,7 @@ struct GrowingState {
     outcome: Option<FeedOutcome>,
 }
 
-/// What became of a file.
+/// The outcome of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FeedOutcome {
     /// It has its name, and this digest, which is the source's.
@@ -104,7 +105,7 @@ pub(crate) enum FeedOutcome {
 }
 
 impl Growing {
-    /// What is there of it, for reading blocks that have arrived, while it grows.
+    /// A handle for reading the blocks that have arrived, while the file grows.
     pub(crate) fn open(&self) -> Option<File> {
         self.state.lock().file.as_ref()?.try_clone().ok()
     }
@@ -114,7 +115,7 @@ impl Growing {
         self.state.lock().has(index)
     }
 
-    /// What arrived after the first `seen` runs.
+    /// Runs of blocks that arrived after the first `seen`.
     pub(crate) fn arrived_since(&self, seen: usize) -> Vec<Range<u64>> {
         self.state.lock().arrived.get(seen..).unwrap_or_default().to_vec()
     }
@@ -125,13 +126,14 @@ impl Growing {
         state.file = None;
     }
 
-    /// What became of it, once that is known.
+    /// Its outcome, once that is known.
     pub(crate) fn outcome(&self) -> Option<FeedOutcome> {
         self.state.lock().outcome
     }
 }
 
-/// The same file, open for reading by itself: a duplicate would share the lock of a part, and hold it against the next receiver.
+/// The same file, open for reading by itself: a duplicate would share the lock of a part, and hold it against
+/// the next receiver.
 fn opened_again(file: &File) -> Option<File> {
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
@@ -190,8 +192,8 @@ impl Feed {
         self.told(state);
     }
 
-    /// A file whose blocks are to come into `file`. `None` where nobody can read it while it grows: it is said to be there
-    /// once it is.
+    /// A file whose blocks are to come into `file`. `None` where nobody can read it while it grows: it is
+    /// said to be there once it is.
     pub(crate) fn grows(&self, entry: Entry, offered: Option<Digest>, file: &File) -> Option<Arc<Growing>> {
         let mut state = self.state.lock();
         let target = Arc::clone(&state.place.as_ref()?.target);
@@ -263,7 +265,7 @@ impl Feed {
         self.state.lock().place.clone()
     }
 
-    /// What came after the first `seen` things, `most` of it.
+    /// Items after the first `seen`, `most` of them.
     pub(crate) fn items_since(&self, seen: usize, most: usize) -> Vec<Fed> {
         let state = self.state.lock();
         let more = state.items.get(seen..).unwrap_or_default();
@@ -276,7 +278,7 @@ impl Feed {
         state.finished.filter(|_| state.items.len() == seen)
     }
 
-    /// What this host could not take.
+    /// The first thing that this host failed to store.
     pub(crate) fn lacking(&self) -> Option<Failure> {
         self.state.lock().lacks.clone()
     }

@@ -1,8 +1,9 @@
-//! A process that holds: it keeps what comes to its host for those who pass it on, and serves the sessions that bring it and send it
-//! on, each over the streams of a process of its own that ssh started.
+//! A process that holds: it keeps what comes to its host for those who pass it on, and serves the sessions
+//! that bring it and send it on, each over the streams of a process of its own that ssh started.
 //!
-//! Those hand their streams over (SCM_RIGHTS, unix(7)) through a socket without a file, whose name only tells where to knock: what
-//! opens it is the word that the driver drew and told both over ssh, and that it is the same user.
+//! Those hand their streams over (SCM_RIGHTS, unix(7)) through a socket without a file, whose name only tells
+//! where to knock: what opens it is the word that the driver drew and told both over ssh, and that it is the
+//! same user.
 
 use std::fs::File;
 use std::io::{self, BufReader, IoSlice, IoSliceMut, Read, Write};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
@@ -34,7 +36,7 @@ use crate::wire::frame;
 /// Between two signs of life to the driver, which takes a host that says none for lost within seconds.
 const SIGN: Duration = Duration::from_millis(500);
 
-/// How long who knocks may take to say its word, and how long the one that holds may take to open.
+/// The time a guest has to say its secret, and the holder to answer.
 const KNOCK: Duration = Duration::from_secs(5);
 
 /// How long sessions may take to end once the driver is gone.
@@ -78,7 +80,7 @@ pub(crate) fn hold(
     Ok(())
 }
 
-/// Where to knock: a digest of the word, which does not tell it.
+/// The holder's address: a digest of the secret, which does not reveal it.
 fn address(word: &Secret) -> io::Result<SocketAddr> {
     let name = blake3::derive_key("weir cp 1: where one holds", &word.0);
     SocketAddr::from_abstract_name(format!("weir-{}", blake3::Hash::from_bytes(name).to_hex()))
@@ -112,7 +114,7 @@ fn user_of(guest: &UnixStream) -> rustix::process::Uid {
     socket_peercred(guest).map_or(rustix::process::Uid::from_raw(u32::MAX - 1), |guest| guest.uid)
 }
 
-/// What somebody who has the word hands over.
+/// The streams handed over by a guest who knows the secret.
 fn streams_of(guest: &UnixStream, word: &Secret) -> io::Result<(File, File)> {
     guest.set_read_timeout(Some(KNOCK))?;
     let mut said = [0; 32];
@@ -125,16 +127,11 @@ fn streams_of(guest: &UnixStream, word: &Secret) -> io::Result<(File, File)> {
         _ => None,
     });
     let mut streams: Vec<OwnedFd> = streams.flatten().collect();
-    let is_told = got.bytes == said.len() && is_same(&said, &word.0);
+    let is_told = got.bytes == said.len() && verify_slices_are_equal(&said, &word.0).is_ok();
     match (is_told, streams.pop(), streams.pop()) {
         (true, Some(output), Some(input)) => Ok((File::from(input), File::from(output))),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
-}
-
-/// Compares without telling by the time it takes how much is the same.
-fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    one.iter().zip(other).fold(0, |all, (one, other)| all | one ^ other) == 0
 }
 
 /// Serves a session until it ends, or who brought it is gone.
@@ -162,7 +159,8 @@ fn serve_guest(serve: &Serve, mut guest: UnixStream, streams: (File, File), stop
     let _ = guest.shutdown(std::net::Shutdown::Both);
 }
 
-/// Hands this process's streams to the one that holds, and stays until that is done with them: ssh's server would end the connection.
+/// Hands this process's streams to the one that holds, and stays until that is done with them: ssh's server
+/// would end the connection.
 pub(crate) fn join(
     word: &Secret,
     input: &BufReader<TimedStream<File>>,

@@ -32,8 +32,8 @@ pub fn reach(
     Ok((far, control))
 }
 
-/// Starts a far end, which is to give its connection to the process that holds there under `word`: then that one's hello comes too.
-/// Nobody is there to be asked then.
+/// Starts a far end, which is to give its connection to the process that holds there under `word`: then that
+/// one's hello comes too. Nobody is there to be asked then.
 pub(crate) fn meet(
     host: &Host,
     version: &str,

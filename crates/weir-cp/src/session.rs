@@ -557,8 +557,8 @@ fn sources(job: &Job, far: &mut Far, (events, receives): (&Events, &Hello)) -> R
     }
 }
 
-/// What this machine's sources are for another receiver. On another machine their numbers mean nothing, and may be those of what
-/// is there.
+/// What this machine's sources are for another receiver. On another machine their numbers mean nothing, and
+/// may be those of what is there.
 fn of_hop(roots: &[Option<Root>], receives: &Hello) -> Vec<Option<Root>> {
     let is_here = receives.boot == weir_units::boot::id();
     let nowhere = Identity { device: u64::MAX, inode: u64::MAX };

@@ -53,7 +53,8 @@ pub struct Host {
     pub ssh: Vec<String>,
     /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one that is installed.
     pub program: Option<String>,
-    /// Builds of this version that are copied there where they are for its machine, before those that lie beside this program.
+    /// Builds of this version that are copied there where they are for its machine, before those that lie
+    /// beside this program.
     pub builds: Vec<PathBuf>,
     /// How long it may say nothing once weir runs there ([`IDLE_TIMEOUT`] where the user does not say).
     pub silence: Duration,

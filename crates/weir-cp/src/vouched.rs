@@ -1,5 +1,5 @@
-//! The source's digests, as this machine gave them out: the hosts of a chain are held to them, so that none of them can pass on
-//! another file than the one that was sent to it.
+//! The source's digests, as this machine gave them out: the hosts of a chain are held to them, so that none
+//! of them can pass on another file than the one that was sent to it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,8 @@ use weir_tree::Name;
 
 use crate::subtrees::Digest;
 
-/// A file, whatever its source is called on a host: the source's place on the command line, and the path below it.
+/// A file, whatever its source is called on a host: the source's place on the command line, and the path
+/// below it.
 pub type SourceName = (usize, Box<[u8]>);
 
 /// Digests of files that travel in blocks, by name.

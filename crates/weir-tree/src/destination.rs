@@ -311,8 +311,8 @@ impl Target {
         }
     }
 
-    /// The way to the content of a file of this target, for whoever passes it on: of `open`, which is in its place or will
-    /// be, or of what is there.
+    /// The way to the content of a file of this target, for whoever passes it on: of `open`, which is in its
+    /// place or will be, or of what is there.
     pub fn source_of(&self, name: &Name, open: Option<&File>) -> Result<Source, TreeError> {
         let failed = |errno| TreeError::of("open", name, errno);
         let directory = self.directory_of(name)?.ok_or_else(|| failed(Errno::NOENT))?;

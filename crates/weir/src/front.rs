@@ -18,12 +18,12 @@ use crate::page;
 use crate::tui::{self, Screen};
 use crate::voice::{self, Printed};
 
-/// What ends a command early, who watches it, and where its record goes.
+/// The stop signal, the observer and the destination of the record of a command.
 pub trait Front {
     /// What is heard before [`Front::stop`] is called; nothing, where a signal ends the program until then.
     fn early(&self) -> Option<Arc<AtomicBool>>;
 
-    /// What ends the command, from now on with what it leaves in order.
+    /// The stop flag; from now on the command cleans up before it ends.
     fn stop(&mut self) -> anyhow::Result<Arc<AtomicBool>>;
 
     /// The signals that a command which is run and watched shall hear too, each with what says that it came.
@@ -98,7 +98,7 @@ pub fn say(voice: &Voice, record: &Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What failed, a text each: the files that the record names, and what it counts.
+/// One text for each failure: the files that the record names, and those that it only counts.
 pub fn failures(record: &Record) -> Vec<String> {
     let of_file =
         |file: &FileRecord| Some(format!("{}: {}", escape(&file.url), escape(file.error.as_ref()?)));

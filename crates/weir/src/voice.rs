@@ -225,7 +225,8 @@ pub fn end_with(error: &clap::Error) -> ! {
     std::process::exit(1)
 }
 
-/// 2 for bad arguments, 127 and 126 for a command that cannot be run, 130 and 4 where a transfer beneath says so, 1 for all else.
+/// 2 for bad arguments, 127 and 126 for a command that cannot be run, 130 and 4 where a transfer beneath says
+/// so, 1 for all else.
 pub fn code(error: &anyhow::Error) -> u8 {
     if let Some(cannot) = error.downcast_ref::<CannotRun>() {
         return cannot.code;

@@ -26,14 +26,14 @@ const SILENT: Duration = Duration::from_secs(3);
 /// One that runs.
 #[derive(Debug)]
 pub(super) struct Holder {
-    /// What opens it.
+    /// The secret that admits a session.
     pub(super) word: Secret,
     control: Arc<Control>,
     heard: Arc<Mutex<Instant>>,
     cut: Arc<AtomicBool>,
 }
 
-/// Who is to be started.
+/// The host process to start.
 pub(super) struct Wanted {
     /// Its number, and how often it was started.
     pub(super) index: usize,

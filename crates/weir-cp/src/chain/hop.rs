@@ -19,8 +19,8 @@ use crate::vouched::Vouched;
 use crate::wire::message::{Found, Role, Root, Totals};
 use crate::wire::owners::Owners;
 
-/// Connections of a hop, where the user does not say. Blocks that go over more of them at a time arrive later, each by as much, and
-/// so does all on every host behind: at 100 Mbit/s each takes 84 ms alone.
+/// Connections of a hop, where the user does not say. Blocks that go over more of them at a time arrive
+/// later, each by as much, and so does all on every host behind: at 100 Mbit/s each takes 84 ms alone.
 const LANES: u32 = 2;
 
 /// A hop that runs.
@@ -43,7 +43,7 @@ pub(super) struct HopNow {
     pub(super) lanes: u32,
 }
 
-/// What a hop is made of.
+/// The ends and options of a hop.
 pub(super) struct Ends {
     pub(super) number: u64,
     pub(super) feeder: Option<(usize, Host, Secret)>,
@@ -52,7 +52,7 @@ pub(super) struct Ends {
     pub(super) word: Secret,
 }
 
-/// What the sources are, as this machine sees them.
+/// The sources as this machine sees them.
 pub(super) type Sources = (Option<Owners>, Vec<Option<Root>>);
 
 impl HopNow {
@@ -81,7 +81,7 @@ impl Hop {
             None => (None, None),
         };
         let (from, from_word) = from.map_or((None, None), |(from, word)| (Some(from), Some(word)));
-        // What a list names is known where it is; who passes it on has what came.
+        // A list is known on the source's machine alone; a host that passes on has what arrived.
         let list = if of.is_none() { job.list.clone() } else { None };
         let mut options = job.options.clone();
         options.listed = list.is_some();
@@ -119,7 +119,7 @@ impl Hop {
         *self.now.lock()
     }
 
-    /// It is to end, and nobody waits for that.
+    /// Ends it without waiting.
     pub(super) fn cut(&self) {
         self.stop.store(true, Relaxed);
     }

@@ -1,9 +1,9 @@
 //! The same sources to many hosts: a chain of sessions, each host sending on what comes to it while it comes.
 //!
-//! Every hop is a copy of its own ([`crate::session`]), between the processes that hold on two hosts ([`crate::hold`]); the first
-//! one begins here. Which host has which before it is decided as they come, by [`order`]: a host that is lost, stands
-//! still or is slow is taken out, those behind it go on from the nearest that has what they lack, and it comes back at the end of
-//! the chain.
+//! Every hop is a copy of its own ([`crate::session`]), between the processes that hold on two hosts
+//! ([`crate::hold`]); the first one begins here. Which host has which before it is decided as they come, by
+//! [`order`]: a host that is lost, stands still or is slow is taken out, those behind it go on from the
+//! nearest that has what they lack, and it comes back at the end of the chain.
 
 mod holder;
 mod hop;
@@ -39,7 +39,7 @@ pub struct ChainJob {
     pub options: Options,
     /// How lanes are to be made.
     pub lanes: LaneOptions,
-    /// What is known beforehand of how quick this machine is.
+    /// Calibrated speeds of this machine.
     pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
@@ -58,7 +58,7 @@ pub struct ChainHost {
     pub host: Host,
 }
 
-/// Where a host stands.
+/// The state of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing comes to it: it is started, or waits for its turn.
@@ -74,9 +74,9 @@ pub enum Standing {
 /// How far a host is.
 #[derive(Debug, Clone)]
 pub struct HostProgress {
-    /// Where it stands.
+    /// Its state.
     pub standing: Standing,
-    /// What was done so far by its last session.
+    /// Totals of its last session so far.
     pub totals: Totals,
 }
 
@@ -87,16 +87,16 @@ pub struct ChainProgress<'a> {
     pub elapsed: Duration,
     /// In the order of the job.
     pub hosts: &'a [HostProgress],
-    /// What the walk here has found.
+    /// Totals that the walk on this machine has found.
     pub found: Found,
 }
 
-/// What became of a host.
+/// The result of one host.
 #[derive(Debug)]
 pub struct HostReport {
     /// Its last session; none where none began.
     pub report: Option<Report>,
-    /// Where it stands in the end: complete or failed.
+    /// Its final state: complete or failed.
     pub standing: Standing,
     /// From whom it had the last of it; none: from here.
     pub fed_by: Option<usize>,
@@ -108,31 +108,32 @@ pub struct HostReport {
     pub elapsed: Option<Duration>,
     /// How often a session to it was begun.
     pub sessions: u32,
-    /// How much of its time it was behind the one that it had it from, 0 to 1.
+    /// The share of its time, 0 to 1, in which it was behind its feeder.
     pub behind: f64,
 }
 
-/// What became of all.
+/// The result of the whole chain.
 #[derive(Debug)]
 pub struct ChainReport {
     /// In the order of the job.
     pub hosts: Vec<HostReport>,
     /// From the first word to the last.
     pub elapsed: Duration,
-    /// What could not be begun, or the user's wish to end.
+    /// An error before the first session, or the user's interrupt.
     pub error: Option<crate::CopyError>,
-    /// What the walk here has found.
+    /// Totals that the walk on this machine has found.
     pub found: Found,
 }
 
 impl ChainReport {
-    /// The hop that held the chain: the last one that was behind for most of its time, since those after it wait for it.
+    /// The hop that held the chain: the last one that was behind for most of its time, since those after it
+    /// wait for it.
     pub fn held_by(&self) -> Option<usize> {
         let is_behind = |host: &HostReport| host.behind > 0.5 && host.report.is_some();
         self.hosts.iter().rposition(|host| is_behind(host) && host.taken_out.is_empty())
     }
 
-    /// What both ends of the hop that held the chain saw.
+    /// The evidence from both ends of the hop that held the chain.
     pub fn evidence(&self) -> Option<&Evidence> {
         let host = self.held_by().and_then(|index| self.hosts.get(index));
         let first = || self.hosts.iter().find(|host| host.report.is_some());

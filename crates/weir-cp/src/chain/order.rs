@@ -1,6 +1,7 @@
-//! Who has it from whom: the nearest before it in the order of the list that has it or gets it, and feeds nobody else.
+//! Who has it from whom: the nearest before it in the order of the list that has it or gets it, and feeds
+//! nobody else.
 
-/// What is known of a host where that is decided.
+/// The state of a host that the choice of its feeder looks at.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stand {
     /// Which of the chains that begin here it is in.
@@ -91,12 +92,13 @@ fn is_behind(stands: &[Stand], other: usize, index: usize) -> bool {
     true
 }
 
-/// Nobody else comes or receives that could feed it later.
+/// No other host receives, or will, that could feed it later.
 fn is_alone(stands: &[Stand], index: usize) -> bool {
     stands.iter().enumerate().all(|(other, stand)| other == index || !(stand.comes || stand.feeds))
 }
 
-/// In which chain each of `hosts` is, where there are so many: hosts of one group stay in one where groups allow that.
+/// In which chain each of `hosts` is, where there are so many: hosts of one group stay in one where groups
+/// allow that.
 pub(super) fn chains(groups: &[Option<String>], fanout: usize) -> Vec<usize> {
     let count = groups.len().max(1);
     let fanout = fanout.clamp(1, count);

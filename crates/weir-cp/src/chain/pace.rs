@@ -1,34 +1,39 @@
-//! How a hop gets on, second by second: whether it stands still, or is so slow that those behind it had better go on without it.
+//! How a hop gets on, second by second: whether it stands still, or is so slow that those behind it had
+//! better go on without it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::hop::HopNow;
 
-/// What is looked back at: at 100 Mbit/s fourteen blocks, so that one more or less is no great matter.
+/// The short window: fourteen blocks at 100 Mbit/s, so that one block more or less matters little.
 const WINDOW: Duration = Duration::from_millis(1200);
 
-/// The same where a host is somewhat slow, or can only be compared with itself: a busy machine, or a path that lost some segments,
-/// catches up within that.
+/// The same where a host is somewhat slow, or can only be compared with itself: a busy machine, or a path
+/// that lost some segments, catches up within that.
 const LONG_WINDOW: Duration = Duration::from_secs(4);
 
-/// Nothing for so long, while there is something: four retransmissions in a row take as long where a round trip is 100 ms.
+/// Nothing for so long, while there is something: four retransmissions in a row take as long where a round
+/// trip is 100 ms.
 const STALL: Duration = Duration::from_millis(2500);
 
-/// A host to which something came within this time has something for those behind it: at 100 Mbit/s six blocks.
+/// A host to which something came within this time has something for those behind it: at 100 Mbit/s six
+/// blocks.
 const MOVING: Duration = Duration::from_millis(500);
 
 /// Bytes that a host may be behind the one before it without keeping it waiting, and a quarter of a second.
 const ON_ITS_WAY: f64 = 4e6;
 
-/// Below this part of what comes to the one before it, in a window, a hop is slow; or of the best that it took itself, in a long one.
-/// Those behind it lose more by waiting for a second than by a session that begins anew.
+/// Below this part of what comes to the one before it, in a window, a hop is slow; or of the best that it
+/// took itself, in a long one. Those behind it lose more by waiting for a second than by a session that
+/// begins anew.
 const VERY_SLOW: f64 = 0.15;
 
 /// Below this part of what comes to the one before it in a long window, too.
 const SLOW: f64 = 0.35;
 
-/// A hop that has just begun is not judged by its rate: connections find theirs, and processes share a busy machine.
+/// A hop that has just begun is not judged by its rate: connections find theirs, and processes share a busy
+/// machine.
 const SETTLES: Duration = Duration::from_secs(2);
 
 /// A first connection may be tried three ways, each for 2.5 s.
@@ -49,7 +54,7 @@ pub(super) struct Pace {
     behind: Duration,
 }
 
-/// What is wrong with a hop.
+/// The fault of a hop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Trouble {
     /// Nothing came for so long.
@@ -94,8 +99,8 @@ impl Pace {
         self.behind.as_secs_f64() / self.watched.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Looks at it. `fed`: whether there may be something for it; `before`: bytes that the one before has, where it is not this
-    /// machine.
+    /// Looks at it. `fed`: whether there may be something for it; `before`: bytes that the one before has,
+    /// where it is not this machine.
     pub(super) fn look(&mut self, at: Instant, now: &HopNow, (fed, before): (bool, Option<u64>)) {
         let passed = self.seen.back().map_or(Duration::ZERO, |(last, _)| at.duration_since(*last));
         if now.lanes > 0 {
@@ -113,7 +118,7 @@ impl Pace {
         }
         let begins = now.lanes == 0 && at.duration_since(self.began) < BEGINS;
         if !fed || begins {
-            // What it did not take then was not there, or had no way.
+            // Bytes that it did not take then were not there yet, or had no way.
             self.seen.clear();
         }
         self.seen.push_back((at, there));
@@ -126,8 +131,8 @@ impl Pace {
         self.best = self.best.max(self.rate(LONG_WINDOW).unwrap_or(0.0));
     }
 
-    /// What is wrong with it, where this came to the one before it in a window and in a long one, and that has `before` bytes;
-    /// `None` for one that has all.
+    /// What is wrong with it, where this came to the one before it in a window and in a long one, and that
+    /// has `before` bytes; `None` for one that has all.
     pub(super) fn trouble(
         &self,
         at: Instant,
@@ -141,7 +146,7 @@ impl Pace {
         let [rate, long_rate] = self.rates();
         let ahead = comes.map_or(u64::MAX, |(_, before)| before.saturating_sub(now.there()));
         let lag = now.lag().min(ahead) as f64;
-        // What it is behind takes a second to catch up with, about.
+        // It would take about a second to catch up.
         let is_slow = |rate: Option<f64>, due: Option<f64>, part: f64| {
             let (rate, due) = rate.zip(due)?;
             (rate < due * part && lag > due * 0.7).then_some(Trouble::Slow(rate, due))
@@ -168,8 +173,8 @@ mod tests {
         HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1 }
     }
 
-    /// Looks ten times a second, at what `bytes` says for each tenth of a second; where `comes` is said so much comes to the one
-    /// before it in a second. What is wrong, and at which tenth that is seen.
+    /// Looks ten times a second, at what `bytes` says for each tenth of a second; where `comes` is said so
+    /// much comes to the one before it in a second. What is wrong, and at which tenth that is seen.
     fn watched(bytes: impl Fn(u64) -> u64, comes: Option<u64>) -> Option<(u64, Trouble)> {
         let start = Instant::now();
         let mut pace = Pace::new(start);

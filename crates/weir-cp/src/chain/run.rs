@@ -1,4 +1,5 @@
-//! The driver of a chain: starts what holds on every host, begins hops as [`super::order`] says, and looks how they get on.
+//! The driver of a chain: starts what holds on every host, begins hops as [`super::order`] says, and looks
+//! how they get on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,7 +27,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
 const AT_ONCE: usize = 32;
 
-/// A host that is not up so long after the first one was is not waited for by those behind it; nor after so long in all.
+/// A host that is not up so long after the first one was is not waited for by those behind it; nor after so
+/// long in all.
 const GRACE: Duration = Duration::from_secs(4);
 const LONGEST_GRACE: Duration = Duration::from_secs(25);
 
@@ -37,13 +39,13 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 /// How long a host waits for others than those from whom its session broke.
 const FORGIVES: Duration = Duration::from_secs(2);
 
-/// Where nobody else gets anything any more a host is tried so often in all.
+/// Attempts at a host once no other host receives anything.
 const TRIES: u32 = 3;
 
 /// How long hops may take to end where the user wants that.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What threads tell.
+/// Messages of threads to the driver.
 #[derive(Debug)]
 pub(super) enum News {
     /// A host's process holds.
@@ -66,13 +68,13 @@ struct ChainPlace {
     hop: Option<Hop>,
     standing: Standing,
     demoted: bool,
-    /// Those behind it would lack something.
+    /// Its files are incomplete, so it must not feed others.
     lacks: bool,
     avoids: Vec<Option<usize>>,
     /// From whom its session broke last, and how often in a row.
     broke: (Option<usize>, u32),
     failures: u32,
-    /// How many in a row were slow that had it from this one.
+    /// How many hosts in a row were slow while this one fed them.
     slow_behind: u32,
     /// Not before.
     due: Instant,
@@ -86,15 +88,16 @@ enum Fault {
     Receivers,
     /// Of the one that sends, or of the way between both.
     Feeders,
-    /// What the one that sends has is not all, or not right.
+    /// The feeder's files are incomplete or wrong.
     FeedersFiles,
 }
 
-/// What there is for a host.
+/// What a host could receive now.
 struct Fed {
     /// There is something.
     fed: bool,
-    /// At which rates more came to the one before it of late, bytes per second, and how much that has; `None` where it has all.
+    /// At which rates more came to the one before it of late, bytes per second, and how much that has; `None`
+    /// where it has all.
     comes: Option<([Option<f64>; 2], u64)>,
 }
 
@@ -273,7 +276,7 @@ impl Chain<'_> {
         self.release(index);
     }
 
-    /// Those that have it from this host get it elsewhere.
+    /// Hosts fed by this one get another feeder.
     fn release(&mut self, index: usize) {
         for place in &mut self.places {
             if let Some(hop) = place.hop.take_if(|hop| hop.feeder == Some(index)) {
@@ -418,7 +421,8 @@ impl Chain<'_> {
         }
     }
 
-    /// A host takes less than it could. Where that goes for a second one that has it from the same, that one is slow to pass it on.
+    /// A host takes less than it could. Where that goes for a second one that has it from the same, that one
+    /// is slow to pass it on.
     fn is_slow(&mut self, index: usize, rate: f64, due: f64) {
         let feeder = self.places[index].hop.as_ref().and_then(|hop| hop.feeder);
         let [rate, due] = [rate, due].map(weir_units::Rate);

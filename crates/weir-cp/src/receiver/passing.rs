@@ -1,5 +1,5 @@
-//! What a receiver tells of what comes, for those on its host who pass it on. Of a receiver from which nobody takes anything
-//! nothing is told.
+//! What a receiver tells of what comes, for those on its host who pass it on. Of a receiver from which nobody
+//! takes anything nothing is told.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ impl Passing {
         let _ = self.feed.set(Arc::clone(feed));
     }
 
-    /// Where it is told.
+    /// The place that hears of it.
     pub(super) fn feed(&self) -> Option<&Arc<Feed>> {
         self.feed.get()
     }

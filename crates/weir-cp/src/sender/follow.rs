@@ -1,7 +1,7 @@
 //! What is sent where nothing is walked: what comes to this host, as it comes.
 //!
-//! Of a file that grows here the blocks that have arrived are sent, in the order of arrival; its end is told once it has its name
-//! here, with the digest that the source gave it, if what was sent gives that too.
+//! Of a file that grows here the blocks that have arrived are sent, in the order of arrival; its end is told
+//! once it has its name here, with the digest that the source gave it, if what was sent gives that too.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -101,7 +101,7 @@ impl Follower {
         }
     }
 
-    /// What there is room for.
+    /// The room that is left.
     fn take_items(&self, followed: &mut Followed) {
         let Some(place) = self.feed.place() else { return };
         loop {

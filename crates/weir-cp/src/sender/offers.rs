@@ -279,7 +279,7 @@ impl Offers {
     /// A file cannot be sent to its end.
     pub(super) fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
         if let Some(feed) = self.shared.feed.get() {
-            // Who is next gets it from another host.
+            // The next host is fed by another.
             return match file.growing().and_then(|growing| growing.outcome()) {
                 Some(FeedOutcome::Gone) => self.withdraw(file),
                 _ => feed.lacks(&failure),

@@ -97,7 +97,8 @@ impl Shared {
         }
     }
 
-    /// Blocks that a record may carry: of a chain one, since each host has to have all of a record before it sends the first byte on.
+    /// Blocks that a record may carry: of a chain one, since each host has to have all of a record before it
+    /// sends the first byte on.
     pub(super) fn longest_run(&self) -> u32 {
         if self.feed.get().is_some() || self.vouched.get().is_some() { 1 } else { LONGEST_RUN }
     }

@@ -1,5 +1,6 @@
-//! Builds of weir for far hosts: this program, its static build, and its builds for other machines, as they lie
-//! beside it or as the user names them. Each is known by its head, its version and its digest before it is sent.
+//! Builds of weir for far hosts: this program, its static build, and its builds for other machines, as they
+//! lie beside it or as the user names them. Each is known by its head, its version and its digest before it
+//! is sent.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -37,8 +38,9 @@ fn digest_of(file: &mut File) -> io::Result<(String, u64)> {
     Ok((hex::encode(&digest.finalize().as_bytes()[..8]), size))
 }
 
-/// What stands in a build of weir so that another one knows it: its version (`1.0.0 (commit)`) and its target.
-/// Only what is put together at run time is looked for, so that who looks does not find its own words.
+/// What stands in a build of weir so that another one knows it: its version (`1.0.0 (commit)`) and its
+/// target. Only what is put together at run time is looked for, so that who looks does not find its own
+/// words.
 pub fn mark(version: &str, machine: &str) -> String {
     format!("weir-build {version} {machine}-")
 }
@@ -58,7 +60,8 @@ fn folders() -> Vec<PathBuf> {
 }
 
 impl Build {
-    /// What this host's likes get: a build that the user names, the static one where there is one, else this program's file.
+    /// What this host's likes get: a build that the user names, the static one where there is one, else this
+    /// program's file.
     pub(super) fn own(version: &str, named: &[PathBuf]) -> Result<Build, CopyError> {
         let cannot = |source| CopyError::Ssh { program: "weir".into(), source };
         let words = own_words();
@@ -132,7 +135,8 @@ impl Build {
         Ok(build)
     }
 
-    /// By the digest that every host has a program for. Three to ten times slower than BLAKE3, so only where it is needed.
+    /// By the digest that every host has a program for. Three to ten times slower than BLAKE3, so only where
+    /// it is needed.
     pub(super) fn sha256(&mut self) -> io::Result<String> {
         let mut digest = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
         each_piece(&mut self.file, |piece| digest.update(piece))?;
@@ -140,7 +144,8 @@ impl Build {
     }
 }
 
-/// The first of these names in one of the folders. An unsound one ends the search: what is meant to be used and cannot be is said.
+/// The first of these names in one of the folders. An unsound one ends the search: what is meant to be used
+/// and cannot be is said.
 fn found(names: &[String], machine: &'static str, version: &str) -> Result<Option<Build>, String> {
     for path in folders().iter().flat_map(|folder| names.iter().map(|name| folder.join(name))) {
         let Ok(found) = path.metadata() else { continue };

@@ -4,7 +4,7 @@
 struct Machine {
     /// In names of builds (`weir-aarch64`); `uname -m` of Linux says the same.
     name: &'static str,
-    /// What `uname -m` calls it elsewhere.
+    /// Other names that `uname -m` has for it.
     also: &'static [&'static str],
     /// `e_machine` of the ELF specification.
     elf: u16,

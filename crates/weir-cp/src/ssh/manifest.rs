@@ -6,7 +6,7 @@ use std::path::Path;
 
 use minisign_verify::{PublicKey, Signature};
 
-/// What `sha256sum` prints, for all builds in its folder.
+/// The output of `sha256sum` for all builds in its folder.
 pub(super) const SUMS: &str = "SHA256SUMS";
 
 /// Of it, by minisign.
@@ -38,7 +38,8 @@ impl Manifest {
         entries.map(|entries| Manifest { entries })
     }
 
-    /// The SHA-256 of the file of that name, in lower case. `None` where it is not listed, or with two digests.
+    /// The SHA-256 of the file of that name, in lower case. `None` where it is not listed, or with two
+    /// digests.
     pub fn digest(&self, name: &str) -> Option<&str> {
         let mut found =
             self.entries.iter().filter(|(listed, _)| listed == name).map(|(_, digest)| digest.as_str());
@@ -52,8 +53,8 @@ impl Manifest {
     }
 }
 
-/// Checks a build called `name` in `folder` against the manifest there. `digest` computes its SHA-256. Without a
-/// manifest of weir's nothing is checked. The error is cause and way out.
+/// Checks a build called `name` in `folder` against the manifest there. `digest` computes its SHA-256.
+/// Without a manifest of weir's nothing is checked. The error is cause and way out.
 pub(super) fn check(
     folder: &Path,
     name: &str,

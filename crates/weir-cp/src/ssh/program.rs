@@ -1,5 +1,5 @@
-//! This very version on a far host: found there by its digest, or copied there over ssh's streams. Which build that
-//! is says [`super::builds`].
+//! This very version on a far host: found there by its digest, or copied there over ssh's streams. Which
+//! build that is says [`super::builds`].
 
 use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
@@ -44,8 +44,8 @@ impl<'a> Program<'a> {
         Err(host.unreachable("weir could not be copied there".into()))
     }
 
-    /// Takes the build for that machine and tells the far shell what it is; where there is none the shell may still find an installed
-    /// weir.
+    /// Takes the build for that machine and tells the far shell what it is; where there is none the shell may
+    /// still find an installed weir.
     fn choose(&mut self, far: &mut Far, machine: &str, host: &Host) -> Result<(), CopyError> {
         let line = match Build::other(machine, self.version, self.named) {
             Ok(build) => {
@@ -108,7 +108,8 @@ impl<'a> Program<'a> {
 /// user's own number is the user. Where the cache is of no use (foreign, read-only, full, without execution) a fresh folder is
 /// made where temporary files go, and is gone again before its program runs.
 ///
-/// A host that is another machine than the build is for says so and waits for a line with the digest and size of the build for it.
+/// A host that is another machine than the build is for says so and waits for a line with the digest and size
+/// of the build for it.
 pub(super) fn script(program: &Program<'_>) -> String {
     let Program { build: Build { name, size, words, .. }, version, .. } = program;
     let safe: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-".contains(*c)).collect();

@@ -39,8 +39,8 @@ messages! {
         /// In place of [`FromDriver::Start`]: this process keeps what comes to its host for those who pass it
         /// on, and serves the sessions of others that come with this word.
         [34] Hold(word: Secret),
-        /// In place of [`FromDriver::Hello`]: the connection goes to the process of this host that holds under
-        /// this word, which says its hello then.
+        /// In place of [`FromDriver::Hello`]: the connection goes to the process of this host that holds
+        /// under this word, which says its hello then.
         [35] Join(word: Secret),
     }
 }

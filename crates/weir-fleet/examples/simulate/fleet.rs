@@ -121,7 +121,7 @@ struct Worker {
     tells: Micros,
     /// It asks for a batch already.
     is_asking: bool,
-    /// What others hold, while it has nothing.
+    /// Batches of others that it watches while idle.
     watched: Vec<WatchedBatch>,
     is_over: bool,
 }

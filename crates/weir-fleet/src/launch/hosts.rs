@@ -98,7 +98,7 @@ impl FleetHost {
 /// words.
 pub fn parse_words(text: &str) -> Result<(Vec<FleetHost>, Vec<String>), String> {
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-    once_each(words.map(FleetHost::parse))
+    once_each(words.map(FleetHost::parse), |host| host)
 }
 
 /// The same of a file's text; `shown` is what the file is called.
@@ -106,17 +106,17 @@ pub fn parse_file(text: &str, shown: &str) -> Result<(Vec<FleetHost>, Vec<String
     let line = |(number, line)| {
         FleetHost::parse_line(line).map_err(|why| format!("{shown}, line {}: {why}", number + 1))
     };
-    once_each(text.lines().enumerate().map(line).filter_map(Result::transpose))
+    once_each(text.lines().enumerate().map(line).filter_map(Result::transpose), |host| host)
 }
 
 /// A host, and the group that it was named in.
 pub type Grouped = (Option<String>, FleetHost);
 
-/// The hosts of a chain: as many as one likes in a line, with blanks or commas between them; `NAME:` before them, or alone in a
-/// line before theirs, names a group. `shown` is what the list is called. Of those that are named twice the first counts, and the
-/// others come out as words.
+/// The hosts of a chain: as many as one likes in a line, with blanks or commas between them; `NAME:` before
+/// them, or alone in a line before theirs, names a group. `shown` is what the list is called. Of those that
+/// are named twice the first counts, and the others come out as words.
 pub fn parse_groups(text: &str, shown: &str) -> Result<(Vec<Grouped>, Vec<String>), String> {
-    let (mut groups, mut all) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     let mut heading: Option<String> = None;
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -131,17 +131,11 @@ pub fn parse_groups(text: &str, shown: &str) -> Result<(Vec<Grouped>, Vec<String
         let words = rest.split(|char: char| char.is_whitespace() || char == ',');
         for word in words.filter(|word| !word.is_empty()) {
             let host = FleetHost::parse(word);
-            all.push(host.map_err(|why| format!("{shown}, line {}: {why}", number + 1))?);
-            groups.push(group.clone());
+            let host = host.map_err(|why| format!("{shown}, line {}: {why}", number + 1))?;
+            all.push((group.clone(), host));
         }
     }
-    let names: Vec<_> = all.iter().map(|host| (host.login.clone(), host.port)).collect();
-    let (hosts, again) = once_each(all.into_iter().map(Ok))?;
-    let group = |host: &FleetHost| {
-        let at = names.iter().position(|name| *name == (host.login.clone(), host.port));
-        at.and_then(|at| groups[at].clone())
-    };
-    Ok((hosts.into_iter().map(|host| (group(&host), host)).collect(), again))
+    once_each(all.into_iter().map(Ok), |(_, host)| host)
 }
 
 /// The name of a group and what follows it: a colon with nothing or a blank behind it.
@@ -153,21 +147,25 @@ fn group_of(line: &str) -> Option<(&str, &str)> {
     (is_name && is_group).then(|| (name, rest.trim()))
 }
 
-fn once_each(
-    all: impl Iterator<Item = Result<FleetHost, String>>,
-) -> Result<(Vec<FleetHost>, Vec<String>), String> {
-    let (mut hosts, mut again) = (Vec::<FleetHost>::new(), Vec::new());
+/// Hosts without those that were named before, whose names come out apart. `host_of` finds the host in an
+/// item.
+fn once_each<T>(
+    all: impl Iterator<Item = Result<T, String>>,
+    host_of: impl Fn(&T) -> &FleetHost,
+) -> Result<(Vec<T>, Vec<String>), String> {
+    let (mut hosts, mut again) = (Vec::new(), Vec::new());
     let mut seen = std::collections::HashSet::new();
-    for host in all {
-        let host = host?;
+    for item in all {
+        let item = item?;
+        let host = host_of(&item);
         if !seen.insert((host.login.clone(), host.port)) {
-            again.push(host.name);
+            again.push(host.name.clone());
         } else if hosts.len() == MAX_HOSTS {
             return Err(format!(
                 "more than {MAX_HOSTS} hosts; start a part of them by another weir fleet run"
             ));
         } else {
-            hosts.push(host);
+            hosts.push(item);
         }
     }
     match hosts.is_empty() {

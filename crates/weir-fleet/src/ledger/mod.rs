@@ -114,12 +114,12 @@ pub struct BatchClaim {
     pub settings: FleetSettings,
 }
 
-/// What a worker that has nothing to do says of itself.
+/// An idle worker's question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Helper {
     /// Bytes a second that it moved of late.
     pub pace: u64,
-    /// What it was told when it asked before, if it has had nothing to do since then.
+    /// The ledger's last answer, if the worker has been idle since.
     pub watched: Vec<WatchedBatch>,
 }
 
@@ -134,7 +134,7 @@ pub struct WatchedBatch {
     pub bytes: u64,
 }
 
-/// What an idle worker gets.
+/// The answer to an idle worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Helped {
     /// This.

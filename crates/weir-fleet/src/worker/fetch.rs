@@ -282,7 +282,7 @@ struct FetchResults<'a> {
 }
 
 impl FetchResults<'_> {
-    /// What may lie beside the file of a whole object.
+    /// Notes a part that may lie beside the file of a whole object.
     fn look_beside(&self, task: &FleetTask, report: &FileReport) {
         if task.share != TaskShare::Whole {
             return;

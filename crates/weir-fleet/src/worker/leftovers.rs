@@ -14,7 +14,7 @@ use weir_get::sink::part_file::Home;
 use super::desk::{Desk, FleetTask};
 use crate::ledger::BatchLease;
 
-/// What this worker knows of.
+/// The parts that this worker knows of.
 #[derive(Default)]
 pub(super) struct Leftovers {
     /// Objects that were begun here and did not end, and for which batch that was.
@@ -24,7 +24,7 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// What was moved of `task` lies beside `path`.
+    /// A part of `task` stays beside `path`.
     pub(super) fn stays(&self, task: &FleetTask, path: PathBuf) {
         let mut begun = self.begun.lock();
         if !begun.iter().any(|(lease, other)| *lease == task.lease() && *other == path) {

@@ -79,8 +79,8 @@ pub struct Cp {
     /// Between two remote hosts, send the data through this machine even if one reaches the other.
     #[arg(short = '3')]
     pub through_here: bool,
-    /// Copy to every host of LIST, each passing on what comes to it: a file, - for stdin, or a,b,c; PATH is the
-    /// target on each.
+    /// Copy to every host of LIST, each passing on what comes to it: a file, - for stdin, or a,b,c; PATH is
+    /// the target on each.
     #[arg(long, value_name = "LIST[:PATH]", allow_hyphen_values = true)]
     pub to_hosts: Option<String>,
     /// With --to-hosts, send each block N times from here, over as many chains [default: 1].

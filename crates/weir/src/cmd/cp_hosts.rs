@@ -58,7 +58,7 @@ pub fn run(args: &Cp) -> anyhow::Result<u8> {
     Ok(exit_code(&report))
 }
 
-/// What does not go with many hosts.
+/// Options that cannot be combined with several hosts.
 fn refuse(args: &Cp) -> Result<(), Usage> {
     let choice = &args.what.choice;
     let selection = choice.selection()?;
@@ -158,8 +158,8 @@ impl Pace {
     }
 }
 
-/// 130 interrupted; else the worst of all hosts, as `weir cp` to that host alone would end: 3 a digest did not match, 1 something
-/// failed, 4 its session broke and can be resumed, 0 it has all.
+/// 130 interrupted; else the worst of all hosts, as `weir cp` to that host alone would end: 3 a digest did
+/// not match, 1 something failed, 4 its session broke and can be resumed, 0 it has all.
 fn exit_code(report: &ChainReport) -> u8 {
     match &report.error {
         Some(CopyError::Interrupted) => return INTERRUPTED,

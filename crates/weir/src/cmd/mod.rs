@@ -20,6 +20,7 @@ pub mod get_prefix;
 pub mod get_results;
 pub mod get_sums;
 pub mod get_who;
+pub mod host_list;
 pub mod lab;
 pub mod ls;
 pub mod manual;

@@ -45,7 +45,8 @@ fn there_and_back(sshd: &Sshd, weir: &str, flags: &[&str]) {
     assert!(sandbox.read("a") == sandbox.read("b") && sandbox.read("a") == sandbox.read("c"));
 }
 
-/// Linux's own word is x86_64; a host that calls the same machine by its other name is another machine to the far shell.
+/// Linux's own word is x86_64; a host that calls the same machine by its other name is another machine to the
+/// far shell.
 fn other_words() -> Option<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Some("Linux amd64"),
@@ -133,7 +134,8 @@ const ARM: &str = "\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x
 const MASK: &str =
     "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff";
 
-/// An ssh whose far host runs programs of aarch64, and says that it is one: a user namespace has formats of its own.
+/// An ssh whose far host runs programs of aarch64, and says that it is one: a user namespace has formats of
+/// its own.
 fn arm_host(sandbox: &Sandbox, qemu: &str) -> String {
     let folder = sandbox.path("ssh.arm");
     std::fs::create_dir_all(folder.join("bin")).unwrap();
@@ -152,8 +154,8 @@ fn arm_host(sandbox: &Sandbox, qemu: &str) -> String {
     ssh.display().to_string()
 }
 
-/// Minutes, with programs for two machines: `make arm-check`. WEIR_AARCH64 is the static build for aarch64, WEIR_X86_64 the other, WEIR_QEMU what
-/// runs the first.
+/// Minutes, with programs for two machines: `make arm-check`. WEIR_AARCH64 is the static build for aarch64,
+/// WEIR_X86_64 the other, WEIR_QEMU what runs the first.
 #[test]
 fn copies_between_machines() {
     let (Some(arm), Some(x86)) = (std::env::var_os("WEIR_AARCH64"), std::env::var_os("WEIR_X86_64")) else {

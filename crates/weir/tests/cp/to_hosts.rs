@@ -1,5 +1,6 @@
-//! `weir cp --to-hosts`: one source to many hosts, each of which is a folder here and a process of its own, behind a program in ssh's
-//! place. Hosts are killed, full, or not there at all: all others have every byte, and each is told of by its name.
+//! `weir cp --to-hosts`: one source to many hosts, each of which is a folder here and a process of its own,
+//! behind a program in ssh's place. Hosts are killed, full, or not there at all: all others have every byte,
+//! and each is told of by its name.
 //!
 //! 5 random kills by default; `WEIR_SOAK=400` for 100, `WEIR_SEED=N` for a run again.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -13,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Dice, MIB, Sandbox, WEIR, Weir, pattern, wait_for};
 
-/// What runs in ssh's place: a host is a folder, which is its home, and one that has no folder cannot be reached.
+/// What runs in ssh's place: a host is a folder, which is its home, and one that has no folder cannot be
+/// reached.
 const SSH: &str = r#"#!/bin/sh
 while [ "$1" != -- ]; do [ "$1" = -V ] && exit 0; shift; done
 home=$HOSTS/$2

@@ -1,5 +1,6 @@
-//! `weir cp --to-hosts` between hosts in networks of their own, each on a wire of 100 Mbit/s either way: what goes over which wire, and
-//! with `WEIR_SOAK` (`make soak-hosts`) how long it takes, also where a host is killed, stopped or slowed in the middle.
+//! `weir cp --to-hosts` between hosts in networks of their own, each on a wire of 100 Mbit/s either way: what
+//! goes over which wire, and with `WEIR_SOAK` (`make soak-hosts`) how long it takes, also where a host is
+//! killed, stopped or slowed in the middle.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -21,8 +22,9 @@ exec nsenter -t "$(cat "$YARD/$number.pid")" -n env HOME="$PWD" \
     SSH_CONNECTION="10.91.0.100 1 10.91.0.$number 22" sh -c "$*"
 "#;
 
-/// Wires from every host to one of two switches, between which there is one more; then what is to be run where the source is, and
-/// last how many bytes each sent: 0 is the source, `across` what went from one switch to the other.
+/// Wires from every host to one of two switches, between which there is one more; then what is to be run
+/// where the source is, and last how many bytes each sent: 0 is the source, `across` what went from one
+/// switch to the other.
 const YARD: &str = r#"
 set -e
 PATH=$PATH:/usr/sbin:/sbin
@@ -168,7 +170,8 @@ impl Yard {
     }
 }
 
-/// The figures of the guide. In release mode on a machine that rests: nothing else is asserted by time in a test.
+/// The figures of the guide. In release mode on a machine that rests: nothing else is asserted by time in a
+/// test.
 #[test]
 fn eight_hosts_in_the_time_of_one() {
     if std::env::var_os("WEIR_SOAK").is_none() {

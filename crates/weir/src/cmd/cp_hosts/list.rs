@@ -1,16 +1,14 @@
 //! `LIST[:PATH]` of `--to-hosts`: the hosts, and where on each.
 
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::Context;
 use weir_fleet::launch::hosts::{self, Grouped};
 use weir_report::escape::escape;
-use weir_units::Bytes;
 
+use crate::cmd::host_list;
 use crate::voice::{self, Usage};
 
-/// What `--to-hosts` names.
+/// The value of `--to-hosts`.
 pub(super) struct HostList {
     pub(super) hosts: Vec<Grouped>,
     /// Empty: the home folder.
@@ -20,13 +18,12 @@ pub(super) struct HostList {
 impl HostList {
     /// Reads it.
     pub(super) fn read(text: &str) -> anyhow::Result<HostList> {
-        let (list, path) = split(text, |list| list == "-" || Path::new(list).is_file());
+        let is_list = |list: &str| list == "-" || Path::new(list).is_file();
+        let (list, path) = split(text, is_list);
         let parsed = match list {
-            "-" => hosts::parse_groups(&read(Box::new(std::io::stdin()), "stdin")?, "stdin"),
-            file if Path::new(file).is_file() => {
-                let from =
-                    std::fs::File::open(file).with_context(|| format!("cannot read the hosts in {file}"))?;
-                hosts::parse_groups(&read(Box::new(from), file)?, file)
+            list if is_list(list) => {
+                let (text, shown) = host_list::read(list)?;
+                hosts::parse_groups(&text, shown)
             }
             file if file.contains('/') => {
                 return Err(Usage(format!("cannot use --to-hosts: there is no file {file}")).into());
@@ -41,18 +38,8 @@ impl HostList {
     }
 }
 
-fn read(mut from: Box<dyn Read>, shown: &str) -> anyhow::Result<String> {
-    let (mut text, cannot) = (String::new(), || format!("cannot read the hosts in {shown}"));
-    from.by_ref().take(hosts::MAX_LIST + 1).read_to_string(&mut text).with_context(cannot)?;
-    if text.len() as u64 > hosts::MAX_LIST {
-        let most = Bytes(hosts::MAX_LIST);
-        return Err(Usage(format!("{}: more than {most}; is it a list of hosts?", cannot())).into());
-    }
-    Ok(text)
-}
-
-/// The list and the path behind it. `is_list` says of a text whether it is where hosts are read from. Of hosts that are named here the
-/// path begins behind the first colon of the last one that no port follows.
+/// The list and the path behind it. `is_list` says of a text whether it is where hosts are read from. Of
+/// hosts that are named here the path begins behind the first colon of the last one that no port follows.
 fn split(text: &str, is_list: impl Fn(&str) -> bool) -> (&str, &str) {
     if is_list(text) {
         return (text, "");
@@ -61,7 +48,8 @@ fn split(text: &str, is_list: impl Fn(&str) -> bool) -> (&str, &str) {
     if let Some(at) = colons.clone().find(|at| is_list(&text[..*at])) {
         return (&text[..at], &text[at + 1..]);
     }
-    // A path may have commas and blanks: it begins at the first colon with which no host and no group goes on.
+    // A path may have commas and blanks: it begins at the first colon with which no host and no group goes
+    // on.
     let is_path = |at: &usize| {
         let (before, behind) = (&text[..*at], &text[at + 1..]);
         let word = behind.split([',', ' ', ';']).next().unwrap_or_default();
@@ -76,7 +64,7 @@ fn split(text: &str, is_list: impl Fn(&str) -> bool) -> (&str, &str) {
     }
 }
 
-/// What follows the colon of `ssh://`.
+/// The rest of `ssh://` behind its colon.
 fn is_url(behind: &str) -> bool {
     behind.starts_with("//")
 }

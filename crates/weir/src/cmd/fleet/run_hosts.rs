@@ -1,7 +1,7 @@
 //! `weir fleet run --hosts`: workers by ssh, what happens to them in words, a record and an exit code.
 
 use std::collections::HashMap;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,6 +22,7 @@ use weir_report::schema::{FileRecord, Record, RunOutcome};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::args::{FleetRun, VERSION};
+use crate::cmd::host_list;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -86,21 +87,10 @@ fn signals() -> anyhow::Result<WorkerSignals> {
 /// The hosts that `--hosts` names: in a file, on stdin, or there.
 fn named(text: &str) -> anyhow::Result<Vec<FleetHost>> {
     let is_file = |text: &str| !text.contains(',') && (text.contains('/') || Path::new(text).is_file());
-    let read = |mut from: Box<dyn Read>, shown: &str| -> anyhow::Result<String> {
-        let (mut text, cannot) = (String::new(), || format!("cannot read the hosts in {shown}"));
-        from.by_ref().take(hosts::MAX_LIST + 1).read_to_string(&mut text).with_context(cannot)?;
-        if text.len() as u64 > hosts::MAX_LIST {
-            let most = Bytes(hosts::MAX_LIST);
-            return Err(Usage(format!("{}: more than {most}; is it a list of hosts?", cannot())).into());
-        }
-        Ok(text)
-    };
     let parsed = match text {
-        "-" => hosts::parse_file(&read(Box::new(std::io::stdin()), "stdin")?, "stdin"),
-        path if is_file(path) && !path.starts_with("ssh://") => {
-            let file =
-                std::fs::File::open(path).with_context(|| format!("cannot read the hosts in {path}"))?;
-            hosts::parse_file(&read(Box::new(file), path)?, path)
+        list if list == "-" || is_file(list) && !list.starts_with("ssh://") => {
+            let (text, shown) = host_list::read(list)?;
+            hosts::parse_file(&text, shown)
         }
         words => hosts::parse_words(words),
     };
