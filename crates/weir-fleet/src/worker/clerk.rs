@@ -102,6 +102,8 @@ pub(super) struct Clerk<'a> {
     draining: Option<Instant>,
     away: Option<(Instant, u32)>,
     pace: (Instant, DeskTotals, f64, f64),
+    /// Bytes a second that moved of late, without those that were there.
+    carrying: f64,
     /// Batches of others, while there is nothing to do here.
     watched: Vec<WatchedBatch>,
     /// Time spent in calls of the ledger.
@@ -137,6 +139,7 @@ impl<'a> Clerk<'a> {
             draining: None,
             away: None,
             pace: (now, DeskTotals::default(), 0.0, 0.0),
+            carrying: 0.0,
             watched: Vec::new(),
             asked: Duration::ZERO,
         }
@@ -307,7 +310,7 @@ impl<'a> Clerk<'a> {
         if reason == WaitReason::Held {
             let asked = Instant::now();
             let (worker, length) = (self.worker, self.manner.length);
-            let helper = Helper { pace: self.pace.2 as u64, watched: std::mem::take(&mut self.watched) };
+            let helper = Helper { pace: self.carrying as u64, watched: std::mem::take(&mut self.watched) };
             match self.ask(|ledger| ledger.help(worker, length, &helper))? {
                 Helped::Batch(claim) => {
                     self.desk.add(*claim, asked);
@@ -370,6 +373,8 @@ impl<'a> Clerk<'a> {
         let blend = |old: f64, new: f64| old * kept + (new.max(0.0) / seconds) * (1.0 - kept);
         let bytes = blend(bytes, bytes_now - bytes_before);
         let objects = blend(objects, objects_now - objects_before);
+        let carried = |totals: &DeskTotals| (totals.moved.1 + totals.under_way) as f64;
+        self.carrying = blend(self.carrying, carried(&now) - carried(&before));
         self.pace = (Instant::now(), now, bytes, objects);
         self.desk.set_pace(bytes, objects);
     }

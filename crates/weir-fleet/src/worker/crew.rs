@@ -70,11 +70,11 @@ fn serve(run: &MoverRun<'_>, hand: &Hand, one: &mut OneTask<'_>) {
             NextTask::End => return,
         };
         hand.takes();
-        match one(&task) {
+        let end = one(&task);
+        hand.lets_go();
+        match end {
             Some(end) => run.desk.end(&task, end, None),
-            None => {
-                run.desk.give_back(&task);
-            }
+            None => run.desk.give_back(&task),
         }
     }
 }
@@ -102,6 +102,8 @@ fn watch(
         if fresh > 0 {
             run.desk.stir();
         }
+        // Without it others would take a large object from here as if nothing of it moved.
+        run.desk.set_under_way(crew.hands.iter().map(Hand::carried).sum());
         let totals = run.desk.totals();
         let files = usize::try_from(totals.moved.0 + totals.same.0).unwrap_or(usize::MAX);
         observer.progress(&Progress {

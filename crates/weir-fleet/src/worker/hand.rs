@@ -40,6 +40,7 @@ pub(super) struct Hand {
     tid: AtomicU32,
     requests: AtomicU32,
     apart: (AtomicU64, AtomicU64),
+    carried: AtomicU64,
     socket: Mutex<(Option<OwnedFd>, u32)>,
 }
 
@@ -52,6 +53,7 @@ impl Hand {
             tid: AtomicU32::new(0),
             requests: AtomicU32::new(0),
             apart: (AtomicU64::new(0), AtomicU64::new(0)),
+            carried: AtomicU64::new(0),
             socket: Mutex::new((None, 0)),
         };
         std::iter::repeat_with(hand).take(count).collect()
@@ -66,6 +68,21 @@ impl Hand {
     pub(super) fn takes(&self) {
         self.requests.fetch_add(1, Relaxed);
         self.clock.enter(Stage::Other);
+    }
+
+    /// Bytes more of its object are at the target, or read where nothing is kept.
+    pub(super) fn carries(&self, bytes: u64) {
+        self.carried.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes of its object so far.
+    pub(super) fn carried(&self) -> u64 {
+        self.carried.load(Relaxed)
+    }
+
+    /// Its object has come to its end, or was given back.
+    pub(super) fn lets_go(&self) {
+        self.carried.store(0, Relaxed);
     }
 
     /// The connection that is its own now.

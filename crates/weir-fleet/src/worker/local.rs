@@ -324,6 +324,7 @@ impl Limits<'_> {
     /// Bytes were moved: waits where the rate wants it. False: the run was ended.
     fn pass(&self, bytes: u64) -> bool {
         self.moved.fetch_add(bytes, Relaxed);
+        self.hand.carries(bytes);
         let until = self.limiter.map(|limiter| Instant::now() + limiter.book(bytes, Instant::now()));
         loop {
             if self.run.stop.load(Relaxed) {

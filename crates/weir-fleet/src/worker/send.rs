@@ -250,9 +250,7 @@ impl Mover for Send<'_> {
             for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
                 match self.end(run, &mut caller, job, report) {
                     Some(end) => run.desk.end(task, end, None),
-                    None => {
-                        run.desk.give_back(task);
-                    }
+                    None => run.desk.give_back(task),
                 }
             }
         }

@@ -272,6 +272,44 @@ fn what_is_nearly_done_is_not_begun_anew_by_another() {
 }
 
 #[test]
+fn who_tells_of_no_byte_is_not_taken_for_slow_at_once() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let (old, fast) = slow_one(&mut ledger);
+    let (mut moved, mut watched) = (0, Vec::new());
+    // All of it takes the helper 10 s.
+    for _ in 0..8 {
+        assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+        goes_on(&mut ledger, &clock, &old, &mut moved, &[0; 5]);
+    }
+    assert!(helped(&mut ledger, fast, 100_000, &mut watched).is_some());
+}
+
+#[test]
+fn workers_that_take_a_batch_from_each_other_come_to_an_end() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let (mut old, fast) = slow_one(&mut ledger);
+    let (mut holder, mut idle) = (WorkerId(1), fast);
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        let (mut moved, mut watched, mut seconds) = (0, Vec::new(), 0);
+        // Whoever has it is slow, and whoever has not would be quick.
+        let taken = loop {
+            if let Some(taken) = helped(&mut ledger, idle, 1_000_000, &mut watched) {
+                break taken;
+            }
+            goes_on(&mut ledger, &clock, &old, &mut moved, &[1000]);
+            seconds += 1;
+        };
+        kept.push(seconds);
+        old = taken;
+        (holder, idle) = (idle, holder);
+    }
+    assert_eq!(kept, [5, 10, 20, 40]);
+}
+
+#[test]
 fn who_is_slow_only_beside_others_keeps_what_it_has() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);

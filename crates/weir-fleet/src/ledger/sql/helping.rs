@@ -16,6 +16,14 @@ const SOON: f64 = 2000.0;
 /// and over so many milliseconds, in which a holder tells some times how far it is.
 const WATCHED: i64 = 5000;
 
+/// How many times its own time for all of a batch a helper waits for a holder that tells of no byte: a store that
+/// copies by itself says nothing until it has done so.
+const SILENT: f64 = 4.0;
+
+/// The watch is doubled with each time that a batch was given out before, this often at most: workers that
+/// take a batch from each other in turns leave one of them the time that it needs.
+const DOUBLED: i64 = 10;
+
 /// Holders that are looked at: whoever is last is among those that have most left.
 const LOOKED_AT: i64 = 200;
 
@@ -62,13 +70,15 @@ impl Straggler {
     /// in less than half the time. `None`: that can be said later.
     fn is_worth_taking(&self, pace: u64, before: &WatchedBatch, now: i64) -> Option<bool> {
         let watched = now.saturating_sub(before.since);
-        if watched < WATCHED {
+        if watched < WATCHED << (self.lease.fence - 1).clamp(0, DOUBLED) {
             return None;
         }
         let own = self.bytes as f64 * 1000.0 / pace.max(1) as f64;
-        let fresh = self.moved.saturating_sub(before.bytes) as f64;
-        // Of one that has moved nothing no time is known: it is longer than any.
-        let time = self.bytes.saturating_sub(self.moved) as f64 * watched as f64 / fresh;
+        let (fresh, left) = (self.moved.saturating_sub(before.bytes), self.bytes.saturating_sub(self.moved));
+        if fresh == 0 {
+            return (watched as f64 >= own * SILENT).then_some(left > 0);
+        }
+        let time = left as f64 * watched as f64 / fresh as f64;
         Some(time > SOON && own * 2.0 < time)
     }
 }

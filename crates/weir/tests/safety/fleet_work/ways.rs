@@ -6,7 +6,7 @@ use super::bed::{plan_at, status_at};
 use crate::support::bucket::Bucket;
 use crate::support::http_servers::moto;
 use crate::support::listed::weir_of;
-use crate::support::{Sandbox, WEIR, pattern, skip};
+use crate::support::{MIB, Sandbox, WEIR, pattern, skip};
 use weir_fleet::ledger::PlanEnds;
 use weir_fleet::object::FleetObject;
 
@@ -78,6 +78,24 @@ fn a_folder_is_copied_into_a_folder_by_four_workers() {
         assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap(), "{name}");
     }
     assert_eq!(crate::support::count(&sandbox.path("to")), 400);
+}
+
+#[test]
+fn an_idle_worker_leaves_a_large_file_to_whoever_copies_it() {
+    let sandbox = Sandbox::new();
+    // Eight seconds of it, and two of the other one: that worker has nothing to do for six.
+    let objects = tree(&sandbox, &[12 * MIB, 3 * MIB]);
+    let target = sandbox.path("to").display().to_string();
+    let batches: Vec<&[FleetObject]> = objects.chunks(1).collect();
+    plan_at(&sandbox.path("a.db"), &ends(&sandbox.path("from"), &target), &batches);
+    let work = || sandbox.weir(WEIR, ["fleet", "work", "--ledger", "a.db", "--limit-rate", "1500k"]);
+    let workers: Vec<_> = (0..2).map(|_| work().spawn()).collect();
+    for worker in workers {
+        worker.wait().succeeds();
+    }
+    let status = status_at(&sandbox.path("a.db"));
+    let by: Vec<u64> = status.workers.iter().map(|worker| worker.moved.objects).collect();
+    assert!(status.complete && by == [1, 1], "{status:?}");
 }
 
 /// moto lets in whoever has any signature.
