@@ -160,7 +160,7 @@ pub(crate) fn refused(interval: &Interval, context: &Context<'_>) -> Option<Stri
         around.samples > 0 && around.busy == 0 && around.owing == 0 && around.rest.open == 0
     };
     let at_rest = around.share(around.rest.samples()) >= 0.5;
-    if !idle(&interval) || !at_rest || 2 * around.rest.other_sockets > around.samples {
+    if !idle(&interval) || !at_rest || around.share(around.rest.other_sockets) > 0.5 {
         return None;
     }
     let past = std::iter::once(interval).chain(context.recent(RETRY));
@@ -295,5 +295,9 @@ mod tests {
         // With a connection open the failure may be anybody's.
         evidence.intervals = vec![at_rest(1, 5), at_rest(0, 5)];
         assert!(judge(&evidence.intervals[1], &Context::at(&evidence, 1)).acquits());
+        // So may it with other sockets, however often they were seen.
+        let mut others = at_rest(1, 0);
+        others.around.rest.other_sockets = u32::MAX;
+        assert!(judge(&others, &Context::alone(&evidence)).acquits());
     }
 }
