@@ -14,6 +14,7 @@ use weir_cp::wire::driver::ToDriver;
 use weir_cp::wire::frame::to_frame;
 use weir_fleet::ledger::{FleetStatus, LedgerPlace, Patience};
 
+use crate::cluster::{Cluster, Network, PASSWORD};
 use crate::support::listed::{ListedBucket, Manner, weir_of};
 use crate::support::net::free_port;
 use crate::support::strange::hello;
@@ -345,6 +346,32 @@ fn nothing_but_the_port_of_ssh_is_needed() {
     site.is_complete();
     let rules = inside("nft list chain inet t in");
     assert!(rules.contains("counter packets 0 bytes 0 drop"), "something else was tried: {rules}");
+}
+
+/// Who starts the workers has the database's password; hosts are not told it.
+#[test]
+fn hosts_ask_a_private_database_through_the_machine_that_started_them() {
+    let Some(cluster) = Cluster::start() else { return };
+    let port = free_port();
+    cluster.listen(Network::Plain(port));
+    let Some(site) = Site::new(2, 300, &[2 * MIB]) else { return };
+    let ledger = format!("postgres://fleet@127.0.0.1:{port}/postgres?schema=fleet&sslmode=disable");
+    let fleet = |words: &[&str]| {
+        let all = [&["fleet"], words, &["--ledger", &ledger]].concat();
+        site.sandbox.weir(WEIR, all).env("PGPASSWORD", PASSWORD)
+    };
+    fleet(&["plan", "from/", "out"]).run().succeeds();
+    let alone = fleet(&["run", "-F", "ssh_config", "--hosts", "h0", "--ledger-from-hosts"]).run();
+    alone.fails(4, &["h0: ", "password"]);
+    let run = fleet(&["run", "--json", "-v", "-F", "ssh_config", "--hosts", "h0,h1"]).run();
+    run.succeeds().hides(PASSWORD);
+    let workers = run.json()["fleet"]["workers"].as_array().map(Vec::len);
+    assert_eq!(workers, Some(2), "{:#}", run.json());
+    let status = fleet(&["status", "--json"]).run().json();
+    assert_eq!((&status["complete"], &status["moved"]["objects"]), (&true.into(), &301.into()), "{status:#}");
+    for (name, bytes) in &site.files {
+        assert!(std::fs::read(site.sandbox.path("out").join(name)).unwrap() == *bytes, "{name}");
+    }
 }
 
 #[test]

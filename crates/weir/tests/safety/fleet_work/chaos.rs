@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::bed::{Bed, sizes};
-use super::cluster::Cluster;
+use crate::cluster::Cluster;
 use crate::support::{Dice, MIB, Running, WEIR, wait_for};
 
 /// A lease short enough that what the dead held is soon others'.

@@ -4,9 +4,6 @@
 
 mod bed;
 mod chaos;
-#[allow(dead_code, reason = "the ledger's own tests ask more of it")]
-#[path = "../../../../weir-fleet/tests/ledger/cluster.rs"]
-mod cluster;
 mod known;
 mod trouble;
 mod ways;
