@@ -187,6 +187,13 @@ fn path(cell: Cell) -> Path {
             let bytes = (0.05 * cell.bdp().0 as f64).max(4.0 * 1500.0) as u64;
             down.queue = Queue { limit: QueueLimit::Bytes(Bytes(bytes)), ..Queue::default() };
         }
+        // Room for a whole answer and its headers, twice: a sender that grows between answers loses none of it.
+        Cause::LargeAnswers => {
+            if let Ok(size) = large_answer(cell) {
+                let bytes = (2 * size as u64).max(cell.bdp().0).max(64 << 10);
+                down.queue = Queue { limit: QueueLimit::Bytes(Bytes(bytes)), ..Queue::default() };
+            }
+        }
         _ => {}
     }
     // The way back has no rate: acknowledgements are never what limits here.
