@@ -190,7 +190,7 @@ fn a_killed_worker_is_started_again_and_a_killed_run_goes_on() {
 fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
     let (mut dice, kills) = Dice::for_runs();
     let kills = if std::env::var_os("WEIR_SOAK").is_some() { kills } else { 5 };
-    let Some(site) = Site::new(2, 60 * kills.max(20) as usize, &[300_000, 500_000]) else { return };
+    let Some(site) = Site::new(2, 90 * kills.max(20) as usize, &[300_000, 500_000]) else { return };
     let start = |rate: &str| site.run("h0,h1", &["--limit-rate", rate, "-c", "2"]).spawn();
     let (mut run, mut runs, mut killed) = (start("100k"), 1, 0);
     let mut seen = BTreeMap::new();

@@ -13,7 +13,7 @@ mod bad_parts;
 mod bad_server;
 mod bad_versions;
 mod bad_words;
-#[allow(dead_code, reason = "the ledger's own tests ask more of it")]
+#[allow(dead_code, clippy::unwrap_used, reason = "the ledger's own tests ask more of it")]
 #[path = "../../../weir-fleet/tests/ledger/cluster.rs"]
 mod cluster;
 mod endings;
