@@ -158,8 +158,8 @@ fn arm_host(sandbox: &Sandbox, qemu: &str) -> String {
 #[test]
 #[ignore = "wants builds for two machines: make arm-check"]
 fn copies_between_machines() {
-    let program = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("no {name}: make arm-check"));
-    let (arm, x86, qemu) = (program("WEIR_AARCH64"), program("WEIR_X86_64"), program("WEIR_QEMU"));
+    let path = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("no {name}: make arm-check"));
+    let (arm, x86, qemu) = (path("WEIR_AARCH64"), path("WEIR_X86_64"), path("WEIR_QEMU"));
     let sandbox = Sandbox::new();
     let ssh = arm_host(&sandbox, &qemu);
     std::fs::create_dir_all(sandbox.path("tree/deep")).unwrap();
