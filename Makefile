@@ -170,11 +170,11 @@ package-check: ## do the packages of `make package` work in fresh roots, and lea
 	scripts/package-check
 
 wheel: ## the Python module and the program as a wheel, into target/wheel/; WHEELS='aarch64-unknown-linux-musl ...' for other targets
-	@scripts/need build
+	@scripts/need wheel
 	scripts/wheel $(WHEELS)
 
 wheel-check: ## the wheel of make wheel in a fresh environment: its tests, mypy --strict, the documents' examples; WEIR_BENCH=1 also measures
-	@scripts/need build
+	@scripts/need wheel-check
 	cargo clippy --manifest-path python/Cargo.toml --target-dir $(TARGET) $(LOCKED) -- -D warnings
 	scripts/wheel-check $(WHEEL)
 
