@@ -226,7 +226,12 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
     };
     input.get_mut().limit = Some(IDLE_TIMEOUT);
     hello::check("the driver", &theirs)?;
-    let (start, measures) = match next_of(input, events)? {
+    let mut wish = next_of(input, events)?;
+    if let Some(FromDriver::Evict(word)) = &wish {
+        hold::evict(word);
+        wish = next_of(input, events)?;
+    }
+    let (start, measures) = match wish {
         Some(FromDriver::Start(start)) => (start, false),
         Some(FromDriver::Measure(start)) => (start, true),
         Some(FromDriver::Fleet) => return Ok((theirs, Wish::Other(Purpose::Fleet))),

@@ -21,6 +21,7 @@ use crate::descriptors;
 use crate::error::CopyError;
 use crate::link::{ChainSources, SourceList};
 use crate::roots;
+use crate::secret::Secret;
 use crate::session::Report;
 use crate::threads;
 use crate::vouched::Vouched;
@@ -67,6 +68,8 @@ pub(super) enum News {
 #[derive(Debug)]
 struct ChainPlace {
     holder: Option<Holder>,
+    /// Under which word its last process held, which may be there still where nothing is heard of it.
+    word: Option<Secret>,
     /// How often its process was started, and what ends the attempt.
     life: u32,
     starting: Option<Arc<AtomicBool>>,
@@ -160,6 +163,7 @@ impl ChainPlace {
         };
         ChainPlace {
             holder: None,
+            word: None,
             life: 0,
             starting: None,
             hop: None,
@@ -243,6 +247,7 @@ impl Chain<'_> {
             News::Up(index, life, holder) => {
                 let place = &mut self.places[index];
                 if place.life == life {
+                    place.word = Some(holder.word.clone());
                     (place.starting, place.holder) = (None, Some(holder));
                     self.first_up.get_or_insert_with(Instant::now);
                 }
@@ -373,6 +378,7 @@ impl Chain<'_> {
                 life: place.life,
                 host: self.job.hosts[index].host.clone(),
                 version: self.job.version.clone(),
+                before: place.word.take(),
                 cut,
                 tell: self.tell.clone(),
             };
@@ -438,9 +444,9 @@ impl Chain<'_> {
 
     /// What there is for a host that receives.
     fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
-        let feeder = self.places[index].hop.as_ref()?.feeder;
-        let Some(before) = feeder.map(|feeder| &self.places[feeder]) else {
-            return Some(Fed { fed: true, comes: None });
+        let hop = self.places[index].hop.as_ref()?;
+        let Some(before) = hop.feeder.map(|feeder| &self.places[feeder]) else {
+            return Some(Fed { fed: self.source.feeds(hop.now().sender_heard, now), comes: None });
         };
         Some(match &before.hop {
             Some(hop) => {

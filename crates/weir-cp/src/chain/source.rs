@@ -12,6 +12,9 @@ use crate::wire::message::{Failure, FailureKind};
 /// of the chain may take, whose own silence would keep the source's words from coming through.
 const SILENT: Duration = Duration::from_secs(4);
 
+/// One that has been silent for so long keeps whoever waits for it from being judged.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// Attempts in a row that brought nothing.
 const TRIES: u32 = 3;
 
@@ -62,6 +65,11 @@ impl ChainSource {
         self.failures = if gained { 1 } else { self.failures + 1 };
         self.due = Instant::now() + doubled(REST, self.failures - 1, LONGEST_REST);
         self.why = why;
+    }
+
+    /// Whether there may be something from it for a session in which it was heard then.
+    pub(super) fn feeds(&self, heard: Option<Instant>, now: Instant) -> bool {
+        self.host.is_none() || heard.is_none_or(|heard| now.duration_since(heard) < QUIET)
     }
 
     /// Whether an error of a session from it is its own, and not the receiver's.

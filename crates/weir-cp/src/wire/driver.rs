@@ -47,6 +47,9 @@ messages! {
         /// In place of [`FromDriver::Start`]: from here on the connection is for one command of weir that runs
         /// here, which has words of its own.
         [37] Command,
+        /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended if
+        /// it is there still.
+        [38] Evict(word: Secret),
     }
 }
 

@@ -302,7 +302,7 @@ mod tests {
         let (stopped, stops) = channel();
         let input = BufReader::new(std::io::Cursor::new(told));
         let (line, heard) =
-            CommandLine::open(input, Vec::new(), move || drop(stopped.send(())), || None).unwrap();
+            CommandLine::open(input, Vec::new(), move || stopped.send(()).unwrap(), || None).unwrap();
         assert!(heard == order());
         stops.recv().unwrap();
         let end = CommandEnd { code: 3, record: None, error: Some("no".to_owned()), is_folder: false };
@@ -310,6 +310,7 @@ mod tests {
         let (tell, said) = channel();
         let bytes = line.out.lock().clone();
         hear(&bytes[..], &tell);
+        drop(tell);
         let last = said.iter().last().unwrap();
         assert!(matches!(last, Ok(FromCommand::Ended(heard)) if heard == end));
     }
@@ -326,7 +327,9 @@ mod tests {
         };
         let mut stop = Vec::new();
         wire::write(&mut stop, &ToCommand::Stop).unwrap();
-        for (bytes, why) in [(Vec::new(), "gone"), (stop, "before what is to be done"), (vec![1; 3], "end")] {
+        for (bytes, why) in
+            [(Vec::new(), "gone"), (stop, "before what is to be done"), (vec![1; 3], "whole buffer")]
+        {
             let error = open(bytes).unwrap_err();
             assert!(error.contains(why), "{error}");
         }

@@ -78,6 +78,15 @@ impl Site {
         self.peers(host).into_iter().for_each(kill);
     }
 
+    /// Stops the processes of a host, which hold what they hold. Returns them.
+    pub(crate) fn stop(&self, host: &str) -> Vec<Pid> {
+        let peers = self.peers(host);
+        for peer in &peers {
+            let _ = kill_process(*peer, Signal::STOP);
+        }
+        peers
+    }
+
     /// Bytes of the file's journal on a host tell that blocks came.
     pub(crate) fn await_blocks(&self, host: &str, part: &str, size: usize) {
         let part = self.sandbox.path(format!("hosts/{host}/{part}"));
@@ -206,6 +215,26 @@ fn a_host_that_is_lost_keeps_no_other_from_it_and_comes_back() {
         }
         assert!(row(&record, victim)["resumed"].as_u64().unwrap() > 0, "it goes on: {record}");
     }
+}
+
+/// Its processes are there still and keep the lock of its part: they are ended, and it resumes.
+#[test]
+fn a_host_that_is_stopped_comes_back_without_its_old_processes() {
+    let site = Site::new(&["a", "b", "c"]);
+    let size = 24 * MIB;
+    site.sandbox.write("data", pattern(size, 9));
+    let args = ["--json", "--limit-rate", "6Mi", "data", "--to-hosts", "a,b,c"];
+    let running = site.cp(&args).spawn();
+    site.await_blocks("b", ".data.weir-part", size);
+    let stopped = site.stop("b");
+    let record = running.wait_for(Duration::from_secs(150)).succeeds().json();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+    }
+    let b = row(&record, "b");
+    assert!(!b["taken_out"].as_array().unwrap().is_empty() && b["resumed"].as_u64().unwrap() > 0, "{b}");
+    let is_there = |peer: &Pid| site.peers("b").contains(peer);
+    wait_for("the stopped processes are gone", || !stopped.iter().any(is_there));
 }
 
 #[test]

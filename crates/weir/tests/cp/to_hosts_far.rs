@@ -105,6 +105,24 @@ fn a_source_that_is_lost_is_asked_again() {
     assert!(row(&record, "a")["resumed"].as_u64().unwrap() > 0, "it goes on: {record}");
 }
 
+/// The source's process is stopped: it says nothing, and that is not the fault of the host that waits.
+#[test]
+fn a_source_that_is_stopped_is_asked_again() {
+    let site = Site::new(&["src", "a", "b"]);
+    let size = 24 * MIB;
+    site.sandbox.write("hosts/src/data", pattern(size, 4));
+    let running = site.cp(&["--json", "--limit-rate", "6Mi", "src:data", "--to-hosts", "a,b"]).spawn();
+    site.await_blocks("b", ".data.weir-part", size);
+    let stopped = site.stop("src");
+    let record = running.wait_for(Duration::from_secs(150)).succeeds().json();
+    stopped.into_iter().for_each(kill);
+    for host in ["a", "b"] {
+        assert!(site.on(host, "data") == site.on("src", "data"), "{host}");
+        assert_eq!(row(&record, host)["taken_out"], Value::Array(Vec::new()), "{host}: {record}");
+    }
+    assert!(row(&record, "a")["sessions"].as_u64().unwrap() > 1, "{record}");
+}
+
 /// Any process of any host, the source's too, or the one that drives.
 #[test]
 fn killed_anywhere_and_resumed_from_another_host() {
