@@ -1,11 +1,15 @@
-//! A frame between `weir fleet run` and a worker that it started, as each direction reads it.
+//! A frame between `weir fleet run` and a worker that it started, or between `weir get --to-hosts` and the
+//! command that it started, as each direction reads it.
 
+use weir_fleet::launch::far_command::{FromCommand, ToCommand};
 use weir_fleet::launch::wire::{self, FleetMessage, ToHub, ToWorker};
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {
     let framed = is_read::<ToHub>(bytes) | is_read::<ToWorker>(bytes);
-    framed | is_parsed::<ToHub>(bytes) | is_parsed::<ToWorker>(bytes)
+    let command = is_read::<ToCommand>(bytes) | is_read::<FromCommand>(bytes);
+    let parsed = is_parsed::<ToHub>(bytes) | is_parsed::<ToWorker>(bytes);
+    framed | command | parsed | is_parsed::<ToCommand>(bytes) | is_parsed::<FromCommand>(bytes)
 }
 
 /// Reads frames up to the first malformed one; each that was read can be written and read again.

@@ -29,6 +29,7 @@ use weir_cp::wire::to_receiver::{Offered, ToReceiver};
 use weir_cp::wire::to_sender::{Answer, ToSender};
 use weir_fleet::FleetError;
 use weir_fleet::class::FailureClass;
+use weir_fleet::launch::far_command::{CommandEnd, CommandLook, CommandOrder, FromCommand, ToCommand};
 use weir_fleet::launch::wire::{
     self as fleet, Answer as LedgerAnswer, Farewell, Question, ToHub, ToWorker, WorkOrder,
 };
@@ -184,6 +185,23 @@ fn of_fleets(add: &mut Add) {
     for (number, message) in to_worker.iter().enumerate() {
         add("fleet_frame", &format!("to_worker{number}"), &fleet::to_frame(message).unwrap()[4..]);
     }
+    of_commands(add);
+}
+
+/// What a command on another host is told, and tells.
+fn of_commands(add: &mut Add) {
+    let words = ["get", "--user=me:secret", "--", "https://host/x"].map(str::to_owned).to_vec();
+    let order = CommandOrder { words, path: "data/".to_owned(), name: None, makes_folders: true };
+    let look = CommandLook { bytes: 7, total: Some(9), rate: 1.5, connections: 2 };
+    let record = Some("{}".to_owned());
+    let end = CommandEnd { code: 3, record, error: Some("no".to_owned()), is_folder: true };
+    let told = [ToCommand::Begin(order), ToCommand::Alive, ToCommand::Stop];
+    let tells = [FromCommand::Look(None), FromCommand::Look(Some(look)), FromCommand::Ended(end)];
+    let (mut all_told, mut all_tells) = (Vec::new(), Vec::new());
+    told.iter().for_each(|message| all_told.extend(fleet::to_frame(message).unwrap()));
+    tells.iter().for_each(|message| all_tells.extend(fleet::to_frame(message).unwrap()));
+    add("fleet_frame", "to_command", &all_told);
+    add("fleet_frame", "from_command", &all_tells);
 }
 
 /// Where a seed goes: check, name, bytes.
@@ -430,6 +448,9 @@ fn frames() -> Vec<Vec<u8>> {
         to_frame(&ToSender::Finished(Totals::default())),
         to_frame(&ToDriver::Abort(failure())),
         to_frame(&FromDriver::Alive),
+        to_frame(&FromDriver::Evict(postcard::from_bytes(&[7; 32]).unwrap())),
+        to_frame(&FromDriver::PassedOn),
+        to_frame(&FromDriver::Command),
     ]
 }
 

@@ -4,6 +4,7 @@
 
 use std::io::Read;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
@@ -107,6 +108,14 @@ impl End {
         }
     }
 
+    /// When the sender was last heard, where this end is between two others.
+    pub(crate) fn sender_heard(&self) -> Option<Instant> {
+        match self {
+            End::Relay(relay, _) => Some(relay.sender_heard()),
+            _ => None,
+        }
+    }
+
     /// Acts on a message that came on the control connection, as driver or as peer.
     pub fn hear(&self, post: Post, body: &[u8], events: &Events) -> Result<(), CopyError> {
         let heard = match post {
@@ -137,6 +146,7 @@ impl End {
             (FromDriver::Abort(failure), _) => events.send(Event::Failed(CopyError::aborted(failure))),
             (FromDriver::Retire(lane), End::Sender(sender)) => sender.retire(lane),
             (FromDriver::Names(names), End::Sender(sender)) => sender.take_piece(names),
+            (FromDriver::PassedOn, End::Sender(sender)) => sender.is_passed_on(),
             (FromDriver::Retire(lane), End::Meter(meter)) if meter.role() == Role::Sender => {
                 meter.retire(lane)
             }

@@ -14,12 +14,27 @@ use crate::ssh::{Far, Host};
 use crate::wire::driver::FromDriver;
 use crate::wire::frame::to_frame;
 
-/// Starts a far end of this very version for a worker of a fleet: what is said over its streams from here on
-/// is the fleet's. Nobody is asked for a password.
+/// What a far end is for that copies nothing itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is a worker of a fleet.
+    Fleet,
+    /// It runs one command of weir.
+    Command,
+}
+
+/// Starts a far end of this very version for `purpose`: what is said over its streams from here on has words
+/// of its own. Nobody is asked for a password.
 ///
 /// # Errors
 /// Whatever keeps ssh, or weir there, from running; [`CopyError::Version`] where another weir runs there.
-pub fn start(host: &Host, version: &str, stop: &Arc<AtomicBool>, hears: Hears) -> Result<Far, CopyError> {
+pub fn start(
+    host: &Host,
+    version: &str,
+    purpose: Purpose,
+    stop: &Arc<AtomicBool>,
+    hears: Hears,
+) -> Result<Far, CopyError> {
     // Nothing is told by it before lanes stand.
     let (mailbox, _events) = channel();
     let events = Events::new(host.shown(), mailbox);
@@ -31,7 +46,11 @@ pub fn start(host: &Host, version: &str, stop: &Arc<AtomicBool>, hears: Hears) -
     }
     let input = far.input.as_mut().ok_or_else(|| events.gone(None))?;
     let own = to_frame(&FromDriver::Hello(hello::own(version, Vec::new())));
-    let words = [own, to_frame(&FromDriver::Fleet)].concat();
+    let wish = match purpose {
+        Purpose::Fleet => FromDriver::Fleet,
+        Purpose::Command => FromDriver::Command,
+    };
+    let words = [own, to_frame(&wish)].concat();
     input.write_all(&words).and_then(|()| input.flush()).map_err(|error| lost(&events, &error))?;
     Ok(far)
 }

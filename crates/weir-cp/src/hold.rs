@@ -22,7 +22,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid, getpid, kill_process};
 
 use crate::control::{Control, Outlet};
 use crate::error::CopyError;
@@ -157,6 +157,21 @@ fn serve_guest(serve: &Serve, mut guest: UnixStream, streams: (File, File), stop
     }
     let _ = guest.write_all(&[0]);
     let _ = guest.shutdown(std::net::Shutdown::Both);
+}
+
+/// Ends the process that holds under a word, if it is there still and this user's: one that was stopped, or
+/// whose driver's connection was cut, would keep the locks of its files.
+pub(crate) fn evict(word: &Secret) {
+    let Ok(holder) = address(word).and_then(|at| UnixStream::connect_addr(&at)) else { return };
+    // Of a connection: those of the process that listens (unix(7)). It is there as long as that stands.
+    let Ok(its) = socket_peercred(&holder) else { return };
+    if its.uid == geteuid() && its.pid != getpid() {
+        tracing::info!("process {} is ended, which was given up", its.pid.as_raw_nonzero());
+        let _ = kill_process(its.pid, Signal::KILL);
+        // Its end, which frees its locks; bounded, since nothing hangs on it.
+        let _ = holder.set_read_timeout(Some(KNOCK));
+        let _ = (&holder).read(&mut [0]);
+    }
 }
 
 /// Hands this process's streams to the one that holds, and stays until that is done with them: ssh's server

@@ -32,23 +32,34 @@ pub fn reach(
     Ok((far, control))
 }
 
-/// Starts a far end, which is to give its connection to the process that holds there under `word`: then that
-/// one's hello comes too. Nobody is there to be asked then.
+/// How a far end is started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Meeting<'a> {
+    /// ssh may ask a person for something.
+    Plain,
+    /// Nobody is there to be asked.
+    Unattended,
+    /// Nor here; the far end is to give its connection to the process that holds there under this word.
+    Holder(&'a Secret),
+}
+
+/// Starts a far end. The hello of one that holds comes too.
 pub(crate) fn meet(
     host: &Host,
     version: &str,
-    word: Option<&Secret>,
+    way: Meeting<'_>,
     stop: &Arc<AtomicBool>,
     events: &Events,
 ) -> Result<(Far, Arc<Control>, Option<Hello>), CopyError> {
-    let Some(word) = word else {
+    if let Meeting::Plain = way {
         let (far, control) = reach(host, version, stop, events)?;
         return Ok((far, control, None));
-    };
+    }
     let shown = host.shown().to_owned();
     let hears = Arc::new(move |line: &str| tracing::debug!("{shown}: {line}"));
     let mut far = host.start_unattended(version, stop, hears)?;
     let control = control_of(&mut far, events)?;
+    let Meeting::Holder(word) = way else { return Ok((far, control, None)) };
     heard(&mut far, events)?;
     Outlet::new(&control).send(&FromDriver::Join(word.clone()));
     let hello = heard(&mut far, events)?;

@@ -15,6 +15,7 @@ use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
 use crate::feed::Feed;
+use crate::hand_over::Purpose;
 use crate::hello;
 use crate::hold;
 use crate::idle_timeout::{IDLE_TIMEOUT, IdleTimeout, TimedStream};
@@ -55,8 +56,8 @@ struct Opened {
 enum Wish {
     /// A copy; or only what one would take, where the second is true.
     Copy(Box<Start>, bool),
-    /// A worker of a fleet.
-    Fleet,
+    /// The connection is for something else.
+    Other(Purpose),
     /// To keep what comes here, for the sessions that come with this word.
     Hold(Secret),
     /// The session is of the process that holds under this word.
@@ -66,6 +67,8 @@ enum Wish {
 /// A connection that is for something else than copies from here on.
 #[derive(Debug)]
 pub struct HandedOver {
+    /// For what.
+    pub purpose: Purpose,
     /// From the driver.
     pub input: BufReader<TimedStream<File>>,
     /// To it.
@@ -136,7 +139,7 @@ pub(crate) fn serve_at(
         Wish::Copy(start, measures) => {
             begin(*start, measures, (&own, &theirs), (&control, desk), &events_to).map(Ok)
         }
-        Wish::Fleet | Wish::Hold(_) | Wish::Join(_) if desk.feed.is_some() => {
+        Wish::Other(_) | Wish::Hold(_) | Wish::Join(_) if desk.feed.is_some() => {
             Err(events_to.out_of_turn("what is not for one that holds"))
         }
         other => Ok(Err(other)),
@@ -151,10 +154,11 @@ pub(crate) fn serve_at(
             return hold::hold(&word, serve, input, &control, &events_to).map(|()| None);
         }
         Ok(Err(Wish::Join(word))) => return hold::join(&word, &input, raw, &events_to).map(|()| None),
-        Ok(Err(_)) => {
+        Ok(Err(Wish::Copy(..))) => return Err(events_to.out_of_turn("two wishes")),
+        Ok(Err(Wish::Other(purpose))) => {
             let mut output = idle_timeout.with(raw.1).map_err(|error| lost(&events_to, &error))?;
             output.limit = Some(IDLE_TIMEOUT);
-            return Ok(Some(HandedOver { input, output }));
+            return Ok(Some(HandedOver { purpose, input, output }));
         }
         // Both ends have seen the other's number; in another protocol a message of this one may mean anything.
         Err(error @ CopyError::Protocol { .. }) => return Err(error),
@@ -222,10 +226,16 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
     };
     input.get_mut().limit = Some(IDLE_TIMEOUT);
     hello::check("the driver", &theirs)?;
-    let (start, measures) = match next_of(input, events)? {
+    let mut wish = next_of(input, events)?;
+    if let Some(FromDriver::Evict(word)) = &wish {
+        hold::evict(word);
+        wish = next_of(input, events)?;
+    }
+    let (start, measures) = match wish {
         Some(FromDriver::Start(start)) => (start, false),
         Some(FromDriver::Measure(start)) => (start, true),
-        Some(FromDriver::Fleet) => return Ok((theirs, Wish::Fleet)),
+        Some(FromDriver::Fleet) => return Ok((theirs, Wish::Other(Purpose::Fleet))),
+        Some(FromDriver::Command) => return Ok((theirs, Wish::Other(Purpose::Command))),
         Some(FromDriver::Hold(word)) => return Ok((theirs, Wish::Hold(word))),
         _ => return Err(events.out_of_turn("something before the start")),
     };

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
@@ -15,6 +16,7 @@ use crate::events::{Event, Events};
 use crate::hello;
 use crate::lane::dial::dial;
 use crate::lane::way::{TIMEOUT, Way};
+use crate::link::Link;
 use crate::secure::Keyring;
 use crate::subtrees::Digest;
 use crate::threads;
@@ -39,11 +41,21 @@ pub struct Relay {
     receiver: Side,
     keyring: Keyring,
     /// Of a hop of a chain: what its files have to be.
-    vouched: Option<Arc<Vouched>>,
+    vouching: Option<Vouching>,
+    heard: Mutex<Instant>,
     sent: Mutex<Sent>,
     progress: Mutex<(Totals, Found)>,
     /// Both connections of each lane that goes through here.
     relayed: Mutex<HashMap<u32, [Arc<TcpStream>; 2]>>,
+}
+
+/// How a hop of a chain stands to the digests of its sources.
+#[derive(Debug, Clone)]
+pub enum Vouching {
+    /// Its sender has the sources: what it says they are is noted.
+    Notes(Arc<Vouched>),
+    /// Its sender passes on: a file may only be what was noted.
+    Holds(Arc<Vouched>),
 }
 
 /// What the sender of a hop has said of files.
@@ -70,20 +82,33 @@ pub struct Side {
 
 impl Relay {
     /// Between these two.
-    pub fn new(sender: Side, receiver: Side, keyring: Keyring, vouched: Option<Arc<Vouched>>) -> Arc<Relay> {
+    pub fn new(sender: Side, receiver: Side, keyring: Keyring, vouching: Option<Vouching>) -> Arc<Relay> {
         let (sent, progress, relayed) = Default::default();
-        Arc::new(Relay { sender, receiver, keyring, vouched, sent, progress, relayed })
+        let heard = Mutex::new(Instant::now());
+        Arc::new(Relay { sender, receiver, keyring, vouching, heard, sent, progress, relayed })
+    }
+
+    /// When the sender said something last.
+    pub(crate) fn sender_heard(&self) -> Instant {
+        *self.heard.lock()
     }
 
     /// Whether a file that the sender says is this may be that.
     fn is_as_vouched(&self, id: u64, digest: &Digest) -> bool {
         let name = self.sent.lock().offered.remove(&id);
-        self.vouched.as_ref().zip(name).is_none_or(|(vouched, name)| vouched.may_be(&name, digest))
+        match (&self.vouching, name) {
+            (Some(Vouching::Holds(vouched)), Some(name)) => vouched.may_be(&name, digest),
+            (Some(Vouching::Notes(vouched)), Some(name)) => {
+                vouched.note(name, *digest);
+                true
+            }
+            (_, None) | (None, _) => true,
+        }
     }
 
     /// The sender offers files: what each is, whatever it is called there.
     fn offered(&self, offers: &[Offered]) {
-        if self.vouched.is_none() {
+        if self.vouching.is_none() {
             return;
         }
         let mut sent = self.sent.lock();
@@ -147,7 +172,10 @@ impl Relay {
     /// Acts on a frame from the end of this role.
     pub fn hear(&self, from: Role, kind: Kind, body: &[u8], events: &Events) -> Result<(), CopyError> {
         let other = match from {
-            Role::Sender => &self.receiver,
+            Role::Sender => {
+                *self.heard.lock() = Instant::now();
+                &self.receiver
+            }
             Role::Receiver => &self.sender,
         };
         let onwards = match (kind, from) {
@@ -302,7 +330,20 @@ impl Relay {
     }
 }
 
+impl Vouching {
+    /// Of a hop with this link, between two others.
+    pub(crate) fn of(link: &Link) -> Vouching {
+        let vouched = Arc::clone(&link.vouched);
+        if link.from.is_some() { Vouching::Holds(vouched) } else { Vouching::Notes(vouched) }
+    }
+}
+
 impl Side {
+    /// The one whose events these are.
+    pub(crate) fn new(events: &Events, control: &Arc<Control>, hello: Hello, at: Listening) -> Side {
+        Side { host: events.host().to_owned(), control: Arc::clone(control), hello, at }
+    }
+
     /// As its driver.
     fn tell(&self, message: &FromDriver) {
         Outlet::new(&self.control).send(message);

@@ -11,7 +11,6 @@ use weir_model::forecast::Forecast;
 use weir_model::limit::Limit;
 use weir_model::rule::rate_limit::at_own_limit;
 use weir_tree::Name;
-use weir_tree::source::Identity;
 
 use crate::control::{Control, Outlet};
 use crate::descriptors;
@@ -19,15 +18,17 @@ use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events};
 use crate::evidence::Joiner;
+use crate::far_sources::{self, names_of};
 use crate::hello;
 use crate::idle_timeout::KEEPALIVE;
 use crate::lane::way::{LaneOptions, Way};
 use crate::lane_manager::LaneManager;
+use crate::link::{Link, SourceList};
 use crate::list::List;
-use crate::opening::{cipher, heard, lanes_at_first, meet, next, start_of};
+use crate::opening::{Meeting, cipher, heard, lanes_at_first, meet, next, start_of};
 use crate::problems::Problems;
 use crate::receiver::{Receiver, Wanted};
-use crate::relay::{Relay, Side};
+use crate::relay::{Relay, Side, Vouching};
 use crate::roots;
 use crate::secret::Secret;
 use crate::secure::Keyring;
@@ -36,11 +37,9 @@ use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::threads;
 use crate::tuning::Tuning;
-use crate::vouched::Vouched;
 use crate::wire::driver::{FromDriver, ToDriver};
-use crate::wire::message::{Deed, Failure, Found, Hello, Listening, Options, Role, Root, Totals};
+use crate::wire::message::{Deed, Found, Hello, Listening, Options, Role, Totals};
 use crate::wire::messages::Heard;
-use crate::wire::owners::Owners;
 use crate::wire::to_receiver::ToReceiver;
 
 /// Between two looks at what happens.
@@ -77,19 +76,6 @@ pub struct Job {
     pub link: Option<Link>,
 }
 
-/// A session of processes that hold.
-#[derive(Debug, Clone)]
-pub struct Link {
-    /// Under which word the one on the sender's host holds; none where this machine sends.
-    pub from: Option<Secret>,
-    /// The one on the receiver's.
-    pub to: Secret,
-    /// What the sources are, which this machine has: owners' names where they are kept, and what each is.
-    pub sources: (Option<Owners>, Vec<Option<Root>>),
-    /// The digests of what this machine has sent, over all hops.
-    pub vouched: Arc<Vouched>,
-}
-
 /// How far it is.
 #[derive(Debug, Clone)]
 pub struct Progress<'a> {
@@ -107,6 +93,8 @@ pub struct Progress<'a> {
     pub would: Option<(Deed, Name)>,
     /// What both ends saw so far.
     pub evidence: &'a Evidence,
+    /// When the sender was last heard, of a copy between two others.
+    pub sender_heard: Option<Instant>,
 }
 
 /// What became of it.
@@ -236,8 +224,8 @@ impl<'a> Session<'a> {
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
-        let word = job.link.as_ref().map(|link| &link.to);
-        let (mut far, control, joined) = meet(&job.host, &job.version, word, stop, &to)?;
+        let way = job.link.as_ref().map_or(Meeting::Plain, |link| Meeting::Holder(&link.to));
+        let (mut far, control, joined) = meet(&job.host, &job.version, way, stop, &to)?;
         let own = hello::own(&job.version, speeds.recv().unwrap_or_default());
         let peer = Outlet::new(&control);
         peer.send(&FromDriver::Hello(own.clone()));
@@ -286,11 +274,10 @@ impl<'a> Session<'a> {
         let to_sender = Events::new(from.shown(), mailbox);
         let to_receiver = to_sender.named(job.host.shown());
         let list = job.list.as_ref().map(|list| list.open(&to_sender)).transpose()?;
-        let words = job.link.as_ref().map(|link| (link.from.as_ref(), &link.to));
-        let (sending_word, receiving_word) = words.map_or((None, None), |(from, to)| (from, Some(to)));
-        let (mut sender, sending, sends) = meet(from, &job.version, sending_word, stop, &to_sender)?;
+        let [of_sender, of_receiver] = meetings(job.link.as_ref());
+        let (mut sender, sending, sends) = meet(from, &job.version, of_sender, stop, &to_sender)?;
         let (mut receiver, receiving, receives) =
-            meet(&job.host, &job.version, receiving_word, stop, &to_receiver)?;
+            meet(&job.host, &job.version, of_receiver, stop, &to_receiver)?;
         let sends = sends.map_or_else(|| heard(&mut sender, &to_sender), Ok)?;
         let receives = receives.map_or_else(|| heard(&mut receiver, &to_receiver), Ok)?;
         let (to_sending, to_receiving) = (Outlet::new(&sending), Outlet::new(&receiving));
@@ -302,9 +289,14 @@ impl<'a> Session<'a> {
         report.cipher = cipher.map(|cipher| cipher.name());
         to_sending.send(&start(job, Role::Sender, &secret, cipher));
         to_receiving.send(&start(job, Role::Receiver, &secret, cipher));
+        if job.link.as_ref().is_some_and(|link| link.from.is_none()) {
+            to_sending.send(&FromDriver::PassedOn);
+        }
         let (same, near) = (sends.boot == receives.boot, hello::share_network(&sends, &receives));
-        let (owners, roots, at) =
-            sources(job, &mut sender, (&to_sender, &receives)).map_err(|error| error.of(from.shown()))?;
+        let asked = (job.link.as_ref(), &job.sources[..]);
+        let (SourceList { owners, roots, .. }, at) =
+            far_sources::offered(asked, &mut sender, &to_sender, [&sends, &receives])
+                .map_err(|error| error.of(from.shown()))?;
         let receiving_at =
             match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {
                 Some(Heard::Driver(ToDriver::Listening(listening))) => listening,
@@ -313,15 +305,11 @@ impl<'a> Session<'a> {
         let receiver_hears = Outlet::new(&receiving);
         owners.into_iter().for_each(|owners| receiver_hears.send(&ToReceiver::Owners(owners)));
         receiver_hears.send(&ToReceiver::Roots(roots));
-        let side = |events: &Events, control: &Arc<Control>, hello, at| {
-            let (host, control) = (events.host().to_owned(), Arc::clone(control));
-            Side { host, control, hello, at }
-        };
         let relay = Relay::new(
-            side(&to_sender, &sending, sends, at),
-            side(&to_receiver, &receiving, receives, receiving_at.clone()),
+            Side::new(&to_sender, &sending, sends, at),
+            Side::new(&to_receiver, &receiving, receives, receiving_at.clone()),
             keyring.clone(),
-            job.link.as_ref().map(|link| Arc::clone(&link.vouched)),
+            job.link.as_ref().map(Vouching::of),
         );
         // Whoever is told of a lane first has to be the one to whom its records come.
         let control = Arc::new(Control::both(receiving, Arc::clone(&sending)));
@@ -521,55 +509,15 @@ impl<'a> Session<'a> {
             limit: self.joiner.limit(),
             would: None,
             evidence: self.joiner.evidence(),
+            sender_heard: self.end.sender_heard(),
         }
     }
 }
 
-/// What a far sender has: its owners' names if they are asked for, its sources, and where it listens.
-type Offer = (Option<Owners>, Vec<Option<Root>>, Listening);
-
-/// What a far sender has, under the names that the user gave, and where it listens.
-fn sources(job: &Job, far: &mut Far, (events, receives): (&Events, &Hello)) -> Result<Offer, CopyError> {
-    if let Some(Link { sources: (owners, roots), .. }) = &job.link {
-        let roots = of_hop(roots, receives);
-        return match next(far, events)? {
-            Some(Heard::Driver(ToDriver::Listening(at))) => Ok((owners.clone(), roots, at)),
-            _ => Err(events.out_of_turn("something before where it listens")),
-        };
-    }
-    let (owners, roots) = match next(far, events)? {
-        Some(Heard::Partner(ToReceiver::Owners(owners))) => (Some(owners), next(far, events)?),
-        roots => (None, roots),
-    };
-    let Some(Heard::Partner(ToReceiver::Roots(mut roots))) = roots else {
-        return Err(events.out_of_turn("something before its sources"));
-    };
-    let names = names_of(job)?;
-    if names.len() != roots.len() {
-        return Err(events.out_of_turn("sources that were not asked for"));
-    }
-    for (root, name) in roots.iter_mut().zip(names) {
-        root.iter_mut().for_each(|root| root.name = name.clone());
-    }
-    match next(far, events)? {
-        Some(Heard::Driver(ToDriver::Listening(listening))) => Ok((owners, roots, listening)),
-        _ => Err(events.out_of_turn("something before where it listens")),
-    }
-}
-
-/// What this machine's sources are for another receiver. On another machine their numbers mean nothing, and
-/// may be those of what is there.
-fn of_hop(roots: &[Option<Root>], receives: &Hello) -> Vec<Option<Root>> {
-    let is_here = receives.boot == weir_units::boot::id();
-    let nowhere = Identity { device: u64::MAX, inode: u64::MAX };
-    let hide = |root: &Root| Root { identity: if is_here { root.identity } else { nowhere }, ..root.clone() };
-    roots.iter().map(|root| root.as_ref().map(hide)).collect()
-}
-
-/// What the sources are called.
-fn names_of(job: &Job) -> Result<Vec<Name>, CopyError> {
-    let names: Result<Vec<Name>, Failure> = job.sources.iter().map(|path| roots::name_of(path)).collect();
-    names.map_err(CopyError::Refused)
+/// How the sender and the receiver of a session between two others are started.
+fn meetings(link: Option<&Link>) -> [Meeting<'_>; 2] {
+    let Some(link) = link else { return [Meeting::Plain, Meeting::Plain] };
+    [link.from.as_ref().map_or(Meeting::Unattended, Meeting::Holder), Meeting::Holder(&link.to)]
 }
 
 /// What tells an end of this role what to copy.
@@ -615,7 +563,7 @@ fn make_end(
             End::Sender(sender)
         }
         None => {
-            let names = Some(names_of(job)?);
+            let names = Some(names_of(&job.sources)?);
             let same_machine = own.boot == theirs.boot;
             let wanted = Wanted { to: job.target.clone(), names, same_machine };
             End::Receiver(Receiver::new(Outlet::new(control), events, options, wanted))

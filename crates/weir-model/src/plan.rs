@@ -2,12 +2,16 @@
 //!
 //! [`Inputs`] holds all that has to be known; whether someone gave it, or it was measured, is no matter here.
 
+mod hosts;
+
 use std::time::Duration;
 
 use weir_units::{Bytes, Rate};
 
 use crate::path::{bdp, window_rate};
 use crate::pipeline::{Figure, LANES_MOST, Path, Prediction, Transport, Whole, best, predict};
+
+pub use hosts::{HostsTimes, ManyHosts};
 
 /// What a plan is made from.
 #[derive(Debug, Clone, PartialEq)]

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use weir_model::limit::Limit;
 use weir_model::path::{MOST_BUFFER, MOST_WINDOW};
 use weir_model::pipeline::Figure;
-use weir_model::plan::{Cell, Column, Inputs, Plan};
+use weir_model::plan::{Cell, Column, HostsTimes, Inputs, ManyHosts, Plan};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
@@ -40,8 +40,33 @@ pub struct PlanRecord {
     pub columns: Vec<ColumnRecord>,
     /// For each link, what carries most.
     pub best: Vec<BestRecord>,
+    /// For each link, copies to many hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostsRecord>,
     /// What was assumed or measured, and what is worth knowing.
     pub notes: Vec<String>,
+}
+
+/// Copies to many hosts over a link, in seconds until the last one has all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostsRecord {
+    /// The link.
+    pub link: f64,
+    /// How many hosts.
+    pub hosts: u32,
+    /// How many chains.
+    pub fanout: u32,
+    /// A copy to one.
+    pub one: f64,
+    /// A copy to each from here, all at once.
+    pub star: f64,
+    /// Through chains.
+    pub chain: f64,
+    /// Hosts of the longest chain.
+    pub depth: u32,
+    /// What each further host of a chain adds.
+    pub fill: f64,
 }
 
 /// A codec's figures.
@@ -149,7 +174,29 @@ impl PlanRecord {
                 })
             })
             .collect();
-        PlanRecord { size: inputs.size.0, codecs, columns, best, notes }
+        PlanRecord { size: inputs.size.0, codecs, columns, best, hosts: Vec::new(), notes }
+    }
+
+    /// The same with copies to many hosts, over each link.
+    pub fn with_hosts(mut self, inputs: &Inputs, many: &ManyHosts) -> PlanRecord {
+        let over = |link: &Rate| HostsRecord::new(*link, many, &many.over(inputs, *link));
+        self.hosts = inputs.links.iter().map(over).collect();
+        self
+    }
+}
+
+impl HostsRecord {
+    fn new(link: Rate, many: &ManyHosts, times: &HostsTimes) -> HostsRecord {
+        HostsRecord {
+            link: link.0,
+            hosts: many.hosts,
+            fanout: many.fanout,
+            one: times.one.as_secs_f64(),
+            star: times.star.as_secs_f64(),
+            chain: times.chain.as_secs_f64(),
+            depth: times.depth,
+            fill: times.fill.as_secs_f64(),
+        }
     }
 }
 
@@ -212,6 +259,9 @@ pub fn render(plan: &PlanRecord, out: &mut dyn Write) -> io::Result<()> {
         for line in needs(plan, link) {
             writeln!(out, "  {line}")?;
         }
+        for line in plan.hosts.iter().filter(|hosts| hosts.link == link).flat_map(hosts_lines) {
+            writeln!(out, "  {line}")?;
+        }
     }
     for note in &plan.notes {
         writeln!(out, "note: {}", escape(note))?;
@@ -269,6 +319,27 @@ fn best_line(plan: &PlanRecord, best: &BestRecord, alone: bool) -> String {
         Bytes(plan.size),
         time(best.seconds)
     )
+}
+
+/// A chain of hosts beside a copy to each.
+fn hosts_lines(hosts: &HostsRecord) -> [String; 2] {
+    let how = match hosts.fanout {
+        1 => "a chain takes".to_owned(),
+        fanout => format!("{fanout} chains take"),
+    };
+    let count = if hosts.hosts == 1 { "1 host".to_owned() } else { format!("{} hosts", hosts.hosts) };
+    [
+        format!(
+            "to {count} (weir cp --to-hosts): {how} {}, {} of that for each host behind the first",
+            time(hosts.chain),
+            time(hosts.fill)
+        ),
+        format!(
+            "to {count} by a copy to each from here at once: {}; one copy {}",
+            time(hosts.star),
+            time(hosts.one)
+        ),
+    ]
 }
 
 /// `held by compress: zstd-19; by path-bandwidth: lz4, none`, in the order of the limits' list.

@@ -40,6 +40,7 @@ mod selection;
 mod self_check;
 mod ssh;
 mod store;
+mod to_hosts;
 mod values;
 mod what;
 
@@ -88,8 +89,9 @@ pub use reach::ReachFlags;
 pub use report::Report;
 pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
-pub use ssh::Ssh;
+pub use ssh::{Ssh, Words};
 pub use store::{StoreArgs, StoreNetworkArgs};
+pub use to_hosts::ToHosts;
 pub(crate) use values::size_within;
 use values::{
     parse_lanes, parse_listen, parse_pid, parse_port, parse_seconds, parse_span, parse_time, time_within,

@@ -8,6 +8,7 @@ mod calibration;
 mod cmd;
 mod config;
 mod evidence;
+mod far_get;
 mod front;
 mod interrupt;
 pub mod library;
@@ -45,6 +46,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         page::check(voice)?;
     }
     match cli.command.with_habits().map_err(voice::Usage)? {
+        Command::Get(get) if get.to_hosts.to_hosts.is_some() => cmd::get_hosts::run(&get),
         Command::Get(get) => cmd::get::run(&get),
         Command::Cp(cp) if cp.to_hosts.is_some() => cmd::cp_hosts::run(&cp),
         Command::Cp(cp) if cmd::cp_store::is_meant(&cp) => cmd::cp_store::run(&cp),
@@ -52,7 +54,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Cp(cp) => cmd::cp::run(&cp),
         Command::Fleet(fleet) => cmd::fleet::run(&fleet),
         Command::Ls(ls) => cmd::ls::run(&ls),
-        Command::Peer { is } => cmd::peer::run(is.as_deref()),
+        Command::Peer { is } => cmd::peer::run(is.as_deref(), far_get::run),
         Command::Serve(serve) => cmd::serve::run(&serve),
         Command::Demo(demo) => cmd::demo::run(&demo),
         Command::Why(why) => cmd::why::run(&why),

@@ -161,6 +161,7 @@ fn be_quiet(voice: &mut Voice) {
 fn of_get(get: &mut Get) -> Result<(), Usage> {
     let stream = |name: &str| matches!(name, "-" | "/dev/stdout" | "/dev/stdin");
     let wants = [
+        (get.to_hosts.to_hosts.is_some(), "--to-hosts wants ssh and the terminal"),
         (get.tui, "--tui wants the terminal"),
         (get.output.iter().any(|output| stream(output)), "-o - wants stdout"),
         (get.json_files.as_ref().is_some_and(|path| path.as_os_str() == "-"), "--json-files - wants stdout"),

@@ -40,6 +40,8 @@ pub(super) struct Wanted {
     pub(super) life: u32,
     pub(super) host: Host,
     pub(super) version: String,
+    /// The word of the one before it.
+    pub(super) before: Option<Secret>,
     pub(super) cut: Arc<AtomicBool>,
     pub(super) tell: Sender<News>,
 }
@@ -66,10 +68,10 @@ impl Holder {
 
 /// Starts one, and stays until it is gone.
 pub(super) fn keep(wanted: Wanted) {
-    let Wanted { index, life, host, version, cut, tell } = wanted;
+    let Wanted { index, life, host, version, before, cut, tell } = wanted;
     let (mailbox, _nobody) = channel();
     let events = Events::new(host.shown(), mailbox);
-    let begun = begin(&host, &version, &cut, &events);
+    let begun = begin(&host, &version, before, (&cut, &events));
     let why = match begun {
         Ok((mut far, holder)) => {
             let (heard, control) = (Arc::clone(&holder.heard), Arc::downgrade(&holder.control));
@@ -93,8 +95,8 @@ pub(super) fn keep(wanted: Wanted) {
 fn begin(
     host: &Host,
     version: &str,
-    cut: &Arc<AtomicBool>,
-    events: &Events,
+    before: Option<Secret>,
+    (cut, events): (&Arc<AtomicBool>, &Events),
 ) -> Result<(Far, Holder), CopyError> {
     let shown = host.shown().to_owned();
     let hears = Arc::new(move |line: &str| tracing::debug!("{shown}: {line}"));
@@ -104,6 +106,7 @@ fn begin(
     let driver = Outlet::new(&control);
     driver.send(&FromDriver::Hello(hello::own(version, Vec::new())));
     heard(&mut far, events)?;
+    before.into_iter().for_each(|before| driver.send(&FromDriver::Evict(before)));
     driver.send(&FromDriver::Hold(word.clone()));
     let holder = Holder { word, control, heard: Arc::new(Mutex::new(Instant::now())), cut: Arc::clone(cut) };
     Ok((far, holder))

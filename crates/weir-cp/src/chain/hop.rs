@@ -11,24 +11,24 @@ use super::ChainJob;
 use super::pace::Pace;
 use super::run::News;
 use crate::lane::way::LaneOptions;
+use crate::link::{ChainSources, Link};
 use crate::secret::Secret;
-use crate::session::{self, Job, Link};
+use crate::session::{self, Job};
 use crate::ssh::Host;
 use crate::threads;
 use crate::vouched::Vouched;
-use crate::wire::message::{Found, Role, Root, Totals};
-use crate::wire::owners::Owners;
+use crate::wire::message::{Found, Role, Totals};
 
 /// Connections of a hop, where the user does not say. Blocks that go over more of them at a time arrive
 /// later, each by as much, and so does all on every host behind: at 100 Mbit/s each takes 84 ms alone.
-const LANES: u32 = 2;
+pub const LANES: u32 = 2;
 
 /// A hop that runs.
 #[derive(Debug)]
 pub(super) struct Hop {
     /// Tells it from earlier ones to the same host.
     pub(super) number: u64,
-    /// From whom: none, from this machine.
+    /// From whom: none, from the source.
     pub(super) feeder: Option<usize>,
     pub(super) pace: Pace,
     now: Arc<Mutex<HopNow>>,
@@ -41,6 +41,8 @@ pub(super) struct HopNow {
     pub(super) totals: Totals,
     pub(super) found: Found,
     pub(super) lanes: u32,
+    /// When the sender was last heard, where it is another host.
+    pub(super) sender_heard: Option<Instant>,
 }
 
 /// The ends and options of a hop.
@@ -51,9 +53,6 @@ pub(super) struct Ends {
     pub(super) host: Host,
     pub(super) word: Secret,
 }
-
-/// The sources as this machine sees them.
-pub(super) type Sources = (Option<Owners>, Vec<Option<Root>>);
 
 impl HopNow {
     /// Bytes of content that are there.
@@ -71,7 +70,7 @@ impl Hop {
     /// Begins one; its end is told.
     pub(super) fn begin(
         job: &ChainJob,
-        (sources, vouched): (&Sources, &Arc<Vouched>),
+        (sources, vouched): (&ChainSources, &Arc<Vouched>),
         ends: Ends,
         tell: &Sender<News>,
     ) -> Hop {
@@ -80,7 +79,8 @@ impl Hop {
             Some((of, from, word)) => (Some((from, word)), Some(of)),
             None => (None, None),
         };
-        let (from, from_word) = from.map_or((None, None), |(from, word)| (Some(from), Some(word)));
+        let (from, from_word) =
+            from.map_or((job.from.clone(), None), |(from, word)| (Some(from), Some(word)));
         // A list is known on the source's machine alone; a host that passes on has what arrived.
         let list = if of.is_none() { job.list.clone() } else { None };
         let mut options = job.options.clone();
@@ -104,7 +104,9 @@ impl Hop {
         let (seen, stops, told) = (Arc::clone(&now), Arc::clone(&stop), tell.clone());
         let started = threads::start("hop", move || {
             let report = session::run(&job, &stops, &mut |at| {
-                *seen.lock() = HopNow { totals: at.totals, found: at.found, lanes: at.lanes };
+                let HopNow { totals, found, lanes, sender_heard } = &mut *seen.lock();
+                (*totals, *found, *lanes) = (at.totals, at.found, at.lanes);
+                *sender_heard = at.sender_heard;
             });
             let _ = told.send(News::Ended(index, number, Box::new(report)));
         });

@@ -1,7 +1,7 @@
 //! The same sources to many hosts: a chain of sessions, each host sending on what comes to it while it comes.
 //!
 //! Every hop is a copy of its own ([`crate::session`]), between the processes that hold on two hosts
-//! ([`crate::hold`]); the first one begins here. Which host has which before it is decided as they come, by
+//! ([`crate::hold`]); the first one begins where the sources are. Which host has which before it is decided as they come, by
 //! [`order`]: a host that is lost, stands still or is slow is taken out, those behind it go on from the
 //! nearest that has what they lack, and it comes back at the end of the chain.
 
@@ -10,6 +10,7 @@ mod hop;
 mod order;
 mod pace;
 mod run;
+mod source;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::speeds::Speeds;
 use crate::ssh::Host;
 use crate::wire::message::{Found, Options, Totals};
 
+pub use hop::LANES;
 pub use run::run;
 
 /// A copy to many hosts.
@@ -29,7 +31,9 @@ pub use run::run;
 pub struct ChainJob {
     /// Where to, in the order of the chain.
     pub hosts: Vec<ChainHost>,
-    /// The paths of the sources, on this machine.
+    /// The host that has the sources; none for this machine.
+    pub from: Option<Host>,
+    /// The paths of the sources there.
     pub sources: Vec<Vec<u8>>,
     /// The path of the target, the same on every host.
     pub target: Vec<u8>,
@@ -43,7 +47,7 @@ pub struct ChainJob {
     pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
-    /// Chains that begin here: how often each block is sent from here.
+    /// Chains that begin at the source: how often it sends each block.
     pub fanout: usize,
 }
 
@@ -87,7 +91,7 @@ pub struct ChainProgress<'a> {
     pub elapsed: Duration,
     /// In the order of the job.
     pub hosts: &'a [HostProgress],
-    /// Totals that the walk on this machine has found.
+    /// Totals that the walk of the sources has found.
     pub found: Found,
 }
 
@@ -98,7 +102,7 @@ pub struct HostReport {
     pub report: Option<Report>,
     /// Its final state: complete or failed.
     pub standing: Standing,
-    /// From whom it had the last of it; none: from here.
+    /// From whom it had the last of it; none: from the source.
     pub fed_by: Option<usize>,
     /// Why it was taken out of the chain, each time.
     pub taken_out: Vec<String>,
@@ -113,7 +117,7 @@ pub struct HostReport {
 }
 
 /// The result of the whole chain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ChainReport {
     /// In the order of the job.
     pub hosts: Vec<HostReport>,
@@ -121,7 +125,7 @@ pub struct ChainReport {
     pub elapsed: Duration,
     /// An error before the first session, or the user's interrupt.
     pub error: Option<crate::CopyError>,
-    /// Totals that the walk on this machine has found.
+    /// Totals that the walk of the sources has found.
     pub found: Found,
 }
 

@@ -170,7 +170,7 @@ mod tests {
 
     fn now(bytes: u64, found: u64) -> HopNow {
         let totals = Totals { bytes, ..Totals::default() };
-        HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1 }
+        HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1, sender_heard: None }
     }
 
     /// Looks ten times a second, at what `bytes` says for each tenth of a second; where `comes` is said so

@@ -1,6 +1,8 @@
 //! The driver of a chain: starts what holds on every host, begins hops as [`super::order`] says, and looks
 //! how they get on.
 
+mod fault;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, Sender, channel};
@@ -8,18 +10,22 @@ use std::time::{Duration, Instant};
 
 use weir_units::backoff::doubled;
 
+use self::fault::Fault;
 use super::holder::{self, Holder};
-use super::hop::{Ends, Hop, Sources};
+use super::hop::{Ends, Hop};
 use super::order::{self, Choice, Stand};
 use super::pace::Trouble;
+use super::source::ChainSource;
 use super::{ChainJob, ChainProgress, ChainReport, HostProgress, HostReport, Standing};
 use crate::descriptors;
 use crate::error::CopyError;
+use crate::link::{ChainSources, SourceList};
 use crate::roots;
+use crate::secret::Secret;
 use crate::session::Report;
 use crate::threads;
 use crate::vouched::Vouched;
-use crate::wire::message::{Failure, FailureKind, Found};
+use crate::wire::message::Found;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(50);
@@ -62,6 +68,8 @@ pub(super) enum News {
 #[derive(Debug)]
 struct ChainPlace {
     holder: Option<Holder>,
+    /// Under which word its last process held, which may be there still where nothing is heard of it.
+    word: Option<Secret>,
     /// How often its process was started, and what ends the attempt.
     life: u32,
     starting: Option<Arc<AtomicBool>>,
@@ -81,17 +89,6 @@ struct ChainPlace {
     report: HostReport,
 }
 
-/// Of which end an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    /// Of the one that receives.
-    Receivers,
-    /// Of the one that sends, or of the way between both.
-    Feeders,
-    /// The feeder's files are incomplete or wrong.
-    FeedersFiles,
-}
-
 /// What a host could receive now.
 struct Fed {
     /// There is something.
@@ -103,7 +100,10 @@ struct Fed {
 
 struct Chain<'a> {
     job: &'a ChainJob,
-    sources: Sources,
+    source: ChainSource,
+    sources: ChainSources,
+    /// Why nobody can have the sources.
+    refused: Option<CopyError>,
     vouched: Arc<Vouched>,
     chains: Vec<usize>,
     places: Vec<ChainPlace>,
@@ -120,21 +120,33 @@ struct Chain<'a> {
 pub fn run(job: &ChainJob, stop: &AtomicBool, progress: &mut dyn FnMut(&ChainProgress<'_>)) -> ChainReport {
     let start = Instant::now();
     descriptors::raise();
-    let mut report = match roots::look(&job.sources) {
-        Ok(sources) => {
-            let mut chain = Chain::new(job, (job.options.owners_here(), sources.roots), start);
-            let error = chain.drive(stop, progress);
-            chain.report(error)
-        }
-        Err(failure) => ChainReport {
-            hosts: Vec::new(),
-            elapsed: Duration::ZERO,
-            error: Some(CopyError::Refused(failure)),
-            found: Found::default(),
-        },
+    let refused = |error| ChainReport {
+        hosts: Vec::new(),
+        elapsed: start.elapsed(),
+        error: Some(error),
+        found: Found::default(),
     };
-    report.elapsed = start.elapsed();
-    report
+    let sources = match sources_of(job) {
+        Ok(sources) => sources,
+        Err(error) => return refused(error),
+    };
+    let mut chain = Chain::new(job, sources, start);
+    let error = chain.drive(stop, progress);
+    if let Some(error) = chain.refused.take() {
+        return refused(error);
+    }
+    ChainReport { elapsed: start.elapsed(), ..chain.report(error) }
+}
+
+/// What the sources are, as far as that can be known here.
+fn sources_of(job: &ChainJob) -> Result<ChainSources, CopyError> {
+    let sources = ChainSources::default();
+    if job.from.is_none() {
+        let roots = roots::look(&job.sources).map_err(CopyError::Refused)?.roots;
+        let owners = job.options.owners_here();
+        sources.set(SourceList { owners, roots, boot: weir_units::boot::id() });
+    }
+    Ok(sources)
 }
 
 impl ChainPlace {
@@ -151,6 +163,7 @@ impl ChainPlace {
         };
         ChainPlace {
             holder: None,
+            word: None,
             life: 0,
             starting: None,
             hop: None,
@@ -182,12 +195,14 @@ impl ChainPlace {
 }
 
 impl Chain<'_> {
-    fn new(job: &ChainJob, sources: Sources, start: Instant) -> Chain<'_> {
+    fn new(job: &ChainJob, sources: ChainSources, start: Instant) -> Chain<'_> {
         let groups: Vec<_> = job.hosts.iter().map(|host| host.group.clone()).collect();
         let (tell, news) = channel();
         Chain {
             job,
+            source: ChainSource::new(job.from.clone(), start),
             sources,
+            refused: None,
             vouched: Arc::default(),
             chains: order::chains(&groups, job.fanout),
             places: job.hosts.iter().map(|_| ChainPlace::new(start)).collect(),
@@ -219,7 +234,7 @@ impl Chain<'_> {
             self.begin_hops();
             self.give_up();
             self.say(progress);
-            if self.places.iter().all(ChainPlace::is_settled) {
+            if self.refused.is_some() || self.places.iter().all(ChainPlace::is_settled) {
                 break;
             }
         }
@@ -232,6 +247,7 @@ impl Chain<'_> {
             News::Up(index, life, holder) => {
                 let place = &mut self.places[index];
                 if place.life == life {
+                    place.word = Some(holder.word.clone());
                     (place.starting, place.holder) = (None, Some(holder));
                     self.first_up.get_or_insert_with(Instant::now);
                 }
@@ -302,11 +318,15 @@ impl Chain<'_> {
             }
             Err(error) => {
                 let words = error.to_string();
-                let fault = self.fault(&hop, error);
+                let (fault, refusal) = (self.fault(&hop, error), ChainSource::refusal(error));
                 self.places[index].report.report = Some(report);
                 match (fault, hop.feeder) {
                     (Fault::FeedersFiles, Some(feeder)) => self.cannot_feed(feeder, words),
                     (Fault::Feeders, Some(_)) => self.retry(index, hop.feeder),
+                    (Fault::Source, _) => match refusal {
+                        Some(refusal) => self.refused = Some(CopyError::Refused(refusal)),
+                        None => self.source.failed(words, hop.now().totals.bytes > 0),
+                    },
                     _ => self.take_out_for(index, words),
                 }
             }
@@ -340,30 +360,6 @@ impl Chain<'_> {
         self.release(index);
     }
 
-    /// Of which end an error of a hop is.
-    fn fault(&self, hop: &Hop, error: &CopyError) -> Fault {
-        let Some(feeder) = hop.feeder else { return Fault::Receivers };
-        let shown = self.job.hosts[feeder].host.shown();
-        let is_feeders = match error {
-            CopyError::Lost { host, .. } | CopyError::Unreachable { host, .. } => host == shown,
-            CopyError::Frame { host, .. } | CopyError::OutOfTurn { host, .. } => host == shown,
-            CopyError::NoLane { .. } => true,
-            CopyError::Far(Failure { words, .. }) | CopyError::Refused(Failure { words, .. }) => {
-                words.strip_prefix(shown).is_some_and(|rest| rest.starts_with(": "))
-            }
-            _ => false,
-        };
-        match error {
-            CopyError::Far(Failure { kind, .. }) | CopyError::Refused(Failure { kind, .. })
-                if is_feeders && *kind != FailureKind::Session =>
-            {
-                Fault::FeedersFiles
-            }
-            _ if is_feeders => Fault::Feeders,
-            _ => Fault::Receivers,
-        }
-    }
-
     /// Starts what holds, where nothing does.
     fn start_holders(&mut self) {
         let now = Instant::now();
@@ -382,6 +378,7 @@ impl Chain<'_> {
                 life: place.life,
                 host: self.job.hosts[index].host.clone(),
                 version: self.job.version.clone(),
+                before: place.word.take(),
                 cut,
                 tell: self.tell.clone(),
             };
@@ -400,6 +397,9 @@ impl Chain<'_> {
                 place.holder.take().iter().for_each(Holder::cut);
                 place.life += 1;
                 self.lost(index, "it stopped answering".to_owned());
+                continue;
+            }
+            if self.lose_source(index, now) {
                 continue;
             }
             let Some(Fed { fed, comes }) = self.fed(index, now) else { continue };
@@ -444,9 +444,9 @@ impl Chain<'_> {
 
     /// What there is for a host that receives.
     fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
-        let feeder = self.places[index].hop.as_ref()?.feeder;
-        let Some(before) = feeder.map(|feeder| &self.places[feeder]) else {
-            return Some(Fed { fed: true, comes: None });
+        let hop = self.places[index].hop.as_ref()?;
+        let Some(before) = hop.feeder.map(|feeder| &self.places[feeder]) else {
+            return Some(Fed { fed: self.source.feeds(hop.now().sender_heard, now), comes: None });
         };
         Some(match &before.hop {
             Some(hop) => {
@@ -479,6 +479,7 @@ impl Chain<'_> {
                         self.places[index].avoids.clear();
                     }
                     Choice::Wait => {}
+                    Choice::Here if !self.source.is_ready(now) => {}
                     Choice::Here => self.begin_hop(index, None),
                     Choice::Host(feeder) => self.begin_hop(index, Some(feeder)),
                 }
@@ -494,6 +495,7 @@ impl Chain<'_> {
             comes: is_early && place.failures == 0 && place.standing == Standing::Waiting,
             feeds: place.holder.is_some()
                 && !place.lacks
+                && self.sources.get().is_some()
                 && match place.standing {
                     Standing::Receiving => !place.demoted,
                     Standing::Complete => true,
@@ -518,7 +520,7 @@ impl Chain<'_> {
             None => None,
         };
         self.hops += 1;
-        let before = feeder.map_or("here", |feeder| self.job.hosts[feeder].name.as_str());
+        let before = feeder.map_or(self.source.shown(), |feeder| self.job.hosts[feeder].name.as_str());
         tracing::info!("{}: from {before}", self.job.hosts[index].name);
         let ends = Ends { number: self.hops, feeder: from, index, host: host_of(index), word };
         let hop = Hop::begin(self.job, (&self.sources, &self.vouched), ends, &self.tell);
@@ -530,6 +532,7 @@ impl Chain<'_> {
 
     /// Those that failed while all others have come to their end, and nothing helps.
     fn give_up(&mut self) {
+        self.give_up_source();
         let is_busy = |place: &ChainPlace| {
             !place.is_settled() && (place.failures == 0 || place.standing == Standing::Receiving)
         };
@@ -581,12 +584,12 @@ impl Chain<'_> {
 
     fn report(self, error: Option<CopyError>) -> ChainReport {
         let found = self.found;
-        let ended = error.is_some();
+        let is_interrupted = error.is_some();
         let hosts = self.places.into_iter().map(|place| {
             let standing =
                 if place.standing == Standing::Complete { Standing::Complete } else { Standing::Failed };
             let mut report = HostReport { standing, ..place.report };
-            if ended && report.standing == Standing::Failed {
+            if is_interrupted && report.standing == Standing::Failed {
                 report.error = Some(CopyError::Interrupted.to_string());
             }
             report

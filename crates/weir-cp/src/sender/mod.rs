@@ -131,12 +131,19 @@ impl Sender {
     pub(crate) fn vouch(&self, vouched: &Arc<Vouched>) {
         // Only ever set once, before it is known where all goes.
         let _ = self.shared.vouched.set(Arc::clone(vouched));
+        self.is_passed_on();
+    }
+
+    /// What is sent goes on to other hosts while it comes.
+    pub(crate) fn is_passed_on(&self) {
+        self.shared.passed_on.store(true, Relaxed);
     }
 
     /// What is to be sent is what comes to this host: there is nothing to walk.
     pub(crate) fn follow(&self, feed: &Arc<Feed>) {
         // Only ever set once, before it is known where all goes.
         let _ = self.shared.feed.set(Arc::clone(feed));
+        self.is_passed_on();
     }
 
     /// The names of the list are these; where they come from the driver its pieces go to `pieces`.

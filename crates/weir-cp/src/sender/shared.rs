@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) placed: OnceLock<Vec<Name>>,
     /// Where digests are noted to which those who pass files on are held.
     pub(super) vouched: OnceLock<Arc<Vouched>>,
+    /// It goes on to other hosts while it comes.
+    pub(super) passed_on: AtomicBool,
     /// Something had failed before what came got here.
     pub(super) failed_before: AtomicBool,
     pub(super) over: AtomicBool,
@@ -74,6 +76,7 @@ impl Shared {
             feed: OnceLock::new(),
             placed: OnceLock::new(),
             vouched: OnceLock::new(),
+            passed_on: AtomicBool::new(false),
             failed_before: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
@@ -100,7 +103,7 @@ impl Shared {
     /// Blocks that a record may carry: of a chain one, since each host has to have all of a record before it
     /// sends the first byte on.
     pub(super) fn longest_run(&self) -> u32 {
-        if self.feed.get().is_some() || self.vouched.get().is_some() { 1 } else { LONGEST_RUN }
+        if self.passed_on.load(Relaxed) { 1 } else { LONGEST_RUN }
     }
 
     /// A file was sent to its end, and is this.

@@ -42,6 +42,14 @@ messages! {
         /// In place of [`FromDriver::Hello`]: the connection goes to the process of this host that holds
         /// under this word, which says its hello then.
         [35] Join(word: Secret),
+        /// What is sent goes on to other hosts while it comes; for a sender.
+        [36] PassedOn,
+        /// In place of [`FromDriver::Start`]: from here on the connection is for one command of weir that runs
+        /// here, which has words of its own.
+        [37] Command,
+        /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended if
+        /// it is there still.
+        [38] Evict(word: Secret),
     }
 }
 

@@ -8,9 +8,10 @@
 //!
 //! By ssh a worker needs nothing but port 22: it asks the ledger over the connection that it was started by
 //! ([`wire`], [`far_ledger`]), and the one who started it answers out of a file or a database that only this
-//! host reaches ([`hub`]).
+//! host reaches ([`hub`]). [`far_command`] runs one command on a host over the same kind of connection.
 
 pub mod crew;
+pub mod far_command;
 pub mod far_ledger;
 pub mod hosts;
 pub mod hub;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_cp::CopyError;
-use weir_cp::hand_over;
+use weir_cp::hand_over::{self, Purpose};
 use weir_cp::overheard::Hears;
 use weir_cp::ssh::{Far, Host};
 
@@ -60,10 +60,11 @@ pub(super) fn start(
     cut: &Arc<AtomicBool>,
     hears: Hears,
 ) -> Result<Far, Fate> {
-    let mut far = hand_over::start(host, version, cut, hears).map_err(|error| match error {
-        CopyError::Version { .. } | CopyError::Protocol { .. } => Fate::NeverWorks(error.to_string()),
-        error => Fate::Lost(error.to_string()),
-    })?;
+    let mut far =
+        hand_over::start(host, version, Purpose::Fleet, cut, hears).map_err(|error| match error {
+            CopyError::Version { .. } | CopyError::Protocol { .. } => Fate::NeverWorks(error.to_string()),
+            error => Fate::Lost(error.to_string()),
+        })?;
     let told = match &mut far.input {
         Some(input) => wire::write(input, &ToWorker::Begin(order)),
         None => Err(std::io::ErrorKind::BrokenPipe.into()),

@@ -9,7 +9,7 @@ use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
 use super::habits::{self, Habits};
-use super::{HubArgs, Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
+use super::{HubArgs, Login, ReachFlags, StoreArgs, ToHosts, Voice, parse_lanes, parse_seconds};
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -22,6 +22,7 @@ Examples:
   weir get s3://bucket/data/ -o data/                 all below a prefix; without -o DIR/ into ./
   weir get hf://ORG/REPO -o model/                    a model's files, with their digests
   weir get oci://docker.io/library/alpine:3.22        an image, as an OCI layout
+  weir get https://host/x.tar --to-hosts a,b,c:/data/ one host fetches, all have it
 The same command resumes an interrupted download (from FILE.part and FILE.weir).";
 
 /// `weir get`.
@@ -178,6 +179,9 @@ pub struct Get {
     /// How hubs are asked.
     #[command(flatten)]
     pub hubs: HubArgs,
+    /// To many hosts.
+    #[command(flatten)]
+    pub to_hosts: ToHosts,
 }
 
 /// `-j`.

@@ -19,6 +19,7 @@ Examples:
   weir plan --codec-table mine.csv --link 100MB/s --link 10MB/s   the bare law, from known figures
   weir plan --link 100Mbit --rtt 20ms --send-buffer 16KiB --size 22M      no codec: what does this buffer cost?
   weir plan --link 1Gbit --rtt 80ms --loss 0.01% --window 6M      windows, loss, and the connections that make up for them
+  weir plan --link 100Mbit --size 200M --hosts 8                  to eight hosts: a chain, or a copy to each
   weir plan photos/ s3://bucket/2026/ --link 1Gbit --rtt 30ms     parts, requests, what they cost, how long it takes
 The table has a header codec,ratio,compress[,decompress]: compressed / original as a fraction, and MB/s of one core.
 Cells are MB/s of payload. With a table alone each link is one plain connection and one core compresses; with a file, --rtt,
@@ -78,6 +79,12 @@ pub struct Plan {
     /// otherwise unlimited].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub cipher_rate: Option<Rate>,
+    /// Also plan for N hosts that all get it: through a chain (weir cp --to-hosts), and by a copy to each.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub hosts: Option<u32>,
+    /// With --hosts: send each block N times from here, over as many chains [default: 1].
+    #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub fanout: Option<u32>,
     /// Plan only these transports.
     #[arg(long = "transport", value_name = "WAY", value_enum, value_delimiter = ',')]
     pub transports: Vec<By>,

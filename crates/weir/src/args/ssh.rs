@@ -53,7 +53,7 @@ pub struct Ssh {
 
 /// A command in one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words(Vec<String>);
+pub struct Words(pub(super) Vec<String>);
 
 impl FromStr for Words {
     type Err = String;

@@ -1,7 +1,8 @@
 //! `weir cp --to-hosts`: one source to many hosts, a record with a row for each, and an exit code.
 
 mod list;
-mod record;
+pub(super) mod record;
+mod source;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
@@ -11,13 +12,15 @@ use weir_cp::chain::{self, ChainHost, ChainJob, ChainProgress, ChainReport, Host
 use weir_cp::error::CopyError;
 use weir_cp::lane::way::LaneOptions;
 use weir_cp::roots;
+use weir_cp::ssh::Host;
 use weir_cp::wire::message::Options;
+use weir_fleet::launch::hosts::Grouped;
 use weir_report::escape::escape;
 use weir_report::progress::Progress;
 use weir_report::{json, terminal};
 use weir_units::{Bytes, Rate, human_duration};
 
-use self::list::HostList;
+pub(super) use self::list::HostList;
 use crate::args::{Cp, VERSION};
 use crate::calibration;
 use crate::cmd::route;
@@ -85,22 +88,16 @@ fn refuse(args: &Cp) -> Result<(), Usage> {
 
 fn job(args: &Cp) -> anyhow::Result<ChainJob> {
     let list = HostList::read(args.to_hosts.as_deref().unwrap_or_default())?;
-    let sources = route::local_sources(&args.paths)?;
+    let (from, sources) = route::sources(&args.paths)?;
     let (options, names) = chosen::options(&args.what, sources.len())?;
     let sources = chosen::source_paths(&sources, names.as_ref());
-    let command = roots::digest_of(None, &sources);
-    let host = |(group, host): weir_fleet::launch::hosts::Grouped| {
-        let mut far = args.ssh.host(host.login);
-        // Of a port given twice ssh takes the first.
-        if let Some(port) = host.port {
-            far.ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
-        }
-        ChainHost { name: host.name, group, host: far }
-    };
+    let hosts = source::without(list.hosts, from.as_deref(), &sources, list.path.as_bytes())?;
+    let command = roots::digest_of(from.as_deref(), &sources);
     let mut selection = options.selection.clone();
     selection.silence = args.ssh.timeout;
     Ok(ChainJob {
-        hosts: list.hosts.into_iter().map(host).collect(),
+        hosts: hosts.into_iter().map(|host| chain_host(host, |login| args.ssh.host(login))).collect(),
+        from: from.map(|name| args.ssh.host(Some(name))),
         sources,
         target: list.path.into_bytes(),
         options: Options {
@@ -128,14 +125,24 @@ fn job(args: &Cp) -> anyhow::Result<ChainJob> {
     })
 }
 
+/// A host of a list; `far` says how ssh reaches one.
+pub(super) fn chain_host((group, host): Grouped, far: impl Fn(Option<String>) -> Host) -> ChainHost {
+    let mut far = far(host.login);
+    // Of a port given twice ssh takes the first.
+    if let Some(port) = host.port {
+        far.ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
+    }
+    ChainHost { name: host.name, group, host: far }
+}
+
 /// The rate of the last second, of the host that is furthest behind.
 #[derive(Debug, Default)]
-struct Pace {
+pub(super) struct Pace {
     seen: VecDeque<(Duration, u64)>,
 }
 
 impl Pace {
-    fn progress(&mut self, now: &ChainProgress<'_>) -> Progress {
+    pub(super) fn progress(&mut self, now: &ChainProgress<'_>) -> Progress {
         let is_there = |standing: &Standing| *standing != Standing::Failed;
         let hosts = now.hosts.iter().filter(|host| is_there(&host.standing));
         let least = hosts.map(|host| host.totals.bytes + host.totals.kept).min().unwrap_or(0);
@@ -160,7 +167,7 @@ impl Pace {
 
 /// 130 interrupted; else the worst of all hosts, as `weir cp` to that host alone would end: 3 a digest did
 /// not match, 1 something failed, 4 its session broke and can be resumed, 0 it has all.
-fn exit_code(report: &ChainReport) -> u8 {
+pub(super) fn exit_code(report: &ChainReport) -> u8 {
     match &report.error {
         Some(CopyError::Interrupted) => return INTERRUPTED,
         Some(_) => return 1,
@@ -179,7 +186,7 @@ fn code_of(host: &HostReport) -> u8 {
 }
 
 /// A line for each host.
-fn say_hosts(job: &ChainJob, report: &ChainReport, to: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn say_hosts(job: &ChainJob, report: &ChainReport, to: &mut dyn Write) -> anyhow::Result<()> {
     for (host, end) in job.hosts.iter().zip(&report.hosts) {
         writeln!(to, "{}", escape(&line_of(job, host, end)))?;
     }
@@ -190,7 +197,7 @@ fn say_hosts(job: &ChainJob, report: &ChainReport, to: &mut dyn Write) -> anyhow
 }
 
 fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
-    let from = end.fed_by.map_or("here", |index| job.hosts[index].name.as_str());
+    let from = source::feeder(job, end.fed_by).unwrap_or("here");
     let state = match (&end.standing, &end.elapsed, &end.report) {
         (Standing::Complete, Some(elapsed), Some(report)) => {
             let moved = Bytes(report.totals.bytes);
@@ -208,12 +215,12 @@ fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
 
 /// From whom to whom.
 fn hop_in_words(job: &ChainJob, report: &ChainReport, index: usize) -> String {
-    let from = report.hosts[index].fed_by.map_or("here", |from| job.hosts[from].name.as_str());
+    let from = source::feeder(job, report.hosts[index].fed_by).unwrap_or("here");
     format!("between {from} and {}", job.hosts[index].name)
 }
 
 /// Beside a record, or in place of a summary.
-fn say_failures(job: &ChainJob, report: &ChainReport) {
+pub(super) fn say_failures(job: &ChainJob, report: &ChainReport) {
     if let Some(error) = &report.error {
         voice::warn(&escape(&error.to_string()));
     }

@@ -13,6 +13,7 @@ pub mod get;
 pub mod get_describe;
 pub mod get_each;
 pub mod get_entries;
+pub mod get_hosts;
 pub mod get_hubs;
 pub mod get_jobs;
 pub mod get_list;

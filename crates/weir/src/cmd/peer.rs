@@ -1,9 +1,12 @@
-//! `weir peer`: the far end of `weir cp`, or a worker of `weir fleet run`, which ssh starts.
+//! `weir peer`: the far end of `weir cp`, a worker of `weir fleet run`, or the `get` of `weir get --to-hosts`,
+//! which ssh starts.
 
 use std::fs::File;
 use std::os::fd::AsFd;
 
 use anyhow::Context;
+use weir_cp::hand_over::Purpose;
+use weir_cp::peer::HandedOver;
 
 use crate::args;
 use crate::calibration;
@@ -14,8 +17,9 @@ use crate::voice;
 static MARK: &str =
     concat!("weir-build ", env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ") ", env!("WEIR_TARGET"));
 
-/// Serves one session over stdin and stdout, or only tells whether this program is that of the digest `is`. Returns the exit code.
-pub fn run(is: Option<&str>) -> anyhow::Result<u8> {
+/// Serves one session over stdin and stdout, or only tells whether this program is that of the digest `is`;
+/// `command` runs one of weir's commands for another host. Returns the exit code.
+pub fn run(is: Option<&str>, command: fn(HandedOver) -> anyhow::Result<u8>) -> anyhow::Result<u8> {
     voice::start_log(false, 0);
     // Kept by the linker since it is used.
     tracing::trace!("{}", std::hint::black_box(MARK));
@@ -29,7 +33,10 @@ pub fn run(is: Option<&str>) -> anyhow::Result<u8> {
     // What went wrong was told to the driver, who says it to the user.
     match weir_cp::peer::serve(File::from(input), File::from(output), args::VERSION, &calibration::speeds()) {
         Ok(None) => Ok(0),
-        Ok(Some(handed)) => fleet::far::run(handed),
+        Ok(Some(handed)) => match handed.purpose {
+            Purpose::Fleet => fleet::far::run(handed),
+            Purpose::Command => command(handed),
+        },
         Err(_) => Ok(1),
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path as FilePath;
 
 use anyhow::Context;
 use weir_model::pipeline::{self, Figure, Path};
-use weir_model::plan::{Inputs, Means, Needs, Plan};
+use weir_model::plan::{Inputs, ManyHosts, Means, Needs, Plan};
 use weir_observe::sysctl;
 use weir_report::json;
 use weir_report::plan::{PlanRecord, buffer_note, render};
@@ -52,7 +52,7 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     let (inputs, mut notes) = gather(plan)?;
     let result = Plan::of(&inputs);
     notes.extend(machine_notes(&result));
-    let told = PlanRecord::new(&inputs, &result, notes);
+    let told = to_hosts(plan, PlanRecord::new(&inputs, &result, notes), &inputs);
     let mut stdout = std::io::stdout().lock();
     let mut record = Record::new("plan", RunOutcome::Complete, 0, started.elapsed().as_secs_f64());
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
@@ -64,6 +64,18 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     stdout.flush().printed("the plan")?;
     page::keep(&plan.voice, &record)?;
     Ok(0)
+}
+
+/// The same for as many hosts as were asked for.
+fn to_hosts(plan: &args::Plan, told: PlanRecord, inputs: &Inputs) -> PlanRecord {
+    let Some(hosts) = plan.hosts else { return told };
+    let many = ManyHosts {
+        hosts,
+        fanout: plan.fanout.unwrap_or(1),
+        block: Bytes(weir_cp::subtrees::BLOCK),
+        lanes: weir_cp::chain::LANES,
+    };
+    told.with_hosts(inputs, &many)
 }
 
 /// Everything that the law needs, and what was assumed for it.

@@ -78,14 +78,11 @@ impl Route {
     }
 }
 
-/// The sources of a copy to hosts that are named elsewhere: all of this machine.
-pub fn local_sources(paths: &[OsString]) -> Result<Vec<Vec<u8>>, Usage> {
+/// The sources of a copy to hosts that are named elsewhere, and the host that they are on, if not this one.
+pub fn sources(paths: &[OsString]) -> Result<(Option<String>, Vec<Vec<u8>>), Usage> {
     let here = [paths, &[OsString::from(".")]].concat();
     let route = Route::of(&here)?;
-    match route.from.is_none() && route.host.is_none() && route.role == Role::Sender {
-        true => Ok(route.sources),
-        false => Err(Usage("--to-hosts copies what is on this machine; sources cannot be on another".into())),
-    }
+    Ok((route.host, route.sources))
 }
 
 /// A path and the host it is on.

@@ -31,4 +31,6 @@ mod selection;
 mod strangers;
 mod stuck;
 mod to_hosts;
+mod to_hosts_far;
+mod to_hosts_get;
 mod to_hosts_yard;

@@ -143,6 +143,24 @@ fn lanes_and_buffers_that_a_window_asks_for() {
 }
 
 #[test]
+fn a_chain_of_hosts_beside_a_copy_to_each() {
+    let sandbox = Sandbox::new();
+    let args = ["--link", "100Mbit", "--size", "200M", "--hosts", "8"];
+    let record = plan(&sandbox, &[&args[..], &["--json"]].concat()).succeeds().json();
+    let hosts = &record["plan"]["hosts"][0];
+    let seconds = |name: &str| hosts[name].as_f64().unwrap();
+    assert_eq!((&hosts["hosts"], &hosts["depth"]), (&8.into(), &8.into()), "{record}");
+    // Two blocks of 1 MiB at 12.5 MB/s, for each of seven hosts.
+    assert!((seconds("chain") - seconds("one") - 7.0 * 0.16777).abs() < 0.01, "{hosts}");
+    assert!((seconds("star") / seconds("one") - 8.0).abs() < 0.05, "{hosts}");
+    let said = text(&plan(&sandbox, &[&args[..], &["--fanout", "2"]].concat()));
+    assert!(said.contains("to 8 hosts (weir cp --to-hosts): 2 chains take 32.5 s"), "{said}");
+    assert!(said.contains("by a copy to each from here at once: 2 min 08 s; one copy 16.0 s"), "{said}");
+    plan(&sandbox, &["--link", "1M", "--fanout", "2"]).fails(2, &["--hosts"]);
+    plan(&sandbox, &["--link", "1M", "--hosts", "0"]).fails(2, &["--hosts"]);
+}
+
+#[test]
 fn a_file_is_measured_with_every_codec() {
     let sandbox = Sandbox::new();
     let lines: String = (0..200_000u32)

@@ -25,12 +25,12 @@ HOME=$home XDG_CACHE_HOME=$HOSTS/../cache exec sh -c "$*"
 "#;
 
 /// Hosts and the machine that has the source.
-struct Site {
-    sandbox: Sandbox,
+pub(crate) struct Site {
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Site {
-    fn new(hosts: &[&str]) -> Site {
+    pub(crate) fn new(hosts: &[&str]) -> Site {
         let sandbox = Sandbox::new();
         let ssh = sandbox.write("ssh", SSH);
         std::fs::set_permissions(ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -40,19 +40,19 @@ impl Site {
         Site { sandbox }
     }
 
-    fn cp(&self, args: &[&str]) -> Weir {
+    pub(crate) fn cp(&self, args: &[&str]) -> Weir {
         let ssh = self.sandbox.path("ssh").display().to_string();
         // The program itself, not a copy in each cache.
         let cp = self.sandbox.weir(WEIR, ["cp", "-S", &ssh, "--far-program", WEIR]);
         cp.env("HOSTS", self.sandbox.path("hosts")).args(args)
     }
 
-    fn on(&self, host: &str, name: &str) -> Vec<u8> {
+    pub(crate) fn on(&self, host: &str, name: &str) -> Vec<u8> {
         self.sandbox.read(&format!("hosts/{host}/{name}"))
     }
 
     /// What is in a host's folder, names alone.
-    fn names_on(&self, host: &str) -> Vec<String> {
+    pub(crate) fn names_on(&self, host: &str) -> Vec<String> {
         let below = format!("hosts/{host}/");
         let names = self.sandbox.names().into_iter();
         names
@@ -62,7 +62,7 @@ impl Site {
     }
 
     /// The processes of a host.
-    fn peers(&self, host: &str) -> Vec<Pid> {
+    pub(crate) fn peers(&self, host: &str) -> Vec<Pid> {
         let home = self.sandbox.path("hosts").join(host).canonicalize().unwrap();
         let is_peer = |pid: &i32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -74,12 +74,21 @@ impl Site {
         pids.filter(is_peer).filter_map(Pid::from_raw).collect()
     }
 
-    fn kill(&self, host: &str) {
+    pub(crate) fn kill(&self, host: &str) {
         self.peers(host).into_iter().for_each(kill);
     }
 
+    /// Stops the processes of a host, which hold what they hold. Returns them.
+    pub(crate) fn stop(&self, host: &str) -> Vec<Pid> {
+        let peers = self.peers(host);
+        for peer in &peers {
+            let _ = kill_process(*peer, Signal::STOP);
+        }
+        peers
+    }
+
     /// Bytes of the file's journal on a host tell that blocks came.
-    fn await_blocks(&self, host: &str, part: &str, size: usize) {
+    pub(crate) fn await_blocks(&self, host: &str, part: &str, size: usize) {
         let part = self.sandbox.path(format!("hosts/{host}/{part}"));
         wait_for(&format!("blocks on {host}"), || {
             part.metadata().is_ok_and(|part| part.len() >= size.next_multiple_of(MIB) as u64 + 128 + 96)
@@ -88,12 +97,12 @@ impl Site {
 }
 
 /// Ends a process, which may have ended by itself.
-fn kill(process: Pid) {
+pub(crate) fn kill(process: Pid) {
     let _ = kill_process(process, Signal::KILL);
 }
 
 /// The rows of a record, each by its host.
-fn row<'a>(record: &'a Value, host: &str) -> &'a Value {
+pub(crate) fn row<'a>(record: &'a Value, host: &str) -> &'a Value {
     let rows = record["cp"]["hosts"].as_array().unwrap();
     rows.iter().find(|row| row["host"] == host).unwrap()
 }
@@ -208,6 +217,26 @@ fn a_host_that_is_lost_keeps_no_other_from_it_and_comes_back() {
     }
 }
 
+/// Its processes are there still and keep the lock of its part: they are ended, and it resumes.
+#[test]
+fn a_host_that_is_stopped_comes_back_without_its_old_processes() {
+    let site = Site::new(&["a", "b", "c"]);
+    let size = 24 * MIB;
+    site.sandbox.write("data", pattern(size, 9));
+    let args = ["--json", "--limit-rate", "6Mi", "data", "--to-hosts", "a,b,c"];
+    let running = site.cp(&args).spawn();
+    site.await_blocks("b", ".data.weir-part", size);
+    let stopped = site.stop("b");
+    let record = running.wait_for(Duration::from_secs(150)).succeeds().json();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
+    }
+    let b = row(&record, "b");
+    assert!(!b["taken_out"].as_array().unwrap().is_empty() && b["resumed"].as_u64().unwrap() > 0, "{b}");
+    let is_there = |peer: &Pid| site.peers("b").contains(peer);
+    wait_for("the stopped processes are gone", || !stopped.iter().any(is_there));
+}
+
 #[test]
 fn a_host_that_is_not_there_is_named() {
     let site = Site::new(&["a", "c"]);
@@ -273,7 +302,8 @@ fn what_does_not_go_with_many_hosts_is_refused() {
     for (args, words) in [
         (&["data", "--to-hosts", "a", "-n"][..], "--dry-run does not go with --to-hosts"),
         (&["data", "--to-hosts", "a", "--remove-source-files"], "remove them once all hosts have them"),
-        (&["b:data", "--to-hosts", "a"], "sources cannot be on another"),
+        (&["b:data", "data", "--to-hosts", "a"], "sources are on different hosts"),
+        (&["a:x/data", "--to-hosts", "a:x/"], "a has it there already, and --to-hosts names no other host"),
         (&["data", "--to-hosts", "none/such"], "there is no file none/such"),
         (&["data", "--to-hosts", ""], "no host is named"),
         (&["data", "--to-hosts", "a,-oProxyCommand=x"], "invalid host '-oProxyCommand=x'"),

@@ -9,15 +9,15 @@ use crate::cmd::host_list;
 use crate::voice::{self, Usage};
 
 /// The value of `--to-hosts`.
-pub(super) struct HostList {
-    pub(super) hosts: Vec<Grouped>,
+pub(in crate::cmd) struct HostList {
+    pub(in crate::cmd) hosts: Vec<Grouped>,
     /// Empty: the home folder.
-    pub(super) path: String,
+    pub(in crate::cmd) path: String,
 }
 
 impl HostList {
     /// Reads it.
-    pub(super) fn read(text: &str) -> anyhow::Result<HostList> {
+    pub(in crate::cmd) fn read(text: &str) -> anyhow::Result<HostList> {
         let is_list = |list: &str| list == "-" || Path::new(list).is_file();
         let (list, path) = split(text, is_list);
         let parsed = match list {

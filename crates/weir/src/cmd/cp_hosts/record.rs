@@ -2,14 +2,16 @@
 
 use serde_json::{Value, json};
 use weir_cp::chain::{ChainHost, ChainJob, ChainReport, HostReport, Standing};
+use weir_cp::ssh::Host;
 use weir_model::verdict;
 use weir_report::schema::{FileRecord, Record, RunOutcome};
 
+use super::source::feeder;
 use crate::cmd::cp::{problem_records, transport};
 use crate::interrupt::INTERRUPTED;
 
 /// A record with a row for each host.
-pub(super) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
+pub(in crate::cmd) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
     let complete = report.hosts.iter().filter(|host| host.has_all()).count();
     let sum = |of: fn(&weir_cp::wire::message::Totals) -> u64| -> u64 {
         report.hosts.iter().filter_map(|host| host.report.as_ref()).map(|report| of(&report.totals)).sum()
@@ -34,8 +36,9 @@ pub(super) fn of(job: &ChainJob, report: &ChainReport, code: u8) -> Record {
     let held_by = report
         .held_by()
         .filter(|_| job.hosts.len() > 1)
-        .map(|index| json!({ "from": name(job, report.hosts[index].fed_by), "to": job.hosts[index].name }));
+        .map(|index| json!({ "from": feeder(job, report.hosts[index].fed_by), "to": job.hosts[index].name }));
     let cp = json!({
+        "from": job.from.as_ref().map(Host::shown),
         "sources": job.sources.iter().map(|path| shown(path)).collect::<Vec<_>>(),
         "target": shown(&job.target),
         "fanout": job.fanout,
@@ -65,7 +68,7 @@ fn row(job: &ChainJob, host: &ChainHost, end: &HostReport) -> Value {
             _ => "failed",
         },
         "verified": end.has_all(),
-        "from": name(job, end.fed_by),
+        "from": feeder(job, end.fed_by),
         "seconds": end.elapsed.map(|elapsed| elapsed.as_secs_f64()),
         "bytes": totals.bytes,
         "resumed": totals.kept,
@@ -79,10 +82,6 @@ fn row(job: &ChainJob, host: &ChainHost, end: &HostReport) -> Value {
         "transport": report.and_then(|report| transport(report.way)),
         "error": end.error,
     })
-}
-
-fn name(job: &ChainJob, index: Option<usize>) -> Option<&str> {
-    index.map(|index| job.hosts[index].name.as_str())
 }
 
 /// What failed, with its host.

@@ -14,7 +14,7 @@ use crate::voice;
 
 /// Works. Returns the exit code.
 pub fn run(handed: HandedOver) -> anyhow::Result<u8> {
-    let HandedOver { mut input, output } = handed;
+    let HandedOver { mut input, output, .. } = handed;
     let signals = work::signals()?;
     let order = far_ledger::order(&mut input).map_err(anyhow::Error::msg)?;
     let line = HubLine::open(input, output, &signals)?;

@@ -59,7 +59,7 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
     };
     let notes = notes(&job, &surveyed);
     forecast::keep(&job.host, &job.sources, &job.target, &Forecast::of(&copy.predicted));
-    let told = PlanRecord::new(&inputs, &result, notes);
+    let told = super::to_hosts(args, PlanRecord::new(&inputs, &result, notes), &inputs);
     print(args, &copy, told, &surveyed)?;
     // As of a copy, which would not bring them either.
     Ok(u8::from(surveyed.problems.failed().count > 0))

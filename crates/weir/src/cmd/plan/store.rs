@@ -69,6 +69,12 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
     let Some((target, sources)) = texts.split_last().filter(|(_, sources)| !sources.is_empty()) else {
         return Err(Usage("expected SRC and DST, one of them a store, as for weir cp".to_owned()).into());
     };
+    if plan.hosts.is_some() {
+        return Err(Usage(
+            "--hosts is for copies between hosts; plan the store's part without it".to_owned(),
+        )
+        .into());
+    }
     let url = |text: &String| StoreUrl::parse(text).transpose().map_err(|bad| Usage(bad.to_string()));
     let (to, from) = (url(target)?, url(&sources[0])?);
     let way = StoreWay::of(&plan.network, stop)?;

@@ -1,0 +1,74 @@
+//! Whose fault it is that a hop broke, and what follows where it is the source's.
+
+use std::time::Instant;
+
+use super::Chain;
+use crate::chain::Standing;
+use crate::chain::hop::Hop;
+use crate::error::CopyError;
+use crate::wire::message::{Failure, FailureKind};
+
+/// Of which end an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Of the one that receives.
+    Receivers,
+    /// Of the one that sends, or of the way between both.
+    Feeders,
+    /// The feeder's files are incomplete or wrong.
+    FeedersFiles,
+    /// Of the machine that has the sources.
+    Source,
+}
+
+impl Chain<'_> {
+    /// Of which end an error of a hop is.
+    pub(super) fn fault(&self, hop: &Hop, error: &CopyError) -> Fault {
+        let Some(feeder) = hop.feeder else {
+            return if self.source.is_at_fault(error) { Fault::Source } else { Fault::Receivers };
+        };
+        let shown = self.job.hosts[feeder].host.shown();
+        let is_feeders = match error {
+            CopyError::Lost { host, .. } | CopyError::Unreachable { host, .. } => host == shown,
+            CopyError::Frame { host, .. } | CopyError::OutOfTurn { host, .. } => host == shown,
+            CopyError::NoLane { .. } => true,
+            CopyError::Far(Failure { words, .. }) | CopyError::Refused(Failure { words, .. }) => {
+                words.strip_prefix(shown).is_some_and(|rest| rest.starts_with(": "))
+            }
+            _ => false,
+        };
+        match error {
+            CopyError::Far(Failure { kind, .. }) | CopyError::Refused(Failure { kind, .. })
+                if is_feeders && *kind != FailureKind::Session =>
+            {
+                Fault::FeedersFiles
+            }
+            _ if is_feeders => Fault::Feeders,
+            _ => Fault::Receivers,
+        }
+    }
+
+    /// Whether a hop from the source is over, since that says nothing any more.
+    pub(super) fn lose_source(&mut self, index: usize, now: Instant) -> bool {
+        let place = &mut self.places[index];
+        let from_source = place.hop.as_ref().filter(|hop| hop.feeder.is_none());
+        let Some(at) = from_source.map(Hop::now).filter(|at| at.lanes > 0) else { return false };
+        let Some(error) = self.source.silence(at.sender_heard, now) else { return false };
+        place.hop.take().iter().for_each(Hop::cut);
+        place.standing = Standing::Waiting;
+        self.source.failed(error.to_string(), at.totals.bytes > 0);
+        true
+    }
+
+    /// The source is lost, and no host can have anything from another one.
+    pub(super) fn give_up_source(&mut self) {
+        let helps = self.stands().iter().any(|stand| stand.feeds || stand.fed_by.is_some());
+        if !self.source.is_given_up() || helps {
+            return;
+        }
+        for place in self.places.iter_mut().filter(|place| !place.is_settled()) {
+            place.standing = Standing::Failed;
+            place.report.error = Some(self.source.why().to_owned());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `weir get URL --to-hosts`: one host fetches from the server, and all have it, under the same name.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+use crate::to_hosts::{Site, row};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{MIB, Object, Server, WEIR, Weir, wait_for};
+use weir_codec::digest::Algorithm;
+use weir_codec::hex;
+
+/// When the object was changed last.
+const DATE: &str = "Fri, 01 Jan 2021 00:00:00 GMT";
+
+fn served(length: usize) -> (Object, Server) {
+    let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(length) };
+    let serves = object.clone();
+    (object, Server::start(move |request, wire| serves.serve(request, wire)))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex::encode(&Algorithm::SHA256.of(bytes))
+}
+
+impl Site {
+    /// A `get` whose hosts are folders here.
+    fn get(&self, args: &[&str]) -> Weir {
+        let ssh = self.sandbox.path("ssh").display().to_string();
+        let get = self.sandbox.weir(WEIR, ["get", "--rsh", &ssh, "--far-program", WEIR]);
+        get.env("HOSTS", self.sandbox.path("hosts")).args(args)
+    }
+}
+
+#[test]
+fn one_host_fetches_and_all_have_it() {
+    let site = Site::new(&["a", "b", "c"]);
+    let size = 7 * MIB + 77;
+    let (object, server) = served(size);
+    let digest = format!("sha256:{}", sha256(&object.bytes));
+    let args = ["--json", "--checksum", &digest, &server.url("model.bin"), "--to-hosts", "a,b,c:data/"];
+    let record = site.get(&args).run().succeeds().json();
+    assert_eq!((&record["command"], &record["outcome"]), (&"get".into(), &"complete".into()), "{record}");
+    assert_eq!((&record["fetch"]["host"], &record["cp"]["complete"]), (&"a".into(), &3.into()), "{record}");
+    assert_eq!(record["fetch"]["record"]["files"][0]["digest"]["hex"], digest["sha256:".len()..], "{record}");
+    for (host, from) in [("a", Value::Null), ("b", "a".into()), ("c", "b".into())] {
+        assert!(site.on(host, "data/model.bin") == *object.bytes, "{host}");
+        assert_eq!(site.names_on(host), ["data/", "data/model.bin"], "{host}");
+        let row = row(&record, host);
+        assert_eq!(
+            (&row["from"], &row["bytes"], &row["verified"]),
+            (&from, &size.into(), &true.into()),
+            "{row}"
+        );
+    }
+    assert!((size as u64..size as u64 * 11 / 10).contains(&server.sent()), "once: {} bytes", server.sent());
+    // What all have is neither fetched nor sent again.
+    let again = site.get(&args).run().succeeds().json();
+    assert_eq!((&again["bytes"], &row(&again, "a")["unchanged"]), (&0.into(), &1.into()), "{again}");
+    for host in ["a", "b", "c"] {
+        wait_for("no process is left", || site.peers(host).is_empty());
+    }
+    // Into the home folders, and under another name.
+    let url = server.url("model.bin");
+    let said = site.get(&[&url, "--to-hosts", "a,b"]).run().succeeds().stderr.clone();
+    assert!(said.contains("a: fetched after") && said.contains("b: complete and verified"), "{said}");
+    site.get(&["-q", &url, "-o", "m", "--to-hosts", "a,b:data"]).run().succeeds();
+    site.get(&["-q", &url, "--to-hosts", "a,b:data/n"]).run().succeeds();
+    for name in ["model.bin", "data/m", "data/n"] {
+        assert!(site.on("b", name) == *object.bytes, "{name}");
+    }
+}
+
+/// A secret goes inside ssh: no command line has it, and the server gets it.
+#[test]
+fn fields_and_logins_are_on_no_command_line() {
+    let site = Site::new(&["a", "b"]);
+    let object = Object::new(MIB).rate(2 * MIB as u64);
+    let serves = object.clone();
+    let server = Server::start(move |request, wire| match request.field("authorization") {
+        Some("Bearer deep-secret") => serves.serve(request, wire),
+        _ => wire.answer("401 Unauthorized", &[], b""),
+    });
+    let url = server.url("x");
+    let fields = site.sandbox.write("fields", "Authorization: Bearer deep-secret\n");
+    let from = format!("@{}", fields.display());
+    let running = site.get(&["--json", "-H", &from, &url, "--to-hosts", "a,b"]).spawn();
+    server.wait_sent(1000);
+    for host in ["a", "b"] {
+        for peer in site.peers(host) {
+            let path = format!("/proc/{}/cmdline", peer.as_raw_nonzero());
+            let line = std::fs::read(path).unwrap_or_default();
+            assert!(!String::from_utf8_lossy(&line).contains("deep-secret"), "{host}");
+        }
+    }
+    let run = running.wait();
+    assert!(!run.succeeds().json().to_string().contains("deep-secret"));
+    assert!(site.on("b", "x") == *object.bytes);
+}
+
+#[test]
+fn what_is_wrong_at_the_server_is_said_once() {
+    let site = Site::new(&["a", "b", "c", "d"]);
+    let server = Server::start(|_, wire| wire.answer("404 Not Found", &[], b"no"));
+    let run = site.get(&["--json", &server.url("none"), "--to-hosts", "a,b,c,d"]).run();
+    run.fails(1, &["a: could not fetch", "404"]);
+    let record = run.json();
+    assert_eq!((&record["outcome"], &record["fetch"]["host"]), (&"failed".into(), &Value::Null), "{record}");
+    assert_eq!(record["fetch"]["attempts"].as_array().unwrap().len(), 2, "two are told the same: {record}");
+    let (_, server) = served(MIB);
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let run = site.get(&["--checksum", &wrong, &server.url("x"), "--to-hosts", "a,b"]).run();
+    run.fails(3, &["a: could not fetch", "sha256"]);
+    for host in ["a", "b"] {
+        assert!(!site.names_on(host).contains(&"x".to_owned()), "{host}");
+    }
+}
+
+#[test]
+fn another_host_fetches_where_the_first_cannot() {
+    let site = Site::new(&["b", "c"]);
+    let (object, server) = served(3 * MIB);
+    let run = site.get(&["--json", &server.url("x"), "--to-hosts", "away,b,c"]).run();
+    run.fails(4, &["away: could not fetch: cannot reach away", "No route to host"]);
+    let record = run.json();
+    assert_eq!((&record["fetch"]["host"], &record["cp"]["complete"]), (&"b".into(), &2.into()), "{record}");
+    assert_eq!(row(&record, "away")["outcome"], "failed");
+    for host in ["b", "c"] {
+        assert!(site.on(host, "x") == *object.bytes, "{host}");
+    }
+    site.get(&[&server.url("x"), "--to-hosts", "away,off"]).run().fails(4, &["off: could not fetch"]);
+}
+
+/// The host is killed while it fetches: the next one fetches, and it has all from there.
+#[test]
+fn a_host_that_is_lost_while_it_fetches() {
+    let site = Site::new(&["a", "b", "c"]);
+    let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(6 * MIB) }.rate(3 * MIB as u64);
+    let serves = object.clone();
+    let server = Server::start(move |request, wire| serves.serve(request, wire));
+    let running = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).spawn();
+    server.wait_sent(MIB as u64);
+    site.kill("a");
+    let record = running.wait().succeeds().json();
+    assert_eq!((&record["fetch"]["host"], &record["cp"]["complete"]), (&"b".into(), &3.into()), "{record}");
+    assert_eq!(record["fetch"]["attempts"][0]["host"], "a");
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "x") == *object.bytes, "{host}");
+    }
+}
+
+/// The one that drives is killed, or interrupted: the same command goes on with what the host has.
+#[test]
+fn the_same_command_resumes_the_fetch() {
+    for signal in [Signal::KILL, Signal::INT] {
+        let site = Site::new(&["a", "b"]);
+        let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(6 * MIB) };
+        let object = object.rate(3 * MIB as u64);
+        let serves = object.clone();
+        let server = Server::start(move |request, wire| serves.serve(request, wire));
+        let url = server.url("x");
+        let running = site.get(&["--json", &url, "--to-hosts", "a,b"]).spawn();
+        server.wait_sent(2 * MIB as u64);
+        running.signal(signal);
+        let first = running.wait();
+        if signal == Signal::INT {
+            first.fails(130, &["interrupted"]);
+        }
+        wait_for("the fetching host has noticed", || site.peers("a").is_empty());
+        assert!(site.names_on("a").iter().any(|name| name.ends_with(".part")), "{:?}", site.names_on("a"));
+        let record = site.get(&["--json", &url, "--to-hosts", "a,b"]).run().succeeds().json();
+        let resumed = record["fetch"]["record"]["files"][0]["resumed_from"].as_u64().unwrap();
+        assert!(resumed > 0, "{record}");
+        for host in ["a", "b"] {
+            assert!(site.on(host, "x") == *object.bytes, "{host}");
+            assert_eq!(site.names_on(host), ["x"], "{host}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_go_with_many_hosts_is_refused() {
+    let site = Site::new(&["a"]);
+    let url = "http://127.0.0.1:1/x";
+    for (args, words) in [
+        (&[url, "http://127.0.0.1:1/y", "--to-hosts", "a"][..], "it fetches one URL"),
+        (&["hf://org/repo", "--to-hosts", "a"], "is more than one file"),
+        (&["s3://bucket/data/", "--to-hosts", "a"], "is more than one file"),
+        (&[url, "-o", "sub/x", "--to-hosts", "a"], "-o names the file alone"),
+        (&[url, "-r", "0-9", "--to-hosts", "a"], "-r does not go with --to-hosts"),
+        (&[url, "--cacert", "x", "--to-hosts", "a"], "--cacert does not go with --to-hosts"),
+        (&[url, "--to-hosts", "none/such"], "there is no file none/such"),
+        (&[url, "--rsh", "ssh"], "--to-hosts"),
+    ] {
+        // Without the flags that name a stand-in, one of which is refused here.
+        site.sandbox.weir(WEIR, ["get"]).args(args).run().fails(2, &[words]);
+    }
+}
