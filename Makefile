@@ -16,7 +16,7 @@ export CARGO_INCREMENTAL := 0
 endif
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test arm-check truth truth-field plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
+.PHONY: build help demo test arm-check truth truth-field plan-check soak soak-cp soak-hosts soak-net soak-serve stores-check h2spec bench bench-cp bench-store bench-fleet bench-hosts bench-net bench-http fuzz deny gallery install package package-check wheel wheel-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -109,6 +109,11 @@ bench-fleet: ## eight workers of weir fleet against other movers on split lists,
 	@scripts/need bench-fleet
 	@$(MAKE) --no-print-directory build
 	PATH="$(HOME)/.cache/weir-bench/movers/bin:$$PATH" bench/fleet $(SCENARIOS)
+
+bench-hosts: ## weir cp --to-hosts to eight hosts on wires of 100 Mbit/s, rsync to each, a chain of nc and tee, uftp (root); RUNS=3
+	@scripts/need bench-hosts
+	@$(MAKE) --no-print-directory build
+	bench/hosts
 
 bench-net: ## weir bench net and iperf3 over loopback, interleaved; RUNS=5, SECONDS_EACH=3
 	@scripts/need test

@@ -22,7 +22,9 @@ def trouble(outputs: list, place: Path, compare: bool, times: bool = True) -> Op
     if missing := sorted(set(expected) - present):
         return f"{len(missing)} files missing, such as {missing[0]}"
     for name, source in expected.items():
-        if said := file_trouble(place / name, source, compare):
+        one = place / name
+        said = tree_trouble(one, source, compare, times) if source.is_dir() else file_trouble(one, source, compare)
+        if said:
             return said
     return None
 
