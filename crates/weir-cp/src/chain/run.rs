@@ -319,13 +319,21 @@ impl Chain<'_> {
             Err(error) => {
                 let words = error.to_string();
                 let (fault, refusal) = (self.fault(&hop, error), ChainSource::refusal(error));
-                self.places[index].report.report = Some(report);
+                let last = &mut self.places[index].report.report;
+                // What had come before is still there, though nothing came from a source that is not.
+                let had = last.as_ref().is_some_and(|last| last.totals.bytes > report.totals.bytes);
+                if fault != Fault::Source || !had {
+                    *last = Some(report);
+                }
                 match (fault, hop.feeder) {
                     (Fault::FeedersFiles, Some(feeder)) => self.cannot_feed(feeder, words),
                     (Fault::Feeders, Some(_)) => self.retry(index, hop.feeder),
                     (Fault::Source, _) => match refusal {
-                        Some(refusal) => self.refused = Some(CopyError::Refused(refusal)),
-                        None => self.source.failed(words, hop.now().totals.bytes > 0),
+                        // Before anything came from it; later others have what did.
+                        Some(refusal) if self.sources.get().is_none() => {
+                            self.refused = Some(CopyError::Refused(refusal));
+                        }
+                        _ => self.source.failed(words, hop.now().totals.bytes > 0),
                     },
                     _ => self.take_out_for(index, words),
                 }

@@ -41,6 +41,8 @@ pub(super) struct Offers {
 #[derive(Debug, Default)]
 struct Files {
     offered: HashMap<u64, Waiting>,
+    /// The one whose answer is being acted on: in neither of both.
+    answered: Option<u64>,
     under_way: HashMap<u64, Arc<SourceFile>>,
     /// Pieces so far.
     signatures: HashMap<u64, Vec<u8>>,
@@ -109,6 +111,7 @@ impl Offers {
         let mut settled = Vec::new();
         for (id, answer) in answers {
             settled.extend(self.answered(id, answer)?);
+            self.files().answered = None;
         }
         self.shared.queue.settle(&settled);
         Ok(())
@@ -121,7 +124,12 @@ impl Offers {
 
     /// Does what the receiver wants. Returns the entry's number where that is nothing.
     fn answered(&self, id: u64, answer: Answer) -> Result<Option<u64>, CopyError> {
-        let waiting = self.files().offered.remove(&id);
+        let waiting = {
+            let mut files = self.files();
+            // Whoever follows it must not find it gone before it is under way.
+            files.answered = Some(id);
+            files.offered.remove(&id)
+        };
         let Some(waiting) = waiting else {
             return Err(self.shared.events.out_of_turn("an answer to no offer"));
         };
@@ -222,7 +230,8 @@ impl Offers {
     /// A file that is under way; `Err` says whether it may still be.
     pub(super) fn under_way(&self, id: u64) -> Result<Arc<SourceFile>, bool> {
         let files = self.files();
-        files.under_way.get(&id).cloned().ok_or_else(|| files.offered.contains_key(&id))
+        let is_offered = || files.offered.contains_key(&id) || files.answered == Some(id);
+        files.under_way.get(&id).cloned().ok_or_else(is_offered)
     }
 
     /// Ends a file that comes to this host, once it is known how it ended here and all of it was sent.

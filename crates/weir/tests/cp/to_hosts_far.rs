@@ -105,6 +105,29 @@ fn a_source_that_is_lost_is_asked_again() {
     assert!(row(&record, "a")["resumed"].as_u64().unwrap() > 0, "it goes on: {record}");
 }
 
+/// The source is lost for good: what came is kept, and the same command resumes it.
+#[test]
+fn a_source_that_does_not_come_back() {
+    let site = Site::new(&["src", "a", "b"]);
+    let size = 24 * MIB;
+    site.sandbox.write("hosts/src/data", pattern(size, 6));
+    let args = ["--json", "--limit-rate", "6Mi", "src:data", "--to-hosts", "a,b"];
+    let running = site.cp(&args).spawn();
+    site.await_blocks("b", ".data.weir-part", size);
+    let [there, away] = ["hosts/src", "away"].map(|name| site.sandbox.path(name));
+    let peers = site.peers("src");
+    std::fs::rename(&there, &away).unwrap();
+    peers.into_iter().for_each(kill);
+    let run = running.wait();
+    run.fails(4, &["a: failed: cannot reach src", "No route to host"]);
+    std::fs::rename(&away, &there).unwrap();
+    let record = site.cp(&args[..1]).args(&args[3..]).run().succeeds().json();
+    assert!(row(&record, "a")["resumed"].as_u64().unwrap() > 0, "{record}");
+    for host in ["a", "b"] {
+        assert!(site.on(host, "data") == site.on("src", "data"), "{host}");
+    }
+}
+
 /// The source's process is stopped: it says nothing, and that is not the fault of the host that waits.
 #[test]
 fn a_source_that_is_stopped_is_asked_again() {

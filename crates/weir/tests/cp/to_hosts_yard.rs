@@ -135,6 +135,30 @@ fn each_wire_carries_it_once() {
     }
 }
 
+/// Nothing comes through the machine that drives.
+#[test]
+fn a_source_on_another_host_sends_it_once() {
+    let Some(yard) = Yard::new(4) else { return };
+    let size = 20 * MIB;
+    yard.sandbox.write("hosts/h1/data", pattern(size, 1));
+    let run = yard.cp(&["--json", "h1:data", "--to-hosts", "h2,h3,h4"]).run();
+    assert_eq!(run.succeeds().json()["cp"]["complete"], 3);
+    let source = yard.sandbox.read("hosts/h1/data");
+    for host in 2..=4 {
+        assert!(yard.sandbox.read(&format!("hosts/h{host}/data")) == source, "h{host}");
+    }
+    let sent = yard.sent();
+    let times = |name: &str| sent[name] / size as f64;
+    for name in ["1", "2", "3", "across"] {
+        assert!(
+            (1.0..1.25).contains(&times(name)),
+            "{name} sent {:.2} times the file: {sent:?}",
+            times(name)
+        );
+    }
+    assert!(times("0") < 0.1 && times("4") < 0.1, "{sent:?}");
+}
+
 /// What happens to a host in the middle of a copy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mishap {

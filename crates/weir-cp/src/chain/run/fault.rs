@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Chain;
+use super::{Chain, ChainPlace};
 use crate::chain::Standing;
 use crate::chain::hop::Hop;
 use crate::error::CopyError;
@@ -62,7 +62,10 @@ impl Chain<'_> {
 
     /// The source is lost, and no host can have anything from another one.
     pub(super) fn give_up_source(&mut self) {
-        let helps = self.stands().iter().any(|stand| stand.feeds || stand.fed_by.is_some());
+        // Those that wait for one another have nothing to give.
+        let has_all = |place: &ChainPlace| place.standing == Standing::Complete && place.holder.is_some();
+        let from_source = |place: &ChainPlace| place.hop.as_ref().is_some_and(|hop| hop.feeder.is_none());
+        let helps = self.places.iter().any(|place| has_all(place) && !place.lacks || from_source(place));
         if !self.source.is_given_up() || helps {
             return;
         }
