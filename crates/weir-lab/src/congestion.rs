@@ -166,10 +166,22 @@ impl List {
         let _ = fs::remove_dir(&self.folder);
     }
 
+    /// Something else has the folder's name.
+    fn is_obstructed(&self) -> bool {
+        fs::symlink_metadata(&self.folder).is_ok_and(|there| !there.is_dir())
+    }
+
     /// Only one run at a time looks at the record and acts on it.
     fn take_turn(&self) -> io::Result<File> {
         loop {
-            DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)?;
+            match DirBuilder::new().recursive(true).mode(0o755).create(&self.folder) {
+                Ok(()) => {}
+                // It was there, and the run before has removed it since.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.folder.exists() => {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
             let folder = match File::open(&self.folder) {
                 Ok(folder) => folder,
                 // Removed by the run before.
