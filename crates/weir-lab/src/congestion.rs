@@ -176,8 +176,8 @@ impl List {
         loop {
             match DirBuilder::new().recursive(true).mode(0o755).create(&self.folder) {
                 Ok(()) => {}
-                // It was there, and the run before has removed it since.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.folder.exists() => {
+                // It was there, and the run before has removed it since; another may have made it anew.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_obstructed() => {
                     continue;
                 }
                 Err(error) => return Err(error),
