@@ -146,7 +146,7 @@ impl End {
             (FromDriver::Abort(failure), _) => events.send(Event::Failed(CopyError::aborted(failure))),
             (FromDriver::Retire(lane), End::Sender(sender)) => sender.retire(lane),
             (FromDriver::Names(names), End::Sender(sender)) => sender.take_piece(names),
-            (FromDriver::PassedOn, End::Sender(sender)) => sender.is_passed_on(),
+            (FromDriver::PassedOn, End::Sender(sender)) => sender.pass_on(),
             (FromDriver::Retire(lane), End::Meter(meter)) if meter.role() == Role::Sender => {
                 meter.retire(lane)
             }

@@ -153,6 +153,30 @@ impl CopyError {
         }
     }
 
+    /// Whether it says that this host is at fault: its connection or its words failed, or it ended the session.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        match self {
+            CopyError::Lost { host, .. }
+            | CopyError::Unreachable { host, .. }
+            | CopyError::Frame { host, .. }
+            | CopyError::OutOfTurn { host, .. } => host == name,
+            CopyError::Far(Failure { words, .. }) | CopyError::Refused(Failure { words, .. }) => {
+                words.strip_prefix(name).is_some_and(|rest| rest.starts_with(": "))
+            }
+            _ => false,
+        }
+    }
+
+    /// The failure of files, and not of the session itself, that ended it.
+    pub(crate) fn refusal(&self) -> Option<&Failure> {
+        match self {
+            CopyError::Far(failure) | CopyError::Refused(failure) => {
+                Some(failure).filter(|failure| failure.kind != FailureKind::Session)
+            }
+            _ => None,
+        }
+    }
+
     /// What the other end has ended the session for.
     pub(crate) fn aborted(failure: Failure) -> CopyError {
         match failure.kind {

@@ -318,7 +318,7 @@ impl Chain<'_> {
             }
             Err(error) => {
                 let words = error.to_string();
-                let (fault, refusal) = (self.fault(&hop, error), ChainSource::refusal(error));
+                let (fault, refusal) = (self.fault(&hop, error), error.refusal().cloned());
                 let last = &mut self.places[index].report.report;
                 // What had come before is still there, though nothing came from a source that is not.
                 let had = last.as_ref().is_some_and(|last| last.totals.bytes > report.totals.bytes);

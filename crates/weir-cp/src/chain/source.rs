@@ -6,7 +6,6 @@ use weir_units::backoff::doubled;
 
 use crate::error::CopyError;
 use crate::ssh::Host;
-use crate::wire::message::{Failure, FailureKind};
 
 /// A source that says nothing for so long is lost: it says something ten times a second. Longer than a host
 /// of the chain may take, whose own silence would keep the source's words from coming through.
@@ -74,28 +73,8 @@ impl ChainSource {
 
     /// Whether an error of a session from it is its own, and not the receiver's.
     pub(super) fn is_at_fault(&self, error: &CopyError) -> bool {
-        let Some(host) = &self.host else { return false };
-        match error {
-            CopyError::Lost { host: of, .. }
-            | CopyError::Unreachable { host: of, .. }
-            | CopyError::Frame { host: of, .. }
-            | CopyError::OutOfTurn { host: of, .. }
-            | CopyError::Version { host: of, .. } => of == host.shown(),
-            CopyError::Far(failure) | CopyError::Refused(failure) => {
-                failure.words.strip_prefix(host.shown()).is_some_and(|rest| rest.starts_with(": "))
-            }
-            _ => false,
-        }
-    }
-
-    /// Why the sources cannot be sent to anybody, where an error of its own says that.
-    pub(super) fn refusal(error: &CopyError) -> Option<Failure> {
-        match error {
-            CopyError::Far(failure) | CopyError::Refused(failure) => {
-                Some(failure.clone()).filter(|failure| failure.kind != FailureKind::Session)
-            }
-            _ => None,
-        }
+        let Some(host) = self.host.as_ref().map(Host::shown) else { return false };
+        error.is_of(host) || matches!(error, CopyError::Version { host: of, .. } if of == host)
     }
 
     /// Why a session from it, whose last word came then, is taken for lost.
@@ -109,6 +88,7 @@ impl ChainSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::message::{Failure, FailureKind};
 
     fn source() -> ChainSource {
         let host = Host {
@@ -133,7 +113,7 @@ mod tests {
             (far(FailureKind::Session, "a: other sources"), true, false),
         ] {
             assert_eq!(source().is_at_fault(&error), is_its, "{error}");
-            assert_eq!(ChainSource::refusal(&error).is_some(), refuses, "{error}");
+            assert_eq!(error.refusal().is_some(), refuses, "{error}");
         }
         assert!(!ChainSource::new(None, Instant::now()).is_at_fault(&lost("here")));
     }

@@ -131,11 +131,11 @@ impl Sender {
     pub(crate) fn vouch(&self, vouched: &Arc<Vouched>) {
         // Only ever set once, before it is known where all goes.
         let _ = self.shared.vouched.set(Arc::clone(vouched));
-        self.is_passed_on();
+        self.pass_on();
     }
 
     /// What is sent goes on to other hosts while it comes.
-    pub(crate) fn is_passed_on(&self) {
+    pub(crate) fn pass_on(&self) {
         self.shared.passed_on.store(true, Relaxed);
     }
 
@@ -143,7 +143,7 @@ impl Sender {
     pub(crate) fn follow(&self, feed: &Arc<Feed>) {
         // Only ever set once, before it is known where all goes.
         let _ = self.shared.feed.set(Arc::clone(feed));
-        self.is_passed_on();
+        self.pass_on();
     }
 
     /// The names of the list are these; where they come from the driver its pieces go to `pieces`.

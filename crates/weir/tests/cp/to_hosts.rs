@@ -320,22 +320,33 @@ fn what_does_not_go_with_many_hosts_is_refused() {
 /// Any process of any host, or the one that drives: the same command again sends what is missing.
 #[test]
 fn killed_anywhere_and_resumed() {
+    any_process_is_killed(None);
+}
+
+/// Kills any process of any host, the source's too where that is one, or the one that drives; then the same
+/// command again.
+pub(crate) fn any_process_is_killed(source: Option<&str>) {
     let (mut dice, runs) = Dice::for_runs();
-    let hosts = ["a", "b", "c"];
+    let targets = ["a", "b", "c"];
+    let hosts: Vec<&str> = source.into_iter().chain(targets).collect();
+    let (home, from) =
+        source.map_or_else(Default::default, |host| (format!("hosts/{host}/"), format!("{host}:")));
     let size = 16 * MIB;
     for run in 0..runs / 4 {
         let site = Site::new(&hosts);
-        std::fs::create_dir(site.sandbox.path("tree")).unwrap();
-        site.sandbox.write("tree/large", pattern(size, run));
+        std::fs::create_dir(site.sandbox.path(format!("{home}tree"))).unwrap();
+        site.sandbox.write(&format!("{home}tree/large"), pattern(size, run));
         for number in 0..40 {
-            site.sandbox.write(&format!("tree/f{number}"), pattern(number * 3000, number as u64));
+            let small = pattern(number * 9000, number as u64);
+            site.sandbox.write(&format!("{home}tree/f{number}"), small);
         }
-        let args = ["--json", "--limit-rate", "24Mi", "tree", "--to-hosts", "a,b,c:copy"];
+        let tree = format!("{from}tree");
+        let args = ["--json", "--limit-rate", "24Mi", &tree, "--to-hosts", "a,b,c:copy"];
         let running = site.cp(&args).spawn();
-        site.await_blocks(hosts[dice.roll(0..3) as usize], "copy/.large.weir-part", size);
+        site.await_blocks(targets[dice.roll(0..3) as usize], "copy/.large.weir-part", size);
         // Not a wait for something: a random moment is the point.
         std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
-        let victim = dice.roll(0..4) as usize;
+        let victim = dice.roll(0..hosts.len() as u64 + 1) as usize;
         let context = format!("run {run}, victim {victim}");
         match hosts.get(victim) {
             Some(host) => {
@@ -350,14 +361,13 @@ fn killed_anywhere_and_resumed() {
         if victim < hosts.len() {
             first.succeeds();
         }
-        let second = site.cp(&args).run();
-        second.succeeds();
-        for host in hosts {
-            assert!(site.on(host, "copy/large") == site.sandbox.read("tree/large"), "{context}, {host}");
+        site.cp(&args).run().succeeds();
+        let sent = |name: &str| site.sandbox.read(&format!("{home}tree/{name}"));
+        for host in targets {
+            assert!(site.on(host, "copy/large") == sent("large"), "{context}, {host}");
             for number in 0..40 {
                 let name = format!("f{number}");
-                let there = site.on(host, &format!("copy/{name}"));
-                assert!(there == site.sandbox.read(&format!("tree/{name}")), "{context}, {host}, {name}");
+                assert!(site.on(host, &format!("copy/{name}")) == sent(&name), "{context}, {host}, {name}");
             }
             assert!(!site.names_on(host).iter().any(|name| name.contains("weir-part")), "{context}, {host}");
         }

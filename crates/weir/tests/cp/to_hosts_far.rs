@@ -2,13 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
-use crate::to_hosts::{Site, kill, row};
+use crate::to_hosts::{Site, any_process_is_killed, kill, row};
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
-use support::{Dice, MIB, pattern, wait_for};
+use support::{MIB, pattern, wait_for};
 
 #[test]
 fn a_source_on_another_host_goes_from_there() {
@@ -149,44 +148,5 @@ fn a_source_that_is_stopped_is_asked_again() {
 /// Any process of any host, the source's too, or the one that drives.
 #[test]
 fn killed_anywhere_and_resumed_from_another_host() {
-    let (mut dice, runs) = Dice::for_runs();
-    let hosts = ["src", "a", "b", "c"];
-    let size = 16 * MIB;
-    for run in 0..runs / 4 {
-        let site = Site::new(&hosts);
-        std::fs::create_dir(site.sandbox.path("hosts/src/tree")).unwrap();
-        site.sandbox.write("hosts/src/tree/large", pattern(size, run));
-        for number in 0..20 {
-            site.sandbox.write(&format!("hosts/src/tree/f{number}"), pattern(number * 9000, number as u64));
-        }
-        let args = ["--json", "--limit-rate", "24Mi", "src:tree", "--to-hosts", "a,b,c:copy"];
-        let running = site.cp(&args).spawn();
-        site.await_blocks(hosts[dice.roll(1..4) as usize], "copy/.large.weir-part", size);
-        // Not a wait for something: a random moment is the point.
-        std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
-        let victim = dice.roll(0..5) as usize;
-        let context = format!("run {run}, victim {victim}");
-        match hosts.get(victim) {
-            Some(host) => {
-                let peers = site.peers(host);
-                let one = peers.get(dice.roll(0..peers.len().max(1) as u64) as usize);
-                one.copied().into_iter().for_each(kill);
-            }
-            None => running.signal(Signal::KILL),
-        }
-        let first = running.wait();
-        assert!(!first.stderr.contains("panicked"), "{context}: {}", first.stderr);
-        if victim < hosts.len() {
-            first.succeeds();
-        }
-        site.cp(&args).run().succeeds();
-        for host in &hosts[1..] {
-            assert!(site.on(host, "copy/large") == site.on("src", "tree/large"), "{context}, {host}");
-            for number in 0..20 {
-                let there = site.on(host, &format!("copy/f{number}"));
-                assert!(there == site.on("src", &format!("tree/f{number}")), "{context}, {host}, {number}");
-            }
-            assert!(!site.names_on(host).iter().any(|name| name.contains("weir-part")), "{context}, {host}");
-        }
-    }
+    any_process_is_killed(Some("src"));
 }

@@ -6,7 +6,6 @@ use super::{Chain, ChainPlace};
 use crate::chain::Standing;
 use crate::chain::hop::Hop;
 use crate::error::CopyError;
-use crate::wire::message::{Failure, FailureKind};
 
 /// Of which end an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,23 +27,11 @@ impl Chain<'_> {
             return if self.source.is_at_fault(error) { Fault::Source } else { Fault::Receivers };
         };
         let shown = self.job.hosts[feeder].host.shown();
-        let is_feeders = match error {
-            CopyError::Lost { host, .. } | CopyError::Unreachable { host, .. } => host == shown,
-            CopyError::Frame { host, .. } | CopyError::OutOfTurn { host, .. } => host == shown,
-            CopyError::NoLane { .. } => true,
-            CopyError::Far(Failure { words, .. }) | CopyError::Refused(Failure { words, .. }) => {
-                words.strip_prefix(shown).is_some_and(|rest| rest.starts_with(": "))
-            }
-            _ => false,
-        };
         match error {
-            CopyError::Far(Failure { kind, .. }) | CopyError::Refused(Failure { kind, .. })
-                if is_feeders && *kind != FailureKind::Session =>
-            {
-                Fault::FeedersFiles
-            }
-            _ if is_feeders => Fault::Feeders,
-            _ => Fault::Receivers,
+            CopyError::NoLane { .. } => Fault::Feeders,
+            _ if !error.is_of(shown) => Fault::Receivers,
+            _ if error.refusal().is_some() => Fault::FeedersFiles,
+            _ => Fault::Feeders,
         }
     }
 
