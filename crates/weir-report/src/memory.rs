@@ -219,7 +219,7 @@ pub fn render_curves(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<(
     let cost = &memory.overhead;
     writeln!(
         out,
-        "\nmeasuring costs: {:.0} ns for the clock in passes of {:.0} us and more; {:.2} ns to make a random address, \
+        "\nmeasuring costs: {:.0} ns for the clock in passes of {:.0} µs and more; {:.2} ns to make a random address, \
          beside the load",
         cost.clock_ns,
         cost.pass_ns / 1e3,

@@ -26,6 +26,7 @@ mod foreign;
 mod foreign_commands;
 mod get;
 mod habits;
+mod headings;
 mod hub;
 mod iperf3;
 mod lab;
@@ -52,6 +53,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_units::{Bytes, Rate};
 
+use self::headings::OUTPUT;
 use crate::schemes;
 
 pub use ab::AbFlags;
@@ -279,6 +281,7 @@ pub struct Version {
 
 /// How much is said.
 #[derive(Debug, Args)]
+#[command(next_help_heading = OUTPUT)]
 pub struct Voice {
     /// Print one JSON record to stdout.
     #[arg(long)]

@@ -8,12 +8,14 @@ use weir_store::settings::StoreFlags;
 
 use crate::voice::Usage;
 
+use super::headings::STORES;
+
 /// The size of a key of AES-256, bytes.
 const KEY: usize = 32;
 
 /// How object stores are asked (s3://, gs://, az://).
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Object stores")]
+#[command(next_help_heading = STORES)]
 pub struct StoreArgs {
     /// Ask this service instead of the cloud's own [default: AWS_ENDPOINT_URL, or the profile's].
     #[arg(long, alias = "endpoint-url", value_name = "URL")]
@@ -47,7 +49,7 @@ pub struct StoreArgs {
 
 /// The way to stores, of commands that ask nobody else.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Object stores")]
+#[command(next_help_heading = STORES)]
 pub struct StoreNetworkArgs {
     /// Reach stores by this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty value means no
     /// proxy [default: https_proxy, http_proxy].
