@@ -7,7 +7,7 @@ use weir_units::Rate;
 
 use crate::codecs::SpeedRecord;
 use crate::escape::escape;
-use crate::memory::binary;
+use crate::figures::binary;
 
 /// The member `ciphers` of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

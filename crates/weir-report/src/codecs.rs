@@ -7,7 +7,7 @@ use weir_model::pipeline::Figure;
 use weir_units::{Bytes, Rate};
 
 use crate::escape::escape;
-use crate::memory::binary;
+use crate::figures::binary;
 
 /// The member `codecs` of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use weir_units::Rate;
 
 use crate::calibration::{DiskFigures, Figure, render_disk};
 use crate::escape::escape;
+pub use crate::figures::binary;
 use crate::net::bits;
 
 /// The member `mem` of a record.
@@ -267,25 +268,6 @@ fn render_threads(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<()> 
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// `48 KiB`, `1.03 MiB`: caches and memory come in powers of two.
-pub fn binary(bytes: u64) -> String {
-    let (mut value, mut name) = (bytes as f64, 0);
-    const NAMES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    while value >= 1023.5 && name + 1 < NAMES.len() {
-        value /= 1024.0;
-        name += 1;
-    }
-    let whole = value.fract().abs() < 5e-3 || value >= 99.95;
-    let digits = if whole {
-        0
-    } else if value >= 9.995 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$} {}", NAMES[name])
 }
 
 /// `1.07 ns`.
