@@ -8,7 +8,7 @@ use weir_codec::codec::Codec;
 use weir_cp::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
-use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OUTPUT};
+use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT};
 use super::selection::rsync_bytes;
 use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What};
 
@@ -43,10 +43,10 @@ pub struct Cp {
     #[command(flatten)]
     pub what: What,
     /// Resume an interrupted copy. Always on; accepted for compatibility.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub resume: bool,
     /// Print what would be copied and deleted, and do neither.
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, help_heading = OPTIONS)]
     pub dry_run: bool,
     /// Compress with this codec only (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: the best for
     /// link and data].
@@ -60,11 +60,11 @@ pub struct Cp {
     #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", value_parser = parse_bwlimit, help_heading = NETWORK)]
     pub bwlimit: Option<Rate>,
     /// Wait until the bytes are on disk before a file gets its final name.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub sync: bool,
     /// Copy a file that grows only once it stops growing, or not at all [default: copy the length it had at
     /// the start].
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub whole_or_nothing: bool,
 
     /// Show a live view on the whole terminal: the pipeline, the rate, connections, files; q ends the run

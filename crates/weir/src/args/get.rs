@@ -9,7 +9,7 @@ use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
 use super::habits::{self, Habits};
-use super::headings::{FAILURES, OUTPUT, REQUESTS, SPEED, VERIFICATION};
+use super::headings::{FAILURES, OPTIONS, OUTPUT, REQUESTS, SPEED, VERIFICATION};
 use super::{HubArgs, Login, ReachFlags, StoreArgs, ToHosts, Voice, parse_lanes, parse_seconds};
 
 const GET_EXAMPLES: &str = "\
@@ -42,7 +42,7 @@ pub struct Get {
     #[arg(short = 'i', long = "input", value_name = "LIST", value_parser = habits::parse_list)]
     pub list: Option<String>,
     /// Write a line of JSON for each file to FILE as it ends ('-' writes to stdout).
-    #[arg(long, value_name = "FILE|-", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE|-")]
     pub json_files: Option<PathBuf>,
     /// Save each file into folders named after its URL's host and path (wget's --force-directories).
     #[arg(short = 'x', long)]
@@ -117,23 +117,23 @@ pub struct Get {
     pub accept_unclean_close: bool,
 
     /// Keep existing files.
-    #[arg(long, conflicts_with = "force")]
+    #[arg(long, conflicts_with = "force", help_heading = OPTIONS)]
     pub no_clobber: bool,
     /// Start at byte 0 and overwrite existing files, whatever an earlier run left.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub force: bool,
     /// Fetch only files that differ from the local ones in time, size or ETag; sets the server's time (as
     /// -R).
-    #[arg(short = 'N', long, alias = "conditional-get", conflicts_with = "no_clobber")]
+    #[arg(short = 'N', long, alias = "conditional-get", conflicts_with = "no_clobber", help_heading = OPTIONS)]
     pub timestamping: bool,
     /// Set each file's time to the server's (Last-Modified).
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, help_heading = OPTIONS)]
     pub remote_time: bool,
     /// Wait until the bytes are on disk before the file gets its final name.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub sync: bool,
     /// Keep unfinished files in this folder instead of beside the target.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OPTIONS)]
     pub temp_dir: Option<PathBuf>,
     /// After a failure try again, up to N times in a row without progress; a silent name server is not asked
     /// again.
@@ -163,7 +163,7 @@ pub struct Get {
     pub tui: bool,
     /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several ranges, separated by
     /// commas, arrive in one body as the server packs them.
-    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true)]
+    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true, help_heading = OPTIONS)]
     pub range: Option<Window>,
     /// Options of curl and wget that change nothing here, or that have another name.
     #[command(flatten)]

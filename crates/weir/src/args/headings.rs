@@ -1,5 +1,7 @@
 //! Under which headings help lists the flags of commands that have many: the same words in each of them.
 
+/// None of its own: clap's "Options". A flag behind flattened ones would stand under the heading of those.
+pub(super) const OPTIONS: Option<&str> = None;
 /// How fast, and over how many connections.
 pub(super) const SPEED: &str = "Speed";
 /// What is asked of a server, and how it is reached.

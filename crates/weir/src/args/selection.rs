@@ -10,7 +10,7 @@ use weir_cp::wire::selection::{Backup, Selection};
 
 use crate::voice::Usage;
 
-use super::headings::{ATTRIBUTES, OUTPUT, SELECTION};
+use super::headings::{ATTRIBUTES, OPTIONS, SELECTION};
 
 /// What is left out of the sources, and what is not.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ pub struct Choice {
     #[arg(long, value_name = "MAP", help_heading = ATTRIBUTES)]
     pub groupmap: Option<String>,
     /// Print a line for each change, as rsync (its -i is ssh's key here); -v prints names only.
-    #[arg(long, help_heading = OUTPUT)]
+    #[arg(long, help_heading = OPTIONS)]
     pub itemize_changes: bool,
     /// Keep overwritten and deleted files at the target as NAME~.
     #[arg(short = 'b', long)]
