@@ -10,7 +10,9 @@ use weir_lab::path::Share;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
-use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within};
+use super::{
+    Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,6 +118,9 @@ pub struct Plan {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
