@@ -41,6 +41,7 @@ mod selection;
 mod self_check;
 mod ssh;
 mod store;
+mod store_ends;
 mod to_hosts;
 mod values;
 mod what;
@@ -93,6 +94,7 @@ pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
 pub use ssh::{Ssh, Words};
 pub use store::{StoreArgs, StoreNetworkArgs};
+pub use store_ends::StoreEndArgs;
 pub use to_hosts::ToHosts;
 pub(crate) use values::size_within;
 use values::{

@@ -22,7 +22,7 @@ use weir_store::listing::mtime_text;
 use weir_store::store::Store;
 use weir_store::tree::content;
 use weir_store::upload::engine::{self, Target};
-use weir_store::upload::job::{Check, Job, JobReport, Options, PutOutcome, Source};
+use weir_store::upload::job::{CLEARS, Check, Job, JobReport, Options, PutOutcome, Source};
 use weir_store::upload::{Attributes, Condition, kinds};
 use weir_tree::Name;
 use weir_units::instant;
@@ -164,6 +164,8 @@ impl<'a> Send<'a> {
             condition: Condition::Absent,
             journals: self.manner.journals.clone(),
             fresh: false,
+            finished: None,
+            clears: CLEARS,
         }
     }
 
@@ -245,7 +247,7 @@ impl Mover for Send<'_> {
         });
         while let Some(lot) = self.lot(run) {
             let (tasks, jobs): (Vec<FleetTask>, Vec<Job>) = lot.into_iter().unzip();
-            let target = Target { uploads: self.store.uploads(), name: &name, shown: &shown };
+            let target = Target { uploads: self.store.uploads(), name: &name, shown: &shown, source: None };
             let report = engine::run(target, &jobs, &options, self.http, run.stop, observer);
             for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
                 match self.end(run, &mut caller, job, report) {

@@ -10,7 +10,7 @@ use weir_units::Rate;
 
 use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT};
 use super::selection::rsync_bytes;
-use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What};
+use super::{Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +24,7 @@ Examples:
   weir cp -r photos/ s3://bucket/2026/                  into a bucket, only what differs in size or time; or back
   weir cp --delete s3://a/set/ s3://b/set/              between buckets, by the store itself
   weir cp gs://a/set/ s3://b/set/                       between stores of two kinds, through here
+  weir cp s3://a/ s3://b/ --source-profile old --target-profile new     from one service to another
 DIR/ means what is in DIR, DIR the folder itself. The same command goes on where an interrupted one stopped
 (.NAME.weir-part at the target holds what came, for as long as the source keeps its size and time; --delete removes the parts of files that
 the source does not have, find DIR -name '.*.weir-part' -delete all of them). Names that the target holds for one, and what two sources have
@@ -113,6 +114,9 @@ pub struct Cp {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,

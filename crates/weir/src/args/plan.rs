@@ -11,7 +11,9 @@ use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
 use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, STORES};
-use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within};
+use super::{
+    Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,6 +119,9 @@ pub struct Plan {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,

@@ -1,6 +1,6 @@
 //! Flags of all commands that ask object stores.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -67,18 +67,6 @@ pub struct StoreNetworkArgs {
 impl StoreArgs {
     /// What they say.
     pub fn flags(&self) -> anyhow::Result<StoreFlags> {
-        let read = |path: &PathBuf| -> anyhow::Result<Vec<u8>> {
-            let cannot = || format!("cannot read --sse-c-key {}", path.display());
-            let key = std::fs::read(path).with_context(cannot)?;
-            match key.len() {
-                KEY => Ok(key),
-                other => Err(Usage(format!(
-                    "{}: {other} bytes, expected {KEY}; openssl rand {KEY} makes a key",
-                    cannot()
-                ))
-                .into()),
-            }
-        };
         Ok(StoreFlags {
             endpoint: self.endpoint.clone(),
             region: self.region.clone(),
@@ -91,8 +79,21 @@ impl StoreArgs {
                 _ => None,
             },
             request_payer: self.request_payer,
-            encryption_key: self.sse_c_key.as_ref().map(read).transpose()?,
+            encryption_key: self.sse_c_key.as_ref().map(|path| read_key("--sse-c-key", path)).transpose()?,
             ..StoreFlags::default()
         })
+    }
+}
+
+/// The key that `flag` names.
+pub(super) fn read_key(flag: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    let cannot = || format!("cannot read {flag} {}", path.display());
+    let key = std::fs::read(path).with_context(cannot)?;
+    match key.len() {
+        KEY => Ok(key),
+        other => {
+            Err(Usage(format!("{}: {other} bytes, expected {KEY}; openssl rand {KEY} makes a key", cannot()))
+                .into())
+        }
     }
 }

@@ -50,6 +50,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
     evidence::check(cp.evidence.as_deref())?;
+    cp.ends.refuse_all()?;
     let job = job(cp)?;
     if let Some(date) = goes_by(&job) {
         tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));

@@ -63,6 +63,7 @@ pub fn run(args: &Cp) -> anyhow::Result<u8> {
 
 /// Options that cannot be combined with several hosts.
 fn refuse(args: &Cp) -> Result<(), Usage> {
+    args.ends.refuse_all()?;
     let choice = &args.what.choice;
     let selection = choice.selection()?;
     let others = [
