@@ -448,6 +448,8 @@ fn frames() -> Vec<Vec<u8>> {
         to_frame(&ToSender::Finished(Totals::default())),
         to_frame(&ToDriver::Abort(failure())),
         to_frame(&FromDriver::Alive),
+        to_frame(&FromDriver::Echo(3)),
+        to_frame(&ToDriver::Echo(3)),
         to_frame(&FromDriver::Evict(postcard::from_bytes(&[7; 32]).unwrap())),
         to_frame(&FromDriver::PassedOn),
         to_frame(&FromDriver::Command),

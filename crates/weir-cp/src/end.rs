@@ -186,6 +186,7 @@ impl End {
             }
             (ToDriver::Alive, _) => return Ok(()),
             (ToDriver::Hello(_) | ToDriver::Listening(_), _) => return Err(events.out_of_turn(AT_THE_START)),
+            (ToDriver::Echo(_), _) => return Err(events.out_of_turn("what only one that holds says")),
             (ToDriver::Would(..) | ToDriver::MoreNames, _) => {
                 return Err(events.out_of_turn("what only its other role says"));
             }

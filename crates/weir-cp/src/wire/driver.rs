@@ -50,6 +50,8 @@ messages! {
         /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended if
         /// it is there still.
         [38] Evict(word: Secret),
+        /// A peer that holds says the same at once: how long the way there and back takes.
+        [39] Echo(number: u32),
     }
 }
 
@@ -80,6 +82,8 @@ messages! {
         [26] MoreNames,
         /// Connections to this end's port for lanes that were none of the session's, so far.
         [31] Strangers(count: u64),
+        /// As the driver said; of one that holds.
+        [39] Echo(number: u32),
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod stores;
 pub(crate) mod strange;
 pub(crate) mod stranger;
 mod terminal;
+pub(crate) mod wires;
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -91,6 +91,7 @@ fn row(host: &ChainHost, fetched: &Fetched) -> Value {
         "sessions": 1,
         "taken_out": [],
         "transport": null,
+        "lanes": null,
         "error": null,
     })
 }
