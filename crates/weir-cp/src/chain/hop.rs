@@ -10,18 +10,17 @@ use parking_lot::Mutex;
 use super::ChainJob;
 use super::pace::Pace;
 use super::run::News;
-use crate::lane::way::LaneOptions;
 use crate::link::{ChainSources, Link};
 use crate::secret::Secret;
 use crate::session::{self, Job};
 use crate::ssh::Host;
 use crate::threads;
+use crate::tuning::HOP_LANES;
 use crate::vouched::Vouched;
 use crate::wire::message::{Found, Role, Totals};
 
-/// Connections of a hop, where the user does not say. Blocks that go over more of them at a time arrive
-/// later, each by as much, and so does all on every host behind: at 100 Mbit/s each takes 84 ms alone.
-pub const LANES: u32 = 2;
+/// Connections of a hop over a short path, where the user does not say.
+pub const LANES: u32 = HOP_LANES;
 
 /// A hop that runs.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ impl Hop {
             role: Role::Sender,
             list,
             options,
-            lanes: LaneOptions { count: job.lanes.count.or(Some(LANES)), ..job.lanes.clone() },
+            lanes: job.lanes.clone(),
             speeds: job.speeds.clone(),
             version: job.version.clone(),
             link,
