@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use weir_model::limit::Limit;
 
 use super::ChainJob;
 use super::pace::Pace;
@@ -42,6 +43,8 @@ pub(super) struct HopNow {
     pub(super) lanes: u32,
     /// When the sender was last heard, where it is another host.
     pub(super) sender_heard: Option<Instant>,
+    /// What holds it.
+    pub(super) limit: Option<Limit>,
 }
 
 /// The ends and options of a hop.
@@ -57,6 +60,13 @@ impl HopNow {
     /// Bytes of content that are there.
     pub(super) fn there(&self) -> u64 {
         self.totals.bytes + self.totals.kept
+    }
+
+    /// The sender has less to send than the way to the receiver and that would take: its disk, its processors
+    /// or the user's own limit hold it.
+    pub(super) fn is_held_by_sender(&self) -> bool {
+        let own = [Limit::SourceDisk, Limit::Compress, Limit::Encrypt, Limit::RateLimit];
+        self.limit.is_some_and(|limit| own.contains(&limit))
     }
 
     /// Bytes that are known to be wanted, and are not there.
@@ -103,9 +113,9 @@ impl Hop {
         let (seen, stops, told) = (Arc::clone(&now), Arc::clone(&stop), tell.clone());
         let started = threads::start("hop", move || {
             let report = session::run(&job, &stops, &mut |at| {
-                let HopNow { totals, found, lanes, sender_heard } = &mut *seen.lock();
+                let HopNow { totals, found, lanes, sender_heard, limit } = &mut *seen.lock();
                 (*totals, *found, *lanes) = (at.totals, at.found, at.lanes);
-                *sender_heard = at.sender_heard;
+                (*sender_heard, *limit) = (at.sender_heard, at.limit);
             });
             let _ = told.send(News::Ended(index, number, Box::new(report)));
         });

@@ -466,7 +466,7 @@ impl Chain<'_> {
         let hop = self.places[index].hop.as_ref()?;
         let Some(before) = hop.feeder.map(|feeder| &self.places[feeder]) else {
             let at = hop.now();
-            let fed = self.source.feeds(at.sender_heard, now);
+            let fed = self.source.feeds(at.sender_heard, now) && !at.is_held_by_sender();
             return Some(Fed { fed, comes: None });
         };
         Some(match &before.hop {

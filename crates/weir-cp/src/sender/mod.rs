@@ -384,6 +384,34 @@ mod tests {
         Sender::new(receiver, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
     }
 
+    /// A file that grows here and was offered: until its answer has been acted on, and not only until that has
+    /// come, whoever follows it has to wait for it.
+    #[test]
+    fn a_file_whose_answer_is_acted_on_is_followed_still() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x"), "content").unwrap();
+        let target = weir_tree::Target::open(folder.path(), Default::default()).unwrap();
+        let offers = &sender().offers;
+        let offer = || {
+            let name: Name = "x".parse().unwrap();
+            let mtime = weir_tree::entry::Time::new(0, 0).unwrap();
+            let kind = weir_tree::Kind::File { size: 7, sparse: false };
+            let source = target.source_of(&name, None).unwrap();
+            let entry =
+                weir_tree::Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+            offers.expect(offers::Waiting { number: 0, entry, source, attempt: 1, growing: None, due: None })
+        };
+        let (first, second) = (offer(), offer());
+        let state = |id| offers.under_way(id).map(drop);
+        assert_eq!((state(first), state(second), state(7)), (Err(true), Err(true), Err(false)));
+        let taken = offers.take_offered(first);
+        assert!(taken.is_some());
+        assert_eq!(state(first), Err(true), "between its answer and its place among those under way");
+        // The next one is acted on only after it.
+        offers.take_offered(second);
+        assert_eq!((state(first), state(second)), (Err(false), Err(true)));
+    }
+
     #[test]
     fn what_is_packed_before_a_lane_stands_goes_by_the_first_words() {
         let text = "the same line again and again\n".repeat(10_000).into_bytes();

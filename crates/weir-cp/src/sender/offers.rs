@@ -124,13 +124,7 @@ impl Offers {
 
     /// Does what the receiver wants. Returns the entry's number where that is nothing.
     fn answered(&self, id: u64, answer: Answer) -> Result<Option<u64>, CopyError> {
-        let waiting = {
-            let mut files = self.files();
-            // Whoever follows it must not find it gone before it is under way.
-            files.answered = Some(id);
-            files.offered.remove(&id)
-        };
-        let Some(waiting) = waiting else {
+        let Some(waiting) = self.take_offered(id) else {
             return Err(self.shared.events.out_of_turn("an answer to no offer"));
         };
         match answer {
@@ -178,6 +172,14 @@ impl Offers {
             }
         }
         Ok(None)
+    }
+
+    /// An offer whose answer is acted on from here on.
+    pub(super) fn take_offered(&self, id: u64) -> Option<Waiting> {
+        let mut files = self.files();
+        // Whoever follows it must not find it gone before it is under way.
+        files.answered = Some(id);
+        files.offered.remove(&id)
     }
 
     /// The next piece of a signature: of a file that was offered, within bounds.
