@@ -133,19 +133,7 @@ impl Tuning {
         left: Option<u64>,
     ) -> Option<u32> {
         self.pass_time(interval);
-        let controls = controls(interval);
-        // Of all lanes that were there before the first tells: those that were just made follow it in an
-        // interval.
-        let first = controls.iter().find_map(|(lane, name)| Some((name, self.controls.get(lane)?)));
-        if let Some((to, from)) = first.filter(|(now, before)| now != before) {
-            self.tell(Decision::Congestion(ControlChange::Seen { from: from.clone(), to: to.clone() }));
-            self.tuner.begin_anew(self.at);
-        }
-        self.controls = controls;
-        // A lane that waits for a segment to come again receives nothing for an interval or two, and has
-        // begun all the same.
-        self.begun.retain(|lane| interval.lanes.iter().any(|other| other.lane == *lane));
-        self.begun.extend(interval.lanes.iter().filter(|lane| lane.received > 0).map(|lane| lane.lane));
+        self.take_in(interval);
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
         let by_bbr = self.controls.values().next().is_some_and(|name| is_bbr(name));
         let round_trip = interval.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
@@ -199,6 +187,23 @@ impl Tuning {
         let decided = self.tuner.observe(&seen);
         decided.iter().for_each(|change| self.tell(Decision::Lanes(*change)));
         decided.last().map(|change| change.to)
+    }
+
+    /// What its lanes go by and which of them have begun; lanes that go by something else now are judged anew.
+    fn take_in(&mut self, interval: &Interval) {
+        let controls = controls(interval);
+        // Of all lanes that were there before the first tells: those that were just made follow it in an
+        // interval.
+        let first = controls.iter().find_map(|(lane, name)| Some((name, self.controls.get(lane)?)));
+        if let Some((to, from)) = first.filter(|(now, before)| now != before) {
+            self.tell(Decision::Congestion(ControlChange::Seen { from: from.clone(), to: to.clone() }));
+            self.tuner.begin_anew(self.at);
+        }
+        self.controls = controls;
+        // A lane that waits for a segment to come again receives nothing for an interval or two, and has
+        // begun all the same.
+        self.begun.retain(|lane| interval.lanes.iter().any(|other| other.lane == *lane));
+        self.begun.extend(interval.lanes.iter().filter(|lane| lane.received > 0).map(|lane| lane.lane));
     }
 
     /// An interval of a hop with so many lanes, whose path has this round trip if it is a long one.
