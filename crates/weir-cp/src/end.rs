@@ -154,7 +154,10 @@ impl End {
                 meter.take_piece(names)
             }
             (FromDriver::Ask(ask), End::Meter(meter)) => return meter.begin(ask),
-            (FromDriver::Hello(_) | FromDriver::Start(_) | FromDriver::Measure(_), _) => {
+            (
+                FromDriver::Hello(_) | FromDriver::Start(_) | FromDriver::Measure(_) | FromDriver::Grows(..),
+                _,
+            ) => {
                 return Err(events.out_of_turn(AT_THE_START));
             }
             _ => return Err(events.out_of_turn("what is not for this end")),

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_tree::source::Identity;
 use weir_tree::{Entry, Name, Target};
 
-use crate::subtrees::{Digest, blocks};
+use crate::subtrees::{BLOCK, Digest, blocks};
 use crate::wire::batch::Keep;
 use crate::wire::message::Failure;
 
@@ -27,6 +27,8 @@ pub(crate) struct Feed {
     changed: Condvar,
     /// Sessions that bring it: those after the first say again what is there.
     receivers: AtomicU32,
+    /// It comes from no receiver: this host has the source.
+    is_source: bool,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +117,12 @@ impl Growing {
         self.state.lock().has(index)
     }
 
+    /// Bytes that have not arrived.
+    fn outstanding(&self) -> u64 {
+        let there: u32 = self.state.lock().there.iter().map(|word| word.count_ones()).sum();
+        self.entry.size().saturating_sub(u64::from(there) * BLOCK)
+    }
+
     /// Runs of blocks that arrived after the first `seen`.
     pub(crate) fn arrived_since(&self, seen: usize) -> Vec<Range<u64>> {
         self.state.lock().arrived.get(seen..).unwrap_or_default().to_vec()
@@ -162,6 +170,16 @@ impl GrowingState {
 }
 
 impl Feed {
+    /// One that is filled from the source itself.
+    pub(crate) fn of_source() -> Feed {
+        Feed { is_source: true, ..Feed::default() }
+    }
+
+    /// Nobody could have it from another host.
+    pub(crate) fn is_source(&self) -> bool {
+        self.is_source
+    }
+
     /// A receiver begins, or another goes on: its sources have their places.
     pub(crate) fn begin(&self, target: &Arc<Target>, roots: Vec<Name>) {
         let goes_on = self.receivers.fetch_add(1, Relaxed) > 0;
@@ -258,6 +276,11 @@ impl Feed {
     /// Wakes whoever follows.
     pub(crate) fn poke(&self) {
         self.told(self.state.lock());
+    }
+
+    /// Bytes of files that grow here which are not there yet.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.state.lock().growing.values().map(|growing| growing.outstanding()).sum()
     }
 
     /// Where it is, once a receiver has begun.

@@ -19,6 +19,7 @@ use crate::error::CopyError;
 use crate::events::{Event, Events};
 use crate::evidence::Joiner;
 use crate::far_sources::{self, names_of};
+use crate::growth::Written;
 use crate::hello;
 use crate::idle_timeout::KEEPALIVE;
 use crate::lane::way::{LaneOptions, Way};
@@ -74,6 +75,8 @@ pub struct Job {
     pub version: String,
     /// The session is one hop of several, over which the same goes to many hosts.
     pub link: Option<Link>,
+    /// The source, on another host, is one file that a program there writes or has written.
+    pub written: Option<Written>,
 }
 
 /// How far it is.
@@ -531,7 +534,11 @@ fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> From
         Role::Receiver => vec![job.target.clone()],
         Role::Sender => job.sources.clone(),
     };
-    FromDriver::Start(Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher))))
+    let start = Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher)));
+    match job.written.filter(|_| role == Role::Sender) {
+        Some(written) => FromDriver::Grows(start, written == Written::All),
+        None => FromDriver::Start(start),
+    }
 }
 
 /// Chooses the cipher and tells the peer what to do.

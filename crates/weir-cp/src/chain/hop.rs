@@ -108,6 +108,8 @@ impl Hop {
             speeds: job.speeds.clone(),
             version: job.version.clone(),
             link,
+            // A host that passes on has a feed of its own.
+            written: job.written.filter(|_| of.is_none()),
         };
         let (now, stop): (Arc<Mutex<HopNow>>, Arc<AtomicBool>) = Default::default();
         let (seen, stops, told) = (Arc::clone(&now), Arc::clone(&stop), tell.clone());

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use weir_model::evidence::Evidence;
 
+use crate::growth::Written;
 use crate::lane::way::LaneOptions;
 use crate::list::List;
 use crate::session::Report;
@@ -50,6 +51,8 @@ pub struct ChainJob {
     pub version: String,
     /// Chains that begin at the source: how often it sends each block.
     pub fanout: usize,
+    /// The source is one file that a program there writes or has written.
+    pub written: Option<Written>,
 }
 
 /// A host of a chain.
@@ -115,6 +118,8 @@ pub struct HostReport {
     pub sessions: u32,
     /// The share of its time, 0 to 1, in which it was behind its feeder.
     pub behind: f64,
+    /// Something failed on the way to it, at it or before it.
+    pub lacks: bool,
 }
 
 /// The result of the whole chain.

@@ -159,6 +159,7 @@ impl ChainPlace {
             elapsed: None,
             sessions: 0,
             behind: 0.0,
+            lacks: false,
         };
         ChainPlace {
             holder: None,
@@ -569,14 +570,32 @@ impl Chain<'_> {
             }
             report
         });
-        ChainReport { hosts: hosts.collect(), elapsed: Duration::ZERO, error, found }
+        let mut hosts: Vec<HostReport> = hosts.collect();
+        say_what_lacks(&mut hosts);
+        ChainReport { hosts, elapsed: Duration::ZERO, error, found }
+    }
+}
+
+/// What a host could not have, those do not have either that were fed by it to the end: what it only could not
+/// store itself they would have had from another.
+fn say_what_lacks(hosts: &mut [HostReport]) {
+    let failed = |host: &HostReport| host.report.as_ref().is_some_and(|at| at.problems.failed().count > 0);
+    hosts.iter_mut().for_each(|host| host.lacks = failed(host));
+    // Each time one further from the source.
+    for _ in 0..hosts.len() {
+        let lacking = |host: &HostReport| host.fed_by.is_some_and(|feeder| hosts[feeder].lacks);
+        let more: Vec<usize> =
+            (0..hosts.len()).filter(|index| !hosts[*index].lacks && lacking(&hosts[*index])).collect();
+        if more.is_empty() {
+            return;
+        }
+        more.into_iter().for_each(|index| hosts[index].lacks = true);
     }
 }
 
 impl HostReport {
     /// Whether all is there, compared with the source's digests.
     pub fn has_all(&self) -> bool {
-        let failed = self.report.as_ref().map_or(0, |report| report.problems.failed().count);
-        self.standing == Standing::Complete && failed == 0
+        self.standing == Standing::Complete && !self.lacks
     }
 }

@@ -286,18 +286,25 @@ impl Sender {
         self.offers.stop();
     }
 
+    /// Nothing more is sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared.is_over()
+    }
+
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         self.shared.counts.totals()
     }
 
-    /// What the walk has found so far.
+    /// What the walk has found so far; of a source that grows what is there of it.
     pub(crate) fn has_found(&self) -> Found {
         // Asked first: what is counted after that is counted all.
         let all = self.shared.queue.is_exhausted();
+        let source = self.shared.feed.get().filter(|feed| feed.is_source());
+        let outstanding = source.map_or(0, |feed| feed.outstanding());
         Found {
             files: self.shared.found_files.load(Relaxed),
-            bytes: self.shared.found_bytes.load(Relaxed),
+            bytes: self.shared.found_bytes.load(Relaxed).saturating_sub(outstanding),
             all,
         }
     }

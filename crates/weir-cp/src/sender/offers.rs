@@ -240,6 +240,8 @@ impl Offers {
     pub(super) fn conclude(&self, file: &Arc<SourceFile>) {
         match (file.growing().and_then(|growing| growing.outcome()), file.root()) {
             (Some(FeedOutcome::Stored(due)), Some(root)) if due == root => self.end_well(file, root),
+            // What the other end had of it, or what was read before, is of another: it has to come anew.
+            (Some(FeedOutcome::Stored(_)), Some(_)) if self.is_source() => self.withdraw(file),
             (Some(FeedOutcome::Stored(_)), Some(_)) => {
                 let words = format!("{} is not what came here any more", file.entry.name);
                 let failure = Failure::new(FailureKind::Verification, words);
@@ -250,6 +252,10 @@ impl Offers {
         }
     }
 
+    fn is_source(&self) -> bool {
+        self.shared.feed.get().is_some_and(|feed| feed.is_source())
+    }
+
     /// A file that is none, as was said where that became known.
     fn withdraw(&self, file: &Arc<SourceFile>) {
         file.end();
@@ -257,7 +263,11 @@ impl Offers {
             return;
         }
         let words = format!("{} did not come to its end", file.entry.name);
-        self.shared.receiver.send(&ToReceiver::End(file.id, Err(Failure::new(FailureKind::Changed, words))));
+        let failure = Failure::new(FailureKind::Changed, words);
+        if self.is_source() {
+            self.shared.problem(file.entry.name.clone(), failure.clone());
+        }
+        self.shared.receiver.send(&ToReceiver::End(file.id, Err(failure)));
         self.free(&file.entry);
         self.shared.lose(&file.entry, file.number);
         self.shared.queue.settle(&[file.number]);
