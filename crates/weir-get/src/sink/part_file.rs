@@ -498,6 +498,13 @@ impl PartFile {
             && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
     }
 
+    /// Where it will be, if another process finds it beside that, with its journal.
+    pub(crate) fn grows_at(&self) -> Option<&Path> {
+        let [part, ..] = KEPT.map(|ending| with_ending(self.target.name(), ending));
+        let is_beside = Arc::ptr_eq(&self.home.folder, self.target.folder()) && self.home.part == part;
+        (self.keeps_journal() && is_beside).then(|| self.target.path())
+    }
+
     /// For reading back what was written.
     pub fn file(&self) -> &File {
         &self.file

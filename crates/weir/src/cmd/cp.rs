@@ -181,6 +181,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         speeds: calibration::speeds(),
         version: VERSION.to_owned(),
         link: None,
+        written: None,
     })
 }
 
