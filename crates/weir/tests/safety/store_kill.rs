@@ -126,7 +126,7 @@ fn an_object_that_is_put() {
     let (mut killed, mut resumed) = (0, 0);
     for run in 0..runs {
         let stage = Stage::set();
-        let bytes = pattern(dice.roll(6 * MIB as u64..12 * MIB as u64) as usize, run);
+        let bytes = pattern(dice.roll(12 * MIB as u64..24 * MIB as u64) as usize, run);
         stage.sandbox.write("large", &bytes);
         let lanes = [&["-c", "1"][..], &["-c", "2"], &[]][(run % 3) as usize];
         let args = [&["put", "large", "s3://b/large", "--json", "--part-size", "5MiB"][..], lanes].concat();
