@@ -107,8 +107,7 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     let failed: Vec<&FileRecord> = record.files.iter().filter(|file| file.error.is_some()).collect();
     for file in failed.iter().take(FAILURES) {
         let error = file.error.as_deref().unwrap_or_default();
-        let of = if names(error, &file.url) { String::new() } else { format!("{}: ", escape(&file.url)) };
-        lines.push(format!("{} {of}{}", paint.error("failed:"), escape(error)));
+        lines.push(format!("{} {}: {}", paint.error("failed:"), escape(&file.url), escape(error)));
     }
     if record.failed() > FAILURES as u64 {
         let way = if record.command == "get" { "; --json-files FILE lists all" } else { "" };
@@ -131,14 +130,6 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         lines.push(words.to_owned());
     }
     lines
-}
-
-/// Whether an error says by itself of which object it is.
-fn names(error: &str, object: &str) -> bool {
-    let ends = |rest: &str| rest.is_empty() || rest.starts_with([':', ';', ',']);
-    let begins = |before: &str| before.is_empty() || before.ends_with(' ');
-    let found = |(at, _)| begins(&error[..at]) && ends(&error[at + object.len()..]);
-    !object.is_empty() && error.match_indices(object).any(found)
 }
 
 /// What was passed over, left out or overridden: one line a note, those of many files counted.

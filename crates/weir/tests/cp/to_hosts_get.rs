@@ -153,7 +153,10 @@ fn the_chain_begins_while_the_file_is_fetched() {
         assert!(site.on(host, "x") == *held.object.bytes, "{host}");
         assert_eq!(site.names_on(host), ["x"], "{host}");
     }
-    assert_eq!((&row(&record, "c")["from"], &row(&record, "c")["bytes"]), (&"b".into(), &size.into()));
+    // On a busy machine the chain that follows the fetch may bring the last of it, and the row is of that one.
+    let of_c = row(&record, "c");
+    assert_eq!(of_c["from"], "b");
+    assert!((1..=size as u64).contains(&of_c["bytes"].as_u64().unwrap()), "{of_c}");
     // Some of it twice, where connections stood still.
     assert!(server.sent() < size as u64 * 2, "by one host: {}", server.sent());
     let again = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).run().succeeds().json();
