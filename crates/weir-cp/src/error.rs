@@ -153,7 +153,8 @@ impl CopyError {
         }
     }
 
-    /// Whether it says that this host is at fault: its connection or its words failed, or it ended the session.
+    /// Whether it says that this host is at fault: its connection or its words failed, or it ended the
+    /// session.
     pub(crate) fn is_of(&self, name: &str) -> bool {
         match self {
             CopyError::Lost { host, .. }

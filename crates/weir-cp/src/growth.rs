@@ -1,6 +1,6 @@
 //! A file of this machine that another program may still be writing, sent while it grows: how far it is says
-//! whoever knows that program, and a feed is filled with it as by a receiver. Its end is told once the file has
-//! its name, with the digest of what the file then is: what was sent before has to give the same.
+//! whoever knows that program, and a feed is filled with it as by a receiver. Its end is told once the file
+//! has its name, with the digest of what the file then is: what was sent before has to give the same.
 
 use std::fmt;
 use std::fs::File;

@@ -124,7 +124,8 @@ fn open(
 }
 
 /// Serves one session over these streams, on a machine of which `speeds` are known and where `find_growing`
-/// finds files that other programs write. `Some`: the session is no copy, and for whoever called to go on with.
+/// finds files that other programs write. `Some`: the session is no copy, and for whoever called to go on
+/// with.
 pub fn serve(
     input: File,
     output: File,

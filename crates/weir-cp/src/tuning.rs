@@ -102,8 +102,8 @@ impl Tuning {
         }
     }
 
-    /// One for a hop of a chain: with [`HOP_LANES`], as long as its lanes' own round trips do not say that the
-    /// path is long. What its driver measures is the way to the driver.
+    /// One for a hop of a chain: with [`HOP_LANES`], as long as its lanes' own round trips do not say that
+    /// the path is long. What its driver measures is the way to the driver.
     pub(crate) fn of_hop() -> Tuning {
         Tuning { tuner: Tuner::new(HOP_LANES, MOST), of_hop: true, ..Tuning::new(Duration::ZERO) }
     }
@@ -189,7 +189,8 @@ impl Tuning {
         decided.last().map(|change| change.to)
     }
 
-    /// What its lanes go by and which of them have begun; lanes that go by something else now are judged anew.
+    /// What its lanes go by and which of them have begun; lanes that go by something else now are judged
+    /// anew.
     fn take_in(&mut self, interval: &Interval) {
         let controls = controls(interval);
         // Of all lanes that were there before the first tells: those that were just made follow it in an

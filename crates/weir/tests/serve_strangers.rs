@@ -182,8 +182,8 @@ fn the_longest_idle_gives_way_and_who_downloads_does_not() {
     busy.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("a request");
     let mut answer = vec![0; 100_000];
     busy.read_exact(&mut answer).expect("the beginning");
-    // It reads all the while, slowly: who takes nothing for a second counts as idle, and a busy machine may need longer
-    // than that for what follows. At this pace the file lasts for five seconds and more.
+    // It reads all the while, slowly: who takes nothing for a second counts as idle, and a busy machine may
+    // need longer than that for what follows. At this pace the file lasts for five seconds and more.
     let hurry = Arc::new(AtomicBool::new(false));
     let told = hurry.clone();
     let downloading = std::thread::spawn(move || {

@@ -1,18 +1,18 @@
-//! How far a host is: the round trip of short words to the process that holds there, inside ssh as all of its
-//! words are, so also through a host between.
+//! How far a host is: the round trip of short messages to the process that holds there. They travel inside
+//! ssh, as all of its messages do, so a jump host on the way counts too.
 
 use std::time::{Duration, Instant};
 
-/// A host so near needs no second look: no other zone is nearer.
+/// A host nearer than this is in the nearest zone, so one answer is enough.
 const NEAR: Duration = Duration::from_millis(5);
 
-/// Words to one host. What a busy machine adds to one it hardly adds to all.
+/// Messages to one host, at most. A busy machine may delay one answer; the least of five is hardly delayed.
 const MOST: usize = 5;
 
-/// Between two of them: their answers are not waited for, so that a far host is not the longer in coming.
+/// Between two messages. Answers are not waited for, so that a far host takes no longer to be placed.
 pub(super) const SPACING: Duration = Duration::from_millis(10);
 
-/// Words that are said and answered.
+/// Messages that were sent, and their answers.
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
     said: Vec<Instant>,
@@ -21,7 +21,7 @@ pub(super) struct Echoes {
 }
 
 impl Echoes {
-    /// The number to be said now; `None` where nothing more has to be.
+    /// The number of the message to send now; `None` if no more is needed.
     pub(super) fn say(&mut self, now: Instant) -> Option<u32> {
         if self.is_known || self.said.len() == MOST {
             return None;
@@ -30,7 +30,7 @@ impl Echoes {
         Some(self.said.len() as u32 - 1)
     }
 
-    /// One is answered. The least that any took, once that is known.
+    /// An answer came. Returns the least round trip, once that is known.
     pub(super) fn hear(&mut self, number: u32, now: Instant) -> Option<Duration> {
         let said = *self.said.get(number as usize).filter(|_| !self.is_known)?;
         let taken = now.saturating_duration_since(said);
@@ -45,7 +45,7 @@ impl Echoes {
 mod tests {
     use super::*;
 
-    /// What is known after answers to words that took so many milliseconds, and how many were needed.
+    /// The least of answers that took so many milliseconds each, and how many of them were needed.
     fn known(answers: &[u64]) -> Option<(usize, u64)> {
         let mut echoes = Echoes::default();
         let start = Instant::now();

@@ -43,7 +43,7 @@ pub(super) struct HopNow {
     pub(super) lanes: u32,
     /// When the sender was last heard, where it is another host.
     pub(super) sender_heard: Option<Instant>,
-    /// What holds it.
+    /// What limits the hop.
     pub(super) limit: Option<Limit>,
 }
 
@@ -62,8 +62,8 @@ impl HopNow {
         self.totals.bytes + self.totals.kept
     }
 
-    /// The sender has less to send than the way to the receiver and that would take: its disk, its processors
-    /// or the user's own limit hold it.
+    /// The sender limits the hop, and not the path or the receiver: its disk, its processors, or the rate
+    /// limit that the user set.
     pub(super) fn is_held_by_sender(&self) -> bool {
         let own = [Limit::SourceDisk, Limit::Compress, Limit::Encrypt, Limit::RateLimit];
         self.limit.is_some_and(|limit| own.contains(&limit))

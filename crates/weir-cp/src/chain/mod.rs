@@ -2,8 +2,9 @@
 //!
 //! Every hop is a copy of its own ([`crate::session`]), between the processes that hold on two hosts
 //! ([`crate::hold`]); the first one begins where the sources are. Which host has which before it is decided
-//! as they come, by [`order`], zone after zone: of groups, or else by how far hosts are ([`distance`]). A host that is lost, stands still or is slow is taken out, those behind it go
-//! on from the nearest that has what they lack, and it comes back at the end of the chain.
+//! as they come, by [`order`], zone after zone: of groups, or else by how far hosts are ([`distance`]). A
+//! host that is lost, stands still or is slow is taken out, those behind it go on from the nearest that has
+//! what they lack, and it comes back at the end of the chain.
 
 mod distance;
 mod holder;

@@ -1,11 +1,12 @@
 //! Who has it from whom: the nearest before it in the order of the chain that has it or gets it, and feeds
-//! nobody else. That order is of zones, from the source's on, and of the list within each: so the way between
-//! two zones is crossed once.
+//! nobody else. The order is by zone, from the zone of the source on, and within a zone by the list, so that
+//! the path between two zones is crossed once.
 
 use std::time::Duration;
 
-/// Round trips that differ by more than this are of different zones. What a busy machine adds to one is less,
-/// and within it a chain loses nothing by going to and fro: a path counts as long from here on ([`crate::tuning`]).
+/// Hosts whose round trips differ by more than this are in different zones. What a busy machine adds to one
+/// is less, and within it a chain loses nothing by going to and fro: a path counts as long from here on
+/// ([`crate::tuning`]).
 const APART: Duration = Duration::from_millis(20);
 
 /// The state of a host that the choice of its feeder looks at.

@@ -132,9 +132,9 @@ impl Pace {
     }
 
     /// What is wrong with it, where this came to the one before it in a window and in a long one, and that
-    /// has `before` bytes; `None` for one that has all. Between hosts that are `apart` it is compared with itself
-    /// alone: what their way carries is no fault of the host behind it, and the next one there would have no
-    /// more by it.
+    /// has `before` bytes; `None` for one that has all. Between hosts that are `apart` it is compared with
+    /// itself alone: what their way carries is no fault of the host behind it, and the next one there would
+    /// have no more by it.
     pub(super) fn trouble(
         &self,
         at: Instant,

@@ -576,8 +576,8 @@ impl Chain<'_> {
     }
 }
 
-/// What a host could not have, those do not have either that were fed by it to the end: what it only could not
-/// store itself they would have had from another.
+/// A host lacks what it reported as failed, and what the host lacks that fed it to the end. What only that
+/// host could not store itself would have come from another one.
 fn say_what_lacks(hosts: &mut [HostReport]) {
     let failed = |host: &HostReport| host.report.as_ref().is_some_and(|at| at.problems.failed().count > 0);
     hosts.iter_mut().for_each(|host| host.lacks = failed(host));

@@ -391,8 +391,8 @@ mod tests {
         Sender::new(receiver, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
     }
 
-    /// A file that grows here and was offered: until its answer has been acted on, and not only until that has
-    /// come, whoever follows it has to wait for it.
+    /// A file that grows here and was offered: until its answer has been acted on, and not only until that
+    /// has come, whoever follows it has to wait for it.
     #[test]
     fn a_file_whose_answer_is_acted_on_is_followed_still() {
         let folder = tempfile::tempdir().unwrap();

@@ -214,8 +214,8 @@ impl Workers {
         Ok(raw)
     }
 
-    /// How the block of a record came to this host, where it goes on as it is: what was read of it just now has
-    /// the digest with which that was verified.
+    /// How the block of a record came to this host, where it goes on as it is: what was read of it just now
+    /// has the digest with which that was verified.
     fn packed_before(&self, job: &Job, footer: &Footer) -> Option<Arc<PackedBlock>> {
         let Job::Run { blocks, .. } = job else { return None };
         let is_one = footer.kind == Kind::Block && blocks.end - blocks.start == 1;

@@ -50,8 +50,8 @@ messages! {
         /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended if
         /// it is there still.
         [38] Evict(word: Secret),
-        /// In place of [`FromDriver::Start`], of a sender: the same, of one file that another program may still
-        /// write; the second says that it is complete.
+        /// In place of [`FromDriver::Start`], of a sender: the same, of one file that another program may
+        /// still write; the second says that it is complete.
         [40] Grows(start: Box<Start>, is_whole: bool),
         /// A peer that holds says the same at once: how long the way there and back takes.
         [39] Echo(number: u32),

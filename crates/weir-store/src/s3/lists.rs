@@ -132,8 +132,9 @@ impl S3Store {
 }
 
 impl S3Store {
-    /// The first page, of a store that has `refused` to give it in this form: by version 1, and without having
-    /// keys encoded, which some do not know. The form that helps is kept; if none does, the first words count.
+    /// The first page, of a store that has `refused` to give it in this form: by version 1, and without
+    /// having keys encoded, which some do not know. The form that helps is kept; if none does, the first
+    /// words count.
     fn page_by_less(
         &self,
         caller: &mut Caller<'_>,

@@ -163,8 +163,8 @@ impl Journal {
     }
 }
 
-/// The object at the target is what is to be there: what a run has left that was killed before it could say so
-/// goes, and with it an upload that became nothing.
+/// The object at the target is what is to be there: what a run has left that was killed before it could say
+/// so goes, and with it an upload that became nothing.
 pub fn forget(
     folder: &Path,
     (source, target): (&Path, &str),

@@ -153,8 +153,9 @@ fn the_chain_begins_while_the_file_is_fetched() {
         assert!(site.on(host, "x") == *held.object.bytes, "{host}");
         assert_eq!(site.names_on(host), ["x"], "{host}");
     }
-    // What it had before the end is known from its part. On a busy machine the chain that follows the fetch brings the
-    // last of it, or finds that all is there: the row is of that one, and its bytes say nothing here.
+    // What it had before the end is known from its part. On a busy machine the chain that follows the fetch
+    // brings the last of it, or finds that all is there: the row is of that one, and its bytes say nothing
+    // here.
     let of_c = row(&record, "c");
     assert_eq!((&of_c["from"], &of_c["outcome"]), (&"b".into(), &"complete".into()), "{of_c}");
     // Some of it twice, where connections stood still.

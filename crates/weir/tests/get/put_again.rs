@@ -1,4 +1,5 @@
-//! `weir put` of many files that was killed: the same command sends what is not at the store, and nothing else.
+//! `weir put` of many files that was killed: the same command sends what is not at the store, and nothing
+//! else.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -137,8 +138,8 @@ fn a_large_file_that_is_stored() {
     assert!(bucket.bytes("t/large") == pattern(12 * MIB, 1));
 }
 
-/// Nothing counts as stored by its name: not a file that is another one now, not an object that is, not what was
-/// to be stored in another manner.
+/// Nothing counts as stored by its name: not a file that is another one now, not an object that is, not what
+/// was to be stored in another manner.
 #[test]
 fn what_is_not_the_same_is_sent() {
     let command = ["tree/", "s3://b/t/"];

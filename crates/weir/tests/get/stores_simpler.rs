@@ -1,5 +1,5 @@
-//! What a store refuses for its form is asked for in a simpler one; where there is none, the error names what to
-//! leave out.
+//! What a store refuses for its form is asked for in a simpler one; where there is none, the error names what
+//! to leave out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -256,7 +256,8 @@ fn what_does_not_go_together() {
     assert!(two.target.server.requests().is_empty() && two.source.server.requests().is_empty());
 }
 
-/// A service copies by itself for one asker. For two it does not: each may have a bucket of its own of one name.
+/// A service copies by itself for one asker. For two it does not: each may have a bucket of its own of one
+/// name.
 #[test]
 fn one_service() {
     let two = Two::set();

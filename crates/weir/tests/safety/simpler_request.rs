@@ -243,8 +243,8 @@ fn an_origin_that_gives_parts_means_its_refusals() {
     assert_eq!(server.requests().len(), 3);
 }
 
-/// Of a list of names that are not there the first alone is asked for twice; and what is refused otherwise may be
-/// refused for its form still.
+/// Of a list of names that are not there the first alone is asked for twice; and what is refused otherwise
+/// may be refused for its form still.
 #[test]
 fn an_origin_without_what_a_list_names() {
     for (status, requests) in [("404 Not Found", 6), ("410 Gone", 6), ("403 Forbidden", 10)] {

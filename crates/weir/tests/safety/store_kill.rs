@@ -165,8 +165,8 @@ fn an_object_that_is_fetched() {
 /// Small files that `weir put` sends at once: of what was on its way at a kill it has no word.
 const ON_THEIR_WAY: usize = 16;
 
-/// By both commands that fill a prefix. Neither sends anything again of which it had the store's answer; `weir cp`
-/// nothing that is there.
+/// By both commands that fill a prefix. Neither sends anything again of which it had the store's answer;
+/// `weir cp` nothing that is there.
 #[test]
 fn a_tree_that_is_sent() {
     let (mut dice, runs) = Dice::for_runs();

@@ -18,9 +18,9 @@ const LONGEST_GRACE: Duration = Duration::from_secs(25);
 /// How long a host waits for others than those from whom its session broke.
 const FORGIVES: Duration = Duration::from_secs(2);
 
-/// What says which hosts are near each other.
+/// How it is known which hosts are near each other.
 pub(super) enum Zones {
-    /// They were written in groups.
+    /// The user wrote them in groups.
     Groups(Vec<Option<usize>>),
     /// How far they are from here, and the source: `None` while that is being found.
     RoundTrips(Option<Duration>),
@@ -103,7 +103,8 @@ impl Chain<'_> {
     fn stands(&self) -> Vec<Stand> {
         let is_early =
             self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
-        // One that is up and had nothing yet has its turn before those behind it, however late the first one has.
+        // One that is up and had nothing yet has its turn before those behind it, however late the first one
+        // has.
         let comes = |place: &ChainPlace| {
             let has_no_turn_yet = place.holder.is_some() && place.report.sessions == 0;
             place.failures == 0 && place.standing == Standing::Waiting && (is_early || has_no_turn_yet)

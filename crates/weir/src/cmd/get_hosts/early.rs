@@ -1,5 +1,5 @@
-//! The chain that brings a file to all other hosts while one still fetches it. What it does not come to its end
-//! with is done by the one that follows the fetch: it goes on with what hosts have.
+//! The chain that brings a file to all other hosts while one still fetches it. What it does not come to its
+//! end with is done by the one that follows the fetch: it goes on with what hosts have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
