@@ -1,7 +1,7 @@
 //! Servers of the iperf3 protocol: weir's own, iperf3's, and their clients.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
@@ -126,9 +126,15 @@ pub(crate) fn has_iperf3() -> bool {
 pub(crate) fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 15_000..32_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Asked of the kernel's tables. A socket bound to try it may live on for a moment in the child that another test
+    // starts just then, and whoever is handed the port cannot listen.
     let is_free = |port: &u16| {
-        let any = (Ipv4Addr::UNSPECIFIED, *port);
-        TcpListener::bind(any).is_ok() && UdpSocket::bind(any).is_ok()
+        let local = format!(":{port:04X}");
+        let has_it = |line: &str| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&local));
+        ["tcp", "tcp6", "udp", "udp6"].iter().all(|name| {
+            let table = std::fs::read_to_string(format!("/proc/net/{name}")).expect("a list of sockets");
+            !table.lines().any(has_it)
+        })
     };
     let next = || {
         let index = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Relaxed));
