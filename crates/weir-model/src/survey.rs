@@ -135,6 +135,11 @@ pub struct Waits {
 /// files are offered and asked for, and that they are in their places is told and taken.
 const TURNS: u32 = 2;
 
+/// Part of a copy's time, from its command to its end, that its bytes take at least where their stage is named
+/// as its limit. Of less than a tenth the fastest stage there is would save less than a tenth: what is waited
+/// for is the login.
+const SHARE: u32 = 10;
+
 /// What a copy takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Foretold {
@@ -143,7 +148,7 @@ pub struct Foretold {
     /// From the command to its end.
     pub total: Duration,
     /// What holds it from its first data connection on: `latency` where that is turns and round trips for the
-    /// most part.
+    /// most part, and where its bytes are less than a [`SHARE`] of the whole.
     pub limit: Limit,
 }
 
@@ -277,8 +282,9 @@ impl Survey {
         let turns = turn * TURNS;
         let bytes = whole.time.saturating_sub(whole.opening);
         let moving = bytes.saturating_add(turns);
-        let limit = if turns > bytes { Limit::Latency } else { whole.limit };
-        Foretold { moving, total: moving.saturating_add(login).saturating_add(lanes), limit }
+        let total = moving.saturating_add(login).saturating_add(lanes);
+        let waited = turns > bytes || bytes < total / SHARE;
+        Foretold { moving, total, limit: if waited { Limit::Latency } else { whole.limit } }
     }
 
     /// A window that held the burst, as one that the law names: a hair below what it carried.
@@ -460,6 +466,21 @@ mod tests {
         assert_eq!(small.total - small.moving, Duration::from_millis(800));
         let none = of(0);
         assert_eq!((none.moving, none.limit), (waits.turn * 2, Limit::Latency));
+        // Where a question takes next to no time, as within a machine, it is the login that is waited for, and
+        // no stage of the bytes.
+        let near = |bytes: u64| {
+            let turn = Duration::from_micros(50);
+            let mut survey = Survey { waits: Waits { turn, ..waits }, ..survey(100e6) };
+            for burst in &mut survey.bursts {
+                (burst.sent.rtt, burst.sent.loaded_rtt) = (Some(turn), Some(turn));
+            }
+            survey.source.bytes = bytes;
+            let whole = Plan::of(&survey.inputs()).columns[0].cells[0].whole;
+            assert_ne!(whole.limit, Limit::Latency);
+            survey.foretell(&whole).limit
+        };
+        assert_eq!(near(1_000_000), Limit::Latency);
+        assert_ne!(near(20_000_000), Limit::Latency);
         // 1 GB takes its 10 s, whatever is said beside it.
         let large = of(1_000_000_000);
         assert_ne!(large.limit, Limit::Latency);

@@ -230,19 +230,34 @@ fn a_second_signal_ends_at_once_and_gives_the_terminal_back() {
     let sandbox = Sandbox::new();
     let Some(screen) = Screen::new(&sandbox) else { return };
     sandbox.write("big.bin", pattern(60 * MIB, 7));
-    screen.view(&format!("cp big.bin copy --tui {SLOW}"));
-    // A far end that hangs: the first signal is heard, but that end is waited for a while.
-    let hangs = far_end(&sandbox);
-    kill_process(hangs, Signal::STOP).unwrap();
-    screen.press("C-c");
-    screen.until("word that it ends", |text| text.contains("asked once more it ends at once"));
-    // Within a quarter of a second it would be the same wish: from when it was heard, which is before it is to be seen.
-    std::thread::sleep(Duration::from_millis(260));
-    screen.press("C-c");
-    screen.is_over(130);
-    // It goes on when the one that started it has ended, as what was stopped in an orphaned group does (exit(3)), and may be gone.
-    let _ = kill_process(hangs, Signal::KILL);
-    assert!(!screen.whole().contains("incomplete"), "it ended in order:\n{}", screen.whole());
+    // A far end that hangs: the first signal is heard, but that end is waited for, two seconds (FAREWELL of weir-cp's
+    // ssh). A machine that needs more than one of them to show a word has not asked in time, and shows nothing.
+    let in_time = (0..5).any(|_| {
+        screen.view(&format!("cp big.bin copy --tui {SLOW}"));
+        let hangs = far_end(&sandbox);
+        kill_process(hangs, Signal::STOP).unwrap();
+        let asked = Instant::now();
+        screen.press("C-c");
+        screen.until("word that it ends", |text| {
+            text.contains("asked once more it ends at once") || text.contains("code=130\n")
+        });
+        // Within a quarter of a second it would be the same wish: from when it was heard, which is before it is to be seen.
+        std::thread::sleep(Duration::from_millis(260));
+        let in_time = asked.elapsed() < Duration::from_secs(1);
+        if in_time {
+            screen.press("C-c");
+        }
+        screen.is_over(130);
+        // It goes on when the one that started it has ended, as what was stopped in an orphaned group does (exit(3)), and may be gone.
+        let _ = kill_process(hangs, Signal::KILL);
+        let whole = screen.whole();
+        assert!(!in_time || !whole.contains("incomplete"), "it ended in order:\n{whole}");
+        if !in_time {
+            screen.types("clear; tmux clear-history; rm -rf copy*");
+        }
+        in_time
+    });
+    assert!(in_time, "this machine is too slow to ask twice within two seconds");
 }
 
 /// The far end that a copy in this sandbox has started on this machine.
