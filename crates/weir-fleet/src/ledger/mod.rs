@@ -25,8 +25,8 @@ use crate::object::{FleetObject, ObjectRange};
 
 pub use open::{LedgerPlace, Patience};
 pub use sql::{
-    FailureRow, FleetStatus, ObjectRow, OfLate, PlanLease, PlanStep, PlannedBatch, PlannedLarge, SqlLedger,
-    WorkerRow,
+    FailureRow, FleetStatus, GONE, ObjectRow, OfLate, PlanLease, PlanStep, PlannedBatch, PlannedLarge,
+    SqlLedger, WorkerRow,
 };
 
 /// What is moved to where, as `weir fleet plan` was told.
