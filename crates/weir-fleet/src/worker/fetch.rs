@@ -155,17 +155,7 @@ impl<'a> Fetch<'a> {
             TaskEnd::Failed(FailureClass::Invalid, reason)
         };
         match &self.from {
-            FetchSource::Web(Some(base)) => {
-                let rest = percent_encode(&object.source, PATH).to_string();
-                let whole = format!("{}{rest}", base.as_str());
-                let url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
-                // A name with `..` would lead out of its folder.
-                if url.as_str().starts_with(base.as_str()) {
-                    Ok(url)
-                } else {
-                    Err(bad("it leaves its folder"))
-                }
-            }
+            FetchSource::Web(Some(base)) => url_below(base, object),
             FetchSource::Web(None) => match StoreUrl::parse(&shown) {
                 Some(Ok(url)) => self
                     .buckets
@@ -199,6 +189,18 @@ impl<'a> Fetch<'a> {
             ..Options::default()
         }
     }
+}
+
+/// The address of an object below `base`.
+pub(super) fn url_below(base: &Url, object: &FleetObject) -> Result<Url, TaskEnd> {
+    let bad = |why: &str| {
+        let reason = format!("cannot fetch '{}': {why}", object.source_text().escape_debug());
+        TaskEnd::Failed(FailureClass::Invalid, reason)
+    };
+    let rest = percent_encode(&object.source, PATH).to_string();
+    let url = Url::parse(&format!("{}{rest}", base.as_str())).map_err(|error| bad(&error.to_string()))?;
+    // A name with `..` would lead out of its folder.
+    if url.as_str().starts_with(base.as_str()) { Ok(url) } else { Err(bad("it leaves its folder")) }
 }
 
 /// `ALGORITHM:HEX`, as a manifest has it.

@@ -9,6 +9,7 @@
 //! | a web server, a store | a folder | [`fetch`] | `weir-get` |
 //! | a folder | a store | [`send`] | the uploads of `weir-store` |
 //! | a store | the same store | [`across`] | the store's own copies |
+//! | another store, a web server | a store | [`through`] | the uploads of `weir-store`, part by part |
 //! | a folder | a folder | [`local`] | `copy_file_range(2)` |
 //!
 //! That an object is at its target once is made there: a part is verified and gets its name by a rename that
@@ -29,6 +30,7 @@ pub mod shares;
 mod target;
 #[cfg(test)]
 mod tests;
+pub mod through;
 mod why;
 
 use std::sync::Arc;

@@ -128,6 +128,10 @@ impl Store for GcsStore {
         by(&json).or_else(|| by(&self.xml.object("", None).ok()?))
     }
 
+    fn pins_versions(&self) -> bool {
+        true
+    }
+
     fn lists(&self) -> &dyn Lists {
         self
     }

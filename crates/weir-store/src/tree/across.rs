@@ -1,7 +1,6 @@
 //! From one prefix of a store to another: the store copies the objects itself, or they come through here,
 //! where two stores are asked, or one that does not copy.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,16 +13,16 @@ use super::decide::{Decision, decide};
 use super::known::{Known, facts_of};
 use super::names::name_of;
 use super::seen::SeenNames;
+use super::through::Through;
 use super::up::{LOT, lot};
 use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::glob::Glob;
 use crate::key;
-use crate::listing::{Chosen, Listed, Looked, Page, PagesSetup, ahead};
-use crate::upload::elsewhere::{Elsewhere, Sides};
+use crate::listing::{Chosen, Listed, Page, PagesSetup, ahead};
+use crate::upload::elsewhere::Sides;
 use crate::upload::job::{Job, Source as JobSource};
-use crate::upload::{Attributes, Sum};
 
 /// Objects that wait for a thread.
 const WAITING: usize = 256;
@@ -205,34 +204,10 @@ impl Across<'_> {
         let looked = self.from.lists().look(caller, &object.key, version.as_deref())?;
         let gone = || StoreError::Absent(format!("{} was deleted meanwhile", self.from.url(&object.key)));
         let looked = looked.ok_or_else(gone)?;
-        let kept = content::digest_of(&looked).map(|(algorithm, value)| Sum { algorithm, value });
-        let url = self.from.store.object(&object.key, version.as_deref())?;
-        let source = Elsewhere {
-            pins: self.from.store.authorizer().pins(&url),
-            url,
-            shown: self.from.url(&object.key),
-            size: looked.listed.size,
-            kept,
-            sides: Arc::clone(&self.sides),
-            pin: Mutex::default(),
-            sums: Mutex::new(BTreeMap::new()),
-        };
+        let shown = self.from.url(&object.key);
+        let Through { source, attributes, .. } =
+            Through::of_store(self.from.store, shown, looked, version.as_deref(), &self.sides)?;
         let size = Some(source.size);
-        let source = JobSource::Elsewhere(Arc::new(source));
-        Ok(Some(Job { source, key: to.to_owned(), size, attributes: attributes_of(looked) }))
-    }
-}
-
-/// What a store says of an object that another can keep.
-fn attributes_of(looked: Looked) -> Attributes {
-    let Looked { headers, metadata, .. } = looked;
-    let of = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-    Attributes {
-        content_type: of("content-type"),
-        content_encoding: of("content-encoding"),
-        content_disposition: of("content-disposition"),
-        cache_control: of("cache-control"),
-        metadata,
-        ..Attributes::default()
+        Ok(Some(Job { source: JobSource::Elsewhere(Arc::new(source)), key: to.to_owned(), size, attributes }))
     }
 }

@@ -98,7 +98,8 @@ pub(super) fn run(run: &Run<'_>, state: &LaneState) {
     let dial = Dial::new(run.options.timeout, [&**run.stop, &**run.stop]);
     let caller = Caller::new(setup);
     let caller = if run.uploads.speaks_as_user() { caller.as_user() } else { caller };
-    let source = Caller::new(CallerSetup { clock: &state.source_clock, on_socket: &|_| {}, ..setup });
+    let source =
+        Caller::new(CallerSetup { clock: &state.source_clock, on_socket: &|_| {}, ..setup }).follows();
     let mut lane = Lane { run, state, caller, source, setup, dial, throttled: 0 };
     loop {
         state.clock.enter(Stage::Idle);
@@ -222,14 +223,19 @@ impl Lane<'_> {
         number: u32,
     ) -> Result<Option<(Part, u64)>, StoreError> {
         let held = self.fetch(source, number, transfer.plan.range(number, source.size))?;
-        let began = Instant::now();
-        let sent = self.send_part(transfer, number, Cut::Held(&held));
-        source.sides.sent(began);
-        sent
+        // Another lane tells why all of it comes to nothing.
+        let Some(held) = held else { return Ok(None) };
+        let _sends = source.sides.sends();
+        self.send_part(transfer, number, Cut::Held(&held))
     }
 
     /// Meanwhile the target waits for this lane, which has nothing for it.
-    fn fetch(&mut self, source: &Elsewhere, number: u32, place: (u64, u64)) -> Result<Held, StoreError> {
+    fn fetch(
+        &mut self,
+        source: &Elsewhere,
+        number: u32,
+        place: (u64, u64),
+    ) -> Result<Option<Held>, StoreError> {
         self.state.clock.enter(Stage::Idle);
         let held = source.fetch(&mut self.source, number, place);
         self.state.clock.enter(Stage::Other);

@@ -127,6 +127,7 @@ impl Transfer {
         (job, id): (usize, String),
         (plan, algorithm): (Plan, Option<Algorithm>),
         source: Arc<Elsewhere>,
+        journal: Option<Journal>,
     ) -> Transfer {
         let todo = (2..=plan.parts(source.size)).rev().collect();
         let state = TransferState { todo, ..TransferState::default() };
@@ -139,7 +140,7 @@ impl Transfer {
             resumed: 0,
             moved: AtomicI64::new(0),
             most_lanes: AtomicU32::new(0),
-            journal: Mutex::default(),
+            journal: Mutex::new(journal),
             state: Mutex::new(state),
             notes: Mutex::default(),
         }

@@ -103,7 +103,9 @@ impl Lane<'_> {
             || matches!(error, StoreError::Changed(_))
             || error.is_condition()
             || error.code().is_some_and(|code| HOPELESS.contains(&code));
-        if is_file && transfer.is_journaled() && !is_hopeless {
+        // What comes from elsewhere is fetched from its first byte.
+        let resumes = matches!(transfer.content, Whole::File(_)) && transfer.is_journaled();
+        if resumes && !is_hopeless {
             return Some(PutOutcome::Kept(error));
         }
         let is_cleared = is_gone || self.abort(transfer.job, &transfer.id);

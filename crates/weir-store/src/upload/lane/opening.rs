@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use weir_codec::digest::Algorithm;
 use weir_codec::hex;
+use weir_get::GetError;
 
 use super::Lane;
 use crate::error::StoreError;
@@ -130,33 +130,36 @@ impl Lane<'_> {
         Ok(None)
     }
 
-    /// An object of another store. One that is interrupted begins again: what was copied before is known by
-    /// the target.
+    /// An object of another store or of a web server. One that is interrupted begins again: what was copied
+    /// before is known by the target, and what a kill has left there of an upload is taken away.
     fn open_elsewhere(
         &mut self,
         job: usize,
         source: &Arc<Elsewhere>,
         notes: &mut Vec<String>,
     ) -> Result<Option<JobReport>, StoreError> {
-        // It may be begun for the second time.
-        *source.pin.lock() = None;
-        source.sums.lock().clear();
+        source.begin();
         let size = source.size;
         let bounds = self.run.uploads.bounds();
+        let interrupted = || StoreError::Http(GetError::Interrupted);
+        // Before anything of it is fetched.
+        self.check_condition(job)?;
         if size <= SINGLE || bounds.parts < 2 {
-            let held = self.fetch(source, 1, (0, size))?;
+            let held = self.fetch(source, 1, (0, size))?.ok_or_else(interrupted)?;
             notes.extend(whole_or_why(source)?);
-            let began = Instant::now();
-            let stored = self.single(job, Cut::Held(&held));
-            source.sides.sent(began);
-            return stored.map(Some);
+            let _sends = source.sides.sends();
+            return self.in_one(job, Cut::Held(&held)).map(Some);
+        }
+        let (mut journal, said) = self.journal(job, Path::new(&source.shown), notes).unwrap_or_default();
+        if let Some(said) = said {
+            self.discard(job, &said);
         }
         let plan = source.plan(&bounds)?;
-        let first = self.fetch(source, 1, plan.range(1, size))?;
+        let first = self.fetch(source, 1, plan.range(1, size))?.ok_or_else(interrupted)?;
         let target = (self.run.name)(&self.run.jobs[job].key);
         let intent = Intent::new(source.shown.clone(), Identity::default(), target, plan);
-        let (id, algorithm) = self.begin(job, intent, &mut None, notes)?;
-        let transfer = Transfer::of_elsewhere((job, id), (plan, algorithm), Arc::clone(source));
+        let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
+        let transfer = Transfer::of_elsewhere((job, id), (plan, algorithm), Arc::clone(source), journal);
         self.begun(Arc::new(transfer), notes, Some(&first));
         Ok(None)
     }
@@ -170,8 +173,15 @@ impl Lane<'_> {
         self.leave(&transfer, outcome);
     }
 
-    /// An object in one request.
+    /// An object in one request. Not every store knows conditions: one that does not stores whatever it is
+    /// sent.
     fn single(&mut self, job: usize, cut: Cut<'_>) -> Result<JobReport, StoreError> {
+        self.check_condition(job)?;
+        self.in_one(job, cut)
+    }
+
+    /// The same, where the condition has been looked at.
+    fn in_one(&mut self, job: usize, cut: Cut<'_>) -> Result<JobReport, StoreError> {
         let (run, size) = (self.run, cut.length());
         let (uploads, object) = (run.uploads, run.object(job));
         let most = uploads.bounds().most_single;
@@ -182,8 +192,6 @@ impl Lane<'_> {
                 weir_units::Bytes(most)
             )));
         }
-        // Not every store knows conditions: one that does not stores whatever it is sent.
-        self.check_condition(job)?;
         loop {
             let algorithm = run.algorithm();
             let sent = self.send(cut, algorithm, None, &mut |caller, sum, content| {
@@ -383,8 +391,8 @@ impl Lane<'_> {
 pub(super) fn whole_or_why(source: &Elsewhere) -> Result<Option<String>, StoreError> {
     let why = match (&source.kept, source.is_whole()?) {
         (_, true) => return Ok(None),
-        (Some(kept), false) => format!("its {} cannot be told from parts", kept.algorithm.name()),
-        (None, false) => "its store keeps no digest of all of it".to_owned(),
+        (Some(kept), false) => format!("its {} was not computed", kept.algorithm.name()),
+        (None, false) => "no digest of all of it is known".to_owned(),
     };
     Ok(Some(format!("not verified against {}: {why}", source.shown)))
 }

@@ -31,6 +31,7 @@ use super::Choice;
 use super::told::{Held, Told, WayEnd};
 use crate::args::Cp;
 use crate::cmd::asked_store::{self, StoreWay};
+use crate::cmd::stores;
 use crate::live::Live;
 use crate::voice::Usage;
 
@@ -106,13 +107,7 @@ impl Between {
             Between::Down { from, .. } => vec![from],
             Between::Up { to, .. } => vec![to],
             Between::Across { from, to } if from.kind != to.kind && cp.store.endpoint.is_some() => {
-                return Err(Usage(format!(
-                    "--endpoint names one service, and {}:// and {}:// are two: set AWS_ENDPOINT_URL, \
-                     STORAGE_EMULATOR_HOST, AZURE_STORAGE_ENDPOINT",
-                    from.kind.scheme(),
-                    to.kind.scheme()
-                ))
-                .into());
+                return Err(stores::two_services(from, to).into());
             }
             Between::Across { from, to } => vec![from, to],
         };
