@@ -97,6 +97,8 @@ pub enum BatchWork {
     /// All ranges of a large one are there: it is verified and gets its name. What was noted of each range
     /// ([`BatchResults::note`]), in the order of the bytes.
     Join(FleetObject, ObjectRange, Vec<String>),
+    /// A large object was given up, and this is what its workers had in common (an upload): it is taken away.
+    Abort(FleetObject, String),
 }
 
 /// A batch that was given out.
@@ -290,7 +292,7 @@ pub trait FleetLedger: Send {
     fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError>;
 
     /// What the workers on one large object have in common (a number of an upload): `token`, or what another
-    /// said before.
+    /// said before. Empty: the object was given up, or is done.
     fn share_token(&mut self, large: i64, token: &str) -> Result<String, FleetError>;
 
     /// What held the worker. Told twice it counts once.

@@ -201,6 +201,7 @@ impl<'a> Clerk<'a> {
         if let Some(why) = self.desk.trouble() {
             return Ok(Step::End(WorkerEnd::Trouble(why)));
         }
+        self.share()?;
         self.hand_in()?;
         self.renew()?;
         self.tell()?;
@@ -222,6 +223,15 @@ impl<'a> Clerk<'a> {
 
     fn is_stopped(&self) -> bool {
         self.signals.stop.load(Relaxed)
+    }
+
+    /// Asks what workers on large objects have in common.
+    fn share(&mut self) -> Result<(), FleetError> {
+        while let Some((large, token)) = self.desk.to_share() {
+            let shared = self.ask(|ledger| ledger.share_token(large, &token))?;
+            self.desk.shares((large, token), shared);
+        }
+        Ok(())
     }
 
     /// Tells the ledger what became of complete batches.

@@ -123,7 +123,7 @@ impl<'a> Fetch<'a> {
         let object = &*task.object;
         let piece = match &task.share {
             TaskShare::Range(range) => Some(range.range.clone()),
-            TaskShare::Whole | TaskShare::Join(..) => None,
+            TaskShare::Whole | TaskShare::Join(..) | TaskShare::Abort(_) => None,
         };
         // A piece has no digest of its own: that of all is compared when they are joined.
         let expectations = match &object.digest {
@@ -316,7 +316,7 @@ impl Results for FetchResults<'_> {
         let end = match report.outcome {
             JobOutcome::Complete => match &task.share {
                 TaskShare::Range(range) => return self.has_piece(&task, &range.range),
-                TaskShare::Whole | TaskShare::Join(..) => TaskEnd::Moved(report.bytes),
+                TaskShare::Whole | TaskShare::Join(..) | TaskShare::Abort(_) => TaskEnd::Moved(report.bytes),
             },
             JobOutcome::Skipped | JobOutcome::Unchanged => TaskEnd::Same(report.bytes),
             JobOutcome::Partial(GetError::Interrupted) | JobOutcome::Failed(GetError::Interrupted) => {

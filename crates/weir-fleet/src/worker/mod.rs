@@ -12,6 +12,9 @@
 //! | another store, a web server | a store | [`through`] | the uploads of `weir-store`, part by part |
 //! | a folder | a folder | [`local`] | `copy_file_range(2)` |
 //!
+//! A large object may be several workers' at once: ranges of one file ([`pieces`]), or parts of one upload
+//! ([`parts`]).
+//!
 //! That an object is at its target once is made there: a part is verified and gets its name by a rename that
 //! replaces nothing (a store: by a PUT under the condition that nothing is there). The ledger hears of it
 //! after that. Whoever does the same object a second time finds it there.
@@ -24,6 +27,7 @@ pub mod fetch;
 mod hand;
 mod leftovers;
 pub mod local;
+mod parts;
 mod pieces;
 pub mod send;
 pub mod shares;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use std::os::unix::fs::MetadataExt;
 use weir_get::GetError;
@@ -22,6 +22,7 @@ use weir_store::listing::{Looked, mtime_text};
 use weir_store::tree::content;
 use weir_store::upload::engine::{self, Target};
 use weir_store::upload::job::{Check, Job, JobReport, Options, PutOutcome, Source};
+use weir_store::upload::plan::LARGE;
 use weir_store::upload::{Attributes, Condition, kinds};
 use weir_tree::Name;
 use weir_units::instant;
@@ -29,6 +30,7 @@ use weir_units::instant;
 use super::across::StoreEnd;
 use super::desk::{FleetTask, NextTask, TaskEnd, TaskShare};
 use super::fetch::expectation;
+use super::parts::{self, PartsError, PartsTarget};
 use super::why::{class_of_io, class_of_store};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
@@ -96,6 +98,45 @@ impl<'a> Sender<'a> {
         self.to.store.lists().look(caller, key, None)
     }
 
+    /// The job of a share of an object, of which `whole` is that of all; or how the share has ended. `is_same`:
+    /// what has the key is the source's object. `wish`: bytes of a part that the source is best read in.
+    pub(super) fn share(
+        &self,
+        run: &MoverRun<'_>,
+        caller: &mut Caller<'_>,
+        task: &FleetTask,
+        whole: Job,
+        (is_same, wish): (&dyn Fn(&Looked) -> bool, u64),
+    ) -> Result<Job, TaskEnd> {
+        let target = PartsTarget { to: &self.to, is_same, wish };
+        let shown = format!("{}{}", self.to.shown, whole.key);
+        let kept = match &whole.source {
+            Source::Elsewhere(source) => source.kept.clone(),
+            Source::File(_) | Source::Stdin => None,
+        };
+        let shared = match &task.share {
+            TaskShare::Whole => Ok(whole),
+            TaskShare::Range(range) => target.range(run, caller, range, whole),
+            TaskShare::Join(range, notes) => {
+                let must = task.object.digest.is_some();
+                let joined = target.join(caller, (range, notes), &whole, (kept.as_ref(), must));
+                joined.and_then(|end| Err(PartsError::End(end)))
+            }
+            TaskShare::Abort(token) => {
+                let aborted = target.abort(caller, token, &whole.key);
+                aborted.and_then(|end| Err(PartsError::End(end)))
+            }
+        };
+        shared.map_err(|error| error.end(&shown))
+    }
+
+    /// Takes away an upload of an object that was given up, whatever its source is now.
+    pub(super) fn abort(&self, caller: &mut Caller<'_>, token: &str, key: &str) -> TaskEnd {
+        let target = PartsTarget { to: &self.to, is_same: &|_| false, wish: 0 };
+        let aborted = target.abort(caller, token, key);
+        aborted.unwrap_or_else(|error| error.end(&format!("{}{key}", self.to.shown)))
+    }
+
     fn options(&self, run: &MoverRun<'_>) -> Options {
         Options {
             lanes: self.manner.lanes,
@@ -128,6 +169,11 @@ impl<'a> Sender<'a> {
         let report = engine::run(target, &jobs, &self.options(run), self.http, run.stop, observer);
         for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
             report.notes.iter().for_each(|note| self.note(&shown(&job.key), note));
+            if let (PutOutcome::Sent(parts), Some(share)) = (&report.outcome, &job.share) {
+                let bytes = share.bytes.end - share.bytes.start;
+                run.desk.end(task, TaskEnd::Moved(bytes), Some(parts::note(&job.source, parts)));
+                continue;
+            }
             match self.end(run, caller, job, report, is_there) {
                 Some(end) => run.desk.end(task, end, None),
                 None => run.desk.give_back(task),
@@ -155,10 +201,10 @@ impl<'a> Sender<'a> {
     ) -> Option<TaskEnd> {
         let size = job.size.unwrap_or(0);
         let error = match report.outcome {
-            PutOutcome::Stored(_) => return Some(TaskEnd::Moved(size)),
+            PutOutcome::Stored(_) | PutOutcome::Sent(_) => return Some(TaskEnd::Moved(size)),
             PutOutcome::Kept(error) | PutOutcome::Failed(error) => error,
         };
-        if !matches!(error, StoreError::Usage(_)) {
+        if job.share.is_some() || !matches!(error, StoreError::Usage(_)) {
             return self.failed(run, job, &error);
         }
         match is_there(caller, job) {
@@ -181,6 +227,13 @@ impl<'a> Sender<'a> {
             return None;
         }
         let key = format!("{}{}", self.to.shown, job.key);
+        if job.share.is_some() && error.is_of_no_upload() {
+            let why = format!(
+                "the upload of {key} is at the store no more, and its parts with it ({error}); weir fleet retry begins \
+                 again"
+            );
+            return Some(TaskEnd::Failed(FailureClass::Invalid, why));
+        }
         let reason = match error {
             StoreError::Changed(source) => {
                 format!("{key}: {source} changed while it was sent; make a new plan for it")
@@ -205,7 +258,7 @@ impl<'a> Send<'a> {
     }
 
     /// The next files; `None`: there are no more, or the run is to end.
-    fn lot(&self, run: &MoverRun<'_>) -> Option<Lot> {
+    fn lot(&self, run: &MoverRun<'_>, caller: &mut Caller<'_>) -> Option<Lot> {
         let (mut lot, mut bytes) = (Vec::new(), 0);
         while lot.len() < LOT && bytes < LOT_BYTES && !run.stop.load(Relaxed) {
             let wait = if lot.is_empty() { POLL } else { Duration::ZERO };
@@ -215,7 +268,7 @@ impl<'a> Send<'a> {
                 NextTask::NotYet => break,
                 NextTask::End => break,
             };
-            let job = self.job(&task).and_then(|job| verified(run, &task, job));
+            let job = self.job(run, caller, &task).and_then(|job| verified(run, &task, job));
             match job {
                 Err(_) if run.stop.load(Relaxed) => run.desk.give_back(&task),
                 Ok(job) => {
@@ -228,14 +281,25 @@ impl<'a> Send<'a> {
         (!lot.is_empty()).then_some(lot)
     }
 
-    fn job(&self, task: &FleetTask) -> Result<Job, TaskEnd> {
+    fn job(&self, run: &MoverRun<'_>, caller: &mut Caller<'_>, task: &FleetTask) -> Result<Job, TaskEnd> {
+        if let TaskShare::Abort(token) = &task.share {
+            let key = self.to.key(&task.object);
+            return Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(caller, token, &key)));
+        }
+        let (whole, modified) = self.whole(task)?;
+        let size = whole.size;
+        let is_same = |there: &Looked| {
+            there.mtime.is_some() && there.mtime == modified && Some(there.listed.size) == size
+        };
+        self.to.share(run, caller, task, whole, (&is_same, LARGE))
+    }
+
+    /// The job of all of a file, and when that was last changed.
+    fn whole(&self, task: &FleetTask) -> Result<(Job, Option<SystemTime>), TaskEnd> {
         let object = &*task.object;
         let bad = |class, why: &str| {
             TaskEnd::Failed(class, format!("cannot send '{}': {why}", object.source_text()))
         };
-        if task.share != TaskShare::Whole {
-            return Err(bad(FailureClass::Invalid, "a part of it alone is not sent; plan it whole"));
-        }
         let path = self.path(object).map_err(|why| bad(FailureClass::Invalid, &why))?;
         let data = std::fs::symlink_metadata(&path).map_err(|error| {
             let is_gone = error.kind() == std::io::ErrorKind::NotFound;
@@ -259,7 +323,8 @@ impl<'a> Send<'a> {
         if let Ok(time) = data.modified() {
             attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
         }
-        Ok(Job { source: Source::File(path), key, size: Some(data.len()), attributes })
+        let job = Job { source: Source::File(path), key, size: Some(data.len()), attributes, share: None };
+        Ok((job, instant::at(data.mtime(), data.mtime_nsec() as u32)))
     }
 
     fn path(&self, object: &FleetObject) -> Result<PathBuf, String> {
@@ -332,7 +397,7 @@ impl Mover for Send<'_> {
             connect_timeout: TIMEOUT,
             retries: RETRIES,
         });
-        while let Some(lot) = self.lot(run) {
+        while let Some(lot) = self.lot(run, &mut caller) {
             let is_there = &mut |caller: &mut Caller<'_>, job: &Job| self.is_there(caller, job);
             self.to.send(run, &mut caller, lot, is_there, observer);
         }

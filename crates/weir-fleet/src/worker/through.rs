@@ -20,8 +20,10 @@ use weir_model::limit::Limit;
 use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::caller::{Caller, CallerSetup};
+use weir_store::listing::Looked as Listing;
 use weir_store::tree::content;
 use weir_store::tree::through::Through as Passing;
+use weir_store::upload::Sum;
 use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::job::{Job, Source};
 
@@ -90,14 +92,16 @@ impl<'a> Through<'a> {
         sides: &Arc<Sides>,
         task: &FleetTask,
     ) -> Option<Looked> {
-        if task.share != TaskShare::Whole {
-            let why = format!(
-                "cannot copy '{}': a part of it alone is not copied; plan it whole",
-                task.object.source_text().escape_debug()
-            );
-            return Some(Err(TaskEnd::Failed(FailureClass::Invalid, why)));
-        }
-        let looked = self.looked(caller, sides, &task.object);
+        let looked = match &task.share {
+            TaskShare::Abort(token) => {
+                let key = self.to.key(&task.object);
+                Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(caller, token, &key)))
+            }
+            _ => self.looked(caller, sides, &task.object).and_then(|whole| {
+                let is_same = |there: &Listing| is_known(there, &whole);
+                self.to.share(run, caller, task, whole.clone(), (&is_same, 0))
+            }),
+        };
         match looked {
             Err(_) if run.stop.load(Relaxed) => None,
             other => Some(other),
@@ -121,7 +125,7 @@ impl<'a> Through<'a> {
         let stamp = named.map(|version| stamp(&source.shown, &version, source.size));
         attributes.metadata.extend(stamp.map(|stamp| (STAMP.to_owned(), stamp)));
         let size = Some(source.size);
-        Ok(Job { source: Source::Elsewhere(Arc::new(source)), key, size, attributes })
+        Ok(Job { source: Source::Elsewhere(Arc::new(source)), key, size, attributes, share: None })
     }
 
     /// Whether what has the key is the source's object.
@@ -142,8 +146,7 @@ impl<'a> Through<'a> {
         {
             return Ok(Some(*value == own.value));
         }
-        let written = stamp_of(&there.metadata);
-        if written.is_some() && written == stamp_of(&job.attributes.metadata) {
+        if is_stamped(&there, job) {
             return Ok(Some(true));
         }
         let Some((algorithm, value)) = kept else { return Ok(Some(false)) };
@@ -283,6 +286,22 @@ fn is_meant(shown: &str, differs: Option<String>) -> Result<(), TaskEnd> {
 fn stamp(shown: &str, version: &str, size: u64) -> String {
     let all = format!("{shown}\n{version}\n{size}");
     hex::encode(&Algorithm::SHA256.of(all.as_bytes())[..16])
+}
+
+/// What is there is the source's object, by what both say of it.
+fn is_known(there: &Listing, job: &Job) -> bool {
+    let Source::Elsewhere(source) = &job.source else { return false };
+    let is_kept = || {
+        let kept = content::digest_of(there).map(|(algorithm, value)| Sum { algorithm, value });
+        kept.is_some() && kept == source.kept
+    };
+    Some(there.listed.size) == job.size && (is_stamped(there, job) || is_kept())
+}
+
+/// The version of the source is written down beside it.
+fn is_stamped(there: &Listing, job: &Job) -> bool {
+    let written = stamp_of(&there.metadata);
+    written.is_some() && written == stamp_of(&job.attributes.metadata)
 }
 
 fn stamp_of(metadata: &[(String, String)]) -> Option<&str> {

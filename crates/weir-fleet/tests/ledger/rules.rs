@@ -41,7 +41,7 @@ fn claimed(ledger: &mut SqlLedger, worker: WorkerId) -> BatchClaim {
 fn count(claim: &BatchClaim) -> u64 {
     match &claim.work {
         BatchWork::Objects(objects) => objects.len() as u64,
-        BatchWork::Range(..) | BatchWork::Join(..) => 1,
+        BatchWork::Range(..) | BatchWork::Join(..) | BatchWork::Abort(..) => 1,
     }
 }
 
@@ -329,6 +329,45 @@ fn who_is_slow_only_beside_others_keeps_what_it_has() {
 }
 
 #[test]
+fn what_was_shared_of_an_object_that_is_given_up_is_taken_away() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 2).unwrap();
+    let large = PlannedLarge { line: pack([&object(0, 3 << 30)]), size: 3 << 30, range: 1 << 30 };
+    ledger.append(&mut lease, &[], &[large]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    for round in 0..2 {
+        let claim = claimed(&mut ledger, worker);
+        let BatchWork::Range(_, range) = &claim.work else { panic!("{claim:?}") };
+        assert_eq!(range.token, None, "in round {round} it begins from its first byte");
+        let token = format!("upload {round}");
+        assert_eq!(ledger.share_token(range.large, &token).unwrap(), token);
+        let (class, reason) = (FailureClass::Name, "kept".to_owned());
+        let failures = vec![ObjectFailure { position: 0, class, reason }];
+        let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+        assert_eq!(ledger.share_token(range.large, "too late").unwrap(), "");
+        assert!(!ledger.status().unwrap().complete, "its upload is there still");
+        let claim = claimed(&mut ledger, worker);
+        assert_eq!(claim.work, BatchWork::Abort(object(0, 3 << 30), token));
+        let failed = |class| {
+            let failures = vec![ObjectFailure { position: 0, class, reason: "away".to_owned() }];
+            BatchResults { covered: 1, failures, ..BatchResults::default() }
+        };
+        // Where nobody can take it away the fleet comes to its end all the same.
+        let results = match round {
+            0 => BatchResults { covered: 1, same: Tally { objects: 1, bytes: 0 }, ..BatchResults::default() },
+            _ => failed(FailureClass::Invalid),
+        };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+        let status = ledger.status().unwrap();
+        assert!(status.complete && (status.failed, status.same.objects) == (1, 0), "{status:?}");
+        assert_eq!(ledger.retry(&[]).unwrap(), 1);
+    }
+}
+
+#[test]
 fn a_large_object_is_joined_when_its_ranges_are_there() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);
@@ -361,7 +400,7 @@ fn a_large_object_is_joined_when_its_ranges_are_there() {
                 assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
                 break;
             }
-            BatchWork::Objects(_) => panic!("it is large"),
+            BatchWork::Objects(_) | BatchWork::Abort(..) => panic!("it is large, and not given up"),
         }
     }
     let status = ledger.status().unwrap();

@@ -208,6 +208,7 @@ impl Across<'_> {
         let Through { source, attributes, .. } =
             Through::of_store(self.from.store, shown, looked, version.as_deref(), &self.sides)?;
         let size = Some(source.size);
-        Ok(Some(Job { source: JobSource::Elsewhere(Arc::new(source)), key: to.to_owned(), size, attributes }))
+        let (source, key) = (JobSource::Elsewhere(Arc::new(source)), to.to_owned());
+        Ok(Some(Job { source, key, size, attributes, share: None }))
     }
 }

@@ -123,6 +123,8 @@ struct InTurn {
     next: u32,
     /// One could not be fetched: the next does not come.
     is_broken: bool,
+    /// Those before are others' to fetch.
+    is_share: bool,
 }
 
 /// Lets those go that wait for a part which does not come.
@@ -162,13 +164,13 @@ impl Elsewhere {
         Plan::of_size(self.size, bounds, Some(PART.max(least).min(bounds.most_part)))
     }
 
-    /// It begins, perhaps for the second time.
-    pub(super) fn begin(&self) {
+    /// It begins, perhaps for the second time; `is_share`: with some of its parts alone.
+    pub(super) fn begin(&self, is_share: bool) {
         *self.fetched.pin.lock() = self.version.clone();
         self.fetched.sums.lock().clear();
         let digest = self.kept.as_ref().map(|kept| kept.algorithm).filter(|one| !adds_up(*one));
-        *self.fetched.in_turn.lock() =
-            InTurn { digest: digest.map(Algorithm::start), next: 1, is_broken: false };
+        let digest = digest.filter(|_| !is_share).map(Algorithm::start);
+        *self.fetched.in_turn.lock() = InTurn { digest, next: 1, is_broken: false, is_share };
     }
 
     /// The part `number`, `length` bytes from `start` on; `None`: another one could not be had, and its lane
@@ -200,7 +202,7 @@ impl Elsewhere {
     fn digest_in_turn(&self, caller: &Caller<'_>, number: u32, held: &Held) -> Result<bool, StoreError> {
         let mut turn = self.fetched.in_turn.lock();
         // The lanes before this one have deadlines.
-        while turn.next != number {
+        while turn.next != number && !turn.is_share {
             if caller.is_stopped() {
                 return Err(GetError::Interrupted.into());
             }
@@ -298,6 +300,11 @@ impl Elsewhere {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Digests of the parts that were fetched, of the kind that is kept, by their numbers.
+    pub fn sums(&self) -> BTreeMap<u32, Vec<u8>> {
+        self.fetched.sums.lock().iter().map(|(number, (sum, _))| (*number, sum.clone())).collect()
     }
 
     fn changed(&self) -> StoreError {

@@ -278,10 +278,19 @@ impl Lane<'_> {
     ) -> Result<Option<(Part, u64)>, StoreError> {
         let uploads = self.run.uploads;
         let upload = Upload { object: self.run.object(transfer.job), id: &transfer.id };
-        let (tag, sum) =
-            self.send(cut, transfer.algorithm, Some(transfer), &mut |caller, sum, content| {
+        let mut algorithm = transfer.algorithm;
+        loop {
+            let sent = self.send(cut, algorithm, Some(transfer), &mut |caller, sum, content| {
                 uploads.part(caller, &upload, number, sum, content)
-            })?;
-        Ok(Some((Part { number, tag, sum }, cut.length())))
+            });
+            match sent {
+                Ok((tag, sum)) => return Ok(Some((Part { number, tag, sum }, cut.length()))),
+                // An upload that others fill does not begin again for it.
+                Err(error) if transfer.share.is_some() && self.run.weakens(algorithm, &error) => {
+                    algorithm = self.run.algorithm().filter(|next| Some(*next) != algorithm);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }

@@ -29,6 +29,7 @@ pub mod plain;
 pub mod plan;
 mod proof;
 mod queue;
+pub mod shared;
 pub mod source;
 mod transfer;
 mod watch;

@@ -25,6 +25,9 @@ impl Lane<'_> {
     /// Ends an upload whose parts are all at the store, or one of which failed.
     pub(super) fn end(&mut self, transfer: &Transfer) {
         let (parts, bytes) = transfer.parts();
+        if transfer.share.is_some() {
+            return self.end_share(transfer, parts, bytes);
+        }
         let ended = match transfer.take_error() {
             Some(error) => Err(error),
             None => self.complete(transfer, &parts, bytes),
@@ -55,6 +58,24 @@ impl Lane<'_> {
                 }
             }
         }
+    }
+
+    /// A share has ended. The upload is not this run's to end.
+    fn end_share(&mut self, transfer: &Transfer, parts: Vec<Part>, bytes: u64) {
+        let checked = match (transfer.take_error(), &transfer.content) {
+            (Some(error), _) => Err(error),
+            (None, Whole::File(source)) => source.check(),
+            (None, _) => Ok(()),
+        };
+        let report = JobReport {
+            bytes,
+            resumed: 0,
+            connections: transfer.most_lanes.load(Relaxed),
+            sum: None,
+            outcome: checked.map_or_else(PutOutcome::Failed, |()| PutOutcome::Sent(parts)),
+            notes: transfer.take_notes(),
+        };
+        self.run.queue.report(transfer.job, report);
     }
 
     fn complete(&mut self, transfer: &Transfer, parts: &[Part], size: u64) -> Result<Stored, StoreError> {

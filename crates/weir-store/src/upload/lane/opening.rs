@@ -10,11 +10,11 @@ use weir_get::GetError;
 use super::Lane;
 use crate::error::StoreError;
 use crate::upload::elsewhere::Elsewhere;
-use crate::upload::job::{JobReport, PutOutcome, Source};
+use crate::upload::job::{Job, JobReport, PutOutcome, Source};
 use crate::upload::journal::{Intent, Journal, JournalError, KeptPart, STDIN, Said};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
-use crate::upload::transfer::Transfer;
+use crate::upload::transfer::{Transfer, Whole};
 use crate::upload::{Condition, Part, PartThere, Stored, Sum, Upload};
 
 /// What an earlier run has left.
@@ -36,6 +36,7 @@ impl Lane<'_> {
     pub(super) fn open(&mut self, job: usize) {
         let mut notes = Vec::new();
         let opened = match &self.run.jobs[job].source {
+            _ if self.run.jobs[job].share.is_some() => self.open_share(job, &mut notes),
             Source::File(path) => self.open_file(job, path, &mut notes),
             Source::Stdin => self.open_stdin(job, &mut notes),
             Source::Elsewhere(source) => self.open_elsewhere(job, &Arc::clone(source), &mut notes),
@@ -138,7 +139,7 @@ impl Lane<'_> {
         source: &Arc<Elsewhere>,
         notes: &mut Vec<String>,
     ) -> Result<Option<JobReport>, StoreError> {
-        source.begin();
+        source.begin(false);
         let size = source.size;
         let bounds = self.run.uploads.bounds();
         let interrupted = || StoreError::Http(GetError::Interrupted);
@@ -161,6 +162,32 @@ impl Lane<'_> {
         let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
         let transfer = Transfer::of_elsewhere((job, id), (plan, algorithm), Arc::clone(source), journal);
         self.begun(Arc::new(transfer), notes, Some(&first));
+        Ok(None)
+    }
+
+    /// Some parts of an upload that others fill too.
+    fn open_share(&mut self, job: usize, notes: &mut Vec<String>) -> Result<Option<JobReport>, StoreError> {
+        let Job { source, share, key, .. } = &self.run.jobs[job];
+        let (content, size) = match source {
+            Source::File(path) => {
+                let file = FileSource::open(path)?;
+                let size = file.identity().size;
+                (Whole::File(file), size)
+            }
+            Source::Elsewhere(source) => {
+                source.begin(true);
+                (Whole::Elsewhere(Arc::clone(source)), source.size)
+            }
+            Source::Stdin => return Err(StoreError::Usage("standard input has no parts".to_owned())),
+        };
+        let parts = share.as_ref().and_then(|share| {
+            Some((share, share.upload.numbers(&share.bytes, size)?, share.bytes.end - share.bytes.start))
+        });
+        let Some((share, numbers, bytes)) = parts else {
+            return Err(StoreError::Source(format!("what is to be sent of {key} are no whole parts of it")));
+        };
+        let transfer = Transfer::of_share(job, &share.upload, content, (numbers, bytes));
+        self.begun(Arc::new(transfer), notes, None);
         Ok(None)
     }
 

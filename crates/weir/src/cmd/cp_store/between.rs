@@ -361,7 +361,7 @@ impl Way<'_> {
             Some(key) => *key == from.key,
             None => is_within(&prefix, &chosen.prefix) || is_within(&chosen.prefix, &prefix),
         };
-        let is_one_store = from.kind == to.kind && from.account == to.account;
+        let is_one_store = from.is_of_service(to);
         if is_one_store && from.bucket == to.bucket && overlaps {
             return Err(Usage(format!(
                 "cannot copy {from} to {to}: one lies in the other; copy to another prefix"

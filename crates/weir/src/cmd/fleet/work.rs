@@ -141,7 +141,7 @@ impl Planned {
             (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
                 Box::new(Send::new(from, end(url)?, &way.http, sending(work)))
             }
-            (PlannedEnd::Store(from), PlannedEnd::Store(to)) if is_one_store(from, to) => {
+            (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.is_of_service(to) => {
                 Box::new(Across::new(end(from)?, end(to)?, &way.http, work.worker.lanes))
             }
             (PlannedEnd::Store(from), PlannedEnd::Store(to)) => {
@@ -165,11 +165,6 @@ impl Planned {
 fn sending(work: &FleetWork) -> SendManner {
     let environment = |name: &str| std::env::var(name).ok();
     SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) }
-}
-
-/// Both are of one account of one service, which copies by itself.
-fn is_one_store(from: &StoreUrl, to: &StoreUrl) -> bool {
-    from.kind == to.kind && from.account == to.account
 }
 
 fn check_endpoint(work: &FleetWork, from: &StoreUrl, to: &StoreUrl) -> Result<(), Usage> {

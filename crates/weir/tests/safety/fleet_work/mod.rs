@@ -5,6 +5,7 @@
 mod bed;
 mod chaos;
 mod known;
+mod parts;
 mod through;
 mod trouble;
 mod ways;
