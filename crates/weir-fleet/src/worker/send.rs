@@ -98,8 +98,9 @@ impl<'a> Sender<'a> {
         self.to.store.lists().look(caller, key, None)
     }
 
-    /// The job of a share of an object, of which `whole` is that of all; or how the share has ended. `is_same`:
-    /// what has the key is the source's object. `wish`: bytes of a part that the source is best read in.
+    /// The job of a share of an object, of which `whole` is that of all; or how the share has ended.
+    /// `is_same`: what has the key is the source's object. `wish`: bytes of a part that the source is best
+    /// read in.
     pub(super) fn share(
         &self,
         run: &MoverRun<'_>,

@@ -129,8 +129,8 @@ const PIECE: usize = 256 << 10;
 
 impl Client<'_> {
     /// Sends `call` with `content` and reads its answer. Redirects are not followed but by
-    /// [`Client::follows`]; a refusal that an authorizer can mend is asked again. For a call of the user's own
-    /// see [`Client::as_user`].
+    /// [`Client::follows`]; a refusal that an authorizer can mend is asked again. For a call of the user's
+    /// own see [`Client::as_user`].
     pub fn call(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, GetError> {
         let (home, mut call) = (call.url.clone(), call.clone());
         let (mut mended, mut answers, mut led) = (0, 0, 0);

@@ -1,5 +1,5 @@
-//! An upload of parts that several hosts fill: what they have in common, what each tells of its parts, and how
-//! it ends. The engine sends the parts of each ([`super::job::JobShare`]).
+//! An upload of parts that several hosts fill: what they have in common, what each tells of its parts, and
+//! how it ends. The engine sends the parts of each ([`super::job::JobShare`]).
 
 use std::ops::Range;
 

@@ -67,8 +67,8 @@ fn one_store_fills_another_by_two_workers_and_nothing_is_done_twice() {
     assert_eq!(&*status_at(&sandbox.path("c.db")).failures[0].class, "name");
 }
 
-/// An upload of parts, whose tag is none of its content, at a store that keeps no digest: the version that was
-/// written down beside it says what it is, and one byte of the source would be a lie.
+/// An upload of parts, whose tag is none of its content, at a store that keeps no digest: the version that
+/// was written down beside it says what it is, and the source is not read.
 #[test]
 fn what_no_digest_tells_is_known_by_the_version_that_was_written_down() {
     let google = Google::with(&[("p/large", 18 * MIB)]).start();
