@@ -1,12 +1,19 @@
-//! The journal of an upload as a kill, a disk or a stranger may have left it.
+//! The journal of an upload, and that of a run's files, as a kill, a disk or a stranger may have left them.
 
+use std::collections::BTreeSet;
+
+use weir_store::upload::finished;
 use weir_store::upload::journal::{Said, read};
+
+/// Lines of a run's files that are looked at.
+const LINES: usize = 1000;
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {
     let mut understood = false;
     // As it is, and past the checksums, where the fuzzer alone would hardly get.
     for text in [bytes.to_vec(), signed(bytes)] {
+        understood |= holds_files(&text);
         let Some(said) = read(&text) else { continue };
         holds(&said);
         // What a kill has cut off says less, and nothing else.
@@ -20,6 +27,15 @@ pub fn check(bytes: &[u8]) -> bool {
         understood = true;
     }
     understood
+}
+
+/// Whether a file was named; each is once.
+fn holds_files(text: &[u8]) -> bool {
+    let (files, is_cut) = finished::read(text, LINES).expect("bytes in memory are read");
+    let keys: BTreeSet<&str> = files.iter().map(|file| file.key.as_str()).collect();
+    assert_eq!(keys.len(), files.len());
+    assert!(!is_cut || !text.ends_with(b"\n") || text.len() > 1 << 10);
+    !files.is_empty()
 }
 
 fn holds(said: &Said) {

@@ -29,7 +29,9 @@ use weir_cp::wire::to_receiver::{Offered, ToReceiver};
 use weir_cp::wire::to_sender::{Answer, ToSender};
 use weir_fleet::FleetError;
 use weir_fleet::class::FailureClass;
-use weir_fleet::launch::far_command::{CommandEnd, CommandLook, CommandOrder, FromCommand, ToCommand};
+use weir_fleet::launch::far_command::{
+    CommandEnd, CommandFile, CommandLook, CommandOrder, FromCommand, ToCommand,
+};
 use weir_fleet::launch::wire::{
     self as fleet, Answer as LedgerAnswer, Farewell, Question, ToHub, ToWorker, WorkOrder,
 };
@@ -196,8 +198,9 @@ fn of_commands(add: &mut Add) {
     let look = CommandLook { bytes: 7, total: Some(9), rate: 1.5, connections: 2 };
     let record = Some("{}".to_owned());
     let end = CommandEnd { code: 3, record, error: Some("no".to_owned()), is_folder: true };
+    let grows = FromCommand::Grows(CommandFile { name: "x".to_owned(), is_folder: true });
     let told = [ToCommand::Begin(order), ToCommand::Alive, ToCommand::Stop];
-    let tells = [FromCommand::Look(None), FromCommand::Look(Some(look)), FromCommand::Ended(end)];
+    let tells = [FromCommand::Look(None), FromCommand::Look(Some(look)), grows, FromCommand::Ended(end)];
     let (mut all_told, mut all_tells) = (Vec::new(), Vec::new());
     told.iter().for_each(|message| all_told.extend(fleet::to_frame(message).unwrap()));
     tells.iter().for_each(|message| all_tells.extend(fleet::to_frame(message).unwrap()));
@@ -449,6 +452,8 @@ fn frames() -> Vec<Vec<u8>> {
         to_frame(&ToSender::Finished(Totals::default())),
         to_frame(&ToDriver::Abort(failure())),
         to_frame(&FromDriver::Alive),
+        to_frame(&FromDriver::Echo(3)),
+        to_frame(&ToDriver::Echo(3)),
         to_frame(&FromDriver::Evict(postcard::from_bytes(&[7; 32]).unwrap())),
         to_frame(&FromDriver::PassedOn),
         to_frame(&FromDriver::Command),

@@ -153,7 +153,11 @@ fn every_check_is_a_test_and_a_fuzz_target() {
     assert_eq!(all, bins);
     for name in all {
         let target = fs::read_to_string(fuzz.join(format!("targets/{name}.rs"))).unwrap();
-        assert!(target.contains(&format!("weir_checks::{name}::check(bytes)")), "{name}");
+        let lines = format!(
+            "//! See `weir_checks::{name}`.\n#![no_main]\n\n\
+             libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {{\n    weir_checks::{name}::check(bytes);\n}});\n"
+        );
+        assert_eq!(target, lines, "fuzz/targets/{name}.rs");
     }
 }
 

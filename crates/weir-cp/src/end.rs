@@ -154,7 +154,10 @@ impl End {
                 meter.take_piece(names)
             }
             (FromDriver::Ask(ask), End::Meter(meter)) => return meter.begin(ask),
-            (FromDriver::Hello(_) | FromDriver::Start(_) | FromDriver::Measure(_), _) => {
+            (
+                FromDriver::Hello(_) | FromDriver::Start(_) | FromDriver::Measure(_) | FromDriver::Grows(..),
+                _,
+            ) => {
                 return Err(events.out_of_turn(AT_THE_START));
             }
             _ => return Err(events.out_of_turn("what is not for this end")),
@@ -186,6 +189,7 @@ impl End {
             }
             (ToDriver::Alive, _) => return Ok(()),
             (ToDriver::Hello(_) | ToDriver::Listening(_), _) => return Err(events.out_of_turn(AT_THE_START)),
+            (ToDriver::Echo(_), _) => return Err(events.out_of_turn("what only one that holds says")),
             (ToDriver::Would(..) | ToDriver::MoreNames, _) => {
                 return Err(events.out_of_turn("what only its other role says"));
             }

@@ -4,7 +4,7 @@
 //! A feed outlives sessions: where the host before this one is lost, the next receiver goes on with what is
 //! there, and whoever follows waits meanwhile. It is held in memory, some 200 bytes an entry.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_tree::source::Identity;
 use weir_tree::{Entry, Name, Target};
 
-use crate::subtrees::{Digest, blocks};
+use crate::subtrees::{BLOCK, Digest, blocks};
 use crate::wire::batch::Keep;
 use crate::wire::message::Failure;
 
@@ -27,7 +27,26 @@ pub(crate) struct Feed {
     changed: Condvar,
     /// Sessions that bring it: those after the first say again what is there.
     receivers: AtomicU32,
+    /// It comes from no receiver: this host has the source.
+    is_source: bool,
+    /// Blocks as they came, compressed, the oldest first: the last of them.
+    packed: Mutex<VecDeque<Arc<PackedBlock>>>,
 }
+
+/// A block as the host before this one has compressed it, which goes on as it is.
+#[derive(Debug)]
+pub(crate) struct PackedBlock {
+    /// What it is once it is unpacked, and where in its file.
+    pub(crate) digest: Digest,
+    /// The number of its codec.
+    pub(crate) codec: u8,
+    /// Its bytes.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Bytes of compressed blocks that are kept for those who follow: what the next hop is usually behind by. One
+/// that is not there any more is read and compressed anew.
+const MOST_PACKED: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 struct FeedState {
@@ -115,6 +134,12 @@ impl Growing {
         self.state.lock().has(index)
     }
 
+    /// Bytes that have not arrived.
+    fn outstanding(&self) -> u64 {
+        let there: u32 = self.state.lock().there.iter().map(|word| word.count_ones()).sum();
+        self.entry.size().saturating_sub(u64::from(there) * BLOCK)
+    }
+
     /// Runs of blocks that arrived after the first `seen`.
     pub(crate) fn arrived_since(&self, seen: usize) -> Vec<Range<u64>> {
         self.state.lock().arrived.get(seen..).unwrap_or_default().to_vec()
@@ -162,6 +187,16 @@ impl GrowingState {
 }
 
 impl Feed {
+    /// One that is filled from the source itself.
+    pub(crate) fn of_source() -> Feed {
+        Feed { is_source: true, ..Feed::default() }
+    }
+
+    /// Nobody could have it from another host.
+    pub(crate) fn is_source(&self) -> bool {
+        self.is_source
+    }
+
     /// A receiver begins, or another goes on: its sources have their places.
     pub(crate) fn begin(&self, target: &Arc<Target>, roots: Vec<Name>) {
         let goes_on = self.receivers.fetch_add(1, Relaxed) > 0;
@@ -230,6 +265,22 @@ impl Feed {
         }
     }
 
+    /// A verified block came compressed; said before it has arrived.
+    pub(crate) fn keep_packed(&self, block: PackedBlock) {
+        let mut packed = self.packed.lock();
+        let mut held: usize = packed.iter().map(|block| block.bytes.len()).sum();
+        while held + block.bytes.len() > MOST_PACKED {
+            let Some(oldest) = packed.pop_front() else { return };
+            held -= oldest.bytes.len();
+        }
+        packed.push_back(Arc::new(block));
+    }
+
+    /// How a block came, where that is still known.
+    pub(crate) fn packed(&self, digest: &Digest) -> Option<Arc<PackedBlock>> {
+        self.packed.lock().iter().find(|block| block.digest == *digest).cloned()
+    }
+
     /// A file has come to its end.
     pub(crate) fn ended(&self, growing: &Arc<Growing>, outcome: FeedOutcome) {
         let mut state = self.state.lock();
@@ -258,6 +309,11 @@ impl Feed {
     /// Wakes whoever follows.
     pub(crate) fn poke(&self) {
         self.told(self.state.lock());
+    }
+
+    /// Bytes of files that grow here which are not there yet.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.state.lock().growing.values().map(|growing| growing.outstanding()).sum()
     }
 
     /// Where it is, once a receiver has begun.
@@ -321,5 +377,24 @@ impl FeedState {
             }
             Some(Fed::Leave(..)) | None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_compressed_blocks_are_kept() {
+        let feed = Feed::default();
+        let digest = |number: u8| [number; 32];
+        let keep = |number: u8, size: usize| {
+            feed.keep_packed(PackedBlock { digest: digest(number), codec: 3, bytes: vec![number; size] });
+        };
+        (0..20).for_each(|number| keep(number, 1 << 20));
+        let there = |number| feed.packed(&digest(number)).map(|block| (block.codec, block.bytes[0]));
+        assert_eq!((there(3), there(4), there(19)), (None, Some((3, 4)), Some((3, 19))));
+        keep(20, MOST_PACKED + 1);
+        assert_eq!((there(20), there(19)), (None, None), "one that has no room pushes out all others");
     }
 }

@@ -30,7 +30,7 @@ use crate::events::{Events, lost};
 use crate::idle_timeout::{IDLE_TIMEOUT, TimedStream};
 use crate::secret::Secret;
 use crate::threads;
-use crate::wire::driver::ToDriver;
+use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame;
 
 /// Between two signs of life to the driver, which takes a host that says none for lost within seconds.
@@ -70,7 +70,11 @@ pub(crate) fn hold(
     });
     input.get_mut().limit = Some(IDLE_TIMEOUT);
     let mut body = Vec::new();
-    while let Ok(Some(_)) = frame::read(&mut input, &mut body) {}
+    while let Ok(Some(_)) = frame::read(&mut input, &mut body) {
+        if let Ok(Some(FromDriver::Echo(number))) = events.read(&body) {
+            Outlet::new(control).send(&ToDriver::Echo(number));
+        }
+    }
     stop.store(true, Relaxed);
     // Each session holds one; what it has written stays, also where it does not end in time.
     let start = Instant::now();

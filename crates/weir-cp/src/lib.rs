@@ -8,7 +8,8 @@
 //! A session: the driver ([`session`]) starts the far end ([`peer`]) through [`ssh`], both say [`hello`],
 //! the driver draws a [`secret`], and lanes are made ([`lane_manager`]). What is said between them is in
 //! [`wire`], a type for each direction; `docs/protocol.md` is the page to write another end from. A
-//! session that only measures, for a prediction: [`measure`].
+//! session that only measures, for a prediction: [`measure`]. Over several hosts, one after another: [`chain`];
+//! from a file that another program still writes: [`growth`].
 //!
 //! Below stand [`wire`], [`secure`] and [`lane`]; on them the ends ([`sender`], [`receiver`], [`meter`],
 //! [`relay`]), which say what they have for each other through [`control`] and tell whoever runs them
@@ -28,6 +29,7 @@ pub mod evidence;
 mod failed_names;
 mod far_sources;
 mod feed;
+pub mod growth;
 pub mod hand_over;
 pub mod hello;
 mod hold;

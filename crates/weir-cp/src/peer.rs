@@ -15,6 +15,7 @@ use crate::end::{Context, End, Post, listen_to};
 use crate::error::CopyError;
 use crate::events::{Event, Events, lost};
 use crate::feed::Feed;
+use crate::growth::{FindGrowing, GrowingSource};
 use crate::hand_over::Purpose;
 use crate::hello;
 use crate::hold;
@@ -54,14 +55,25 @@ struct Opened {
 
 /// What a driver wants.
 enum Wish {
-    /// A copy; or only what one would take, where the second is true.
-    Copy(Box<Start>, bool),
+    /// A copy, or what the second says.
+    Copy(Box<Start>, Manner),
     /// The connection is for something else.
     Other(Purpose),
     /// To keep what comes here, for the sessions that come with this word.
     Hold(Secret),
     /// The session is of the process that holds under this word.
     Join(Secret),
+}
+
+/// What is done with the sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// They are copied.
+    Copies,
+    /// Only what a copy would take is measured.
+    Measures,
+    /// The one file is copied, which may still grow unless it is whole.
+    Grows { is_whole: bool },
 }
 
 /// A connection that is for something else than copies from here on.
@@ -84,6 +96,8 @@ pub(crate) struct Desk {
     pub(crate) speeds: Speeds,
     /// Where what comes is kept for those who pass it on, in a process that holds.
     pub(crate) feed: Option<Arc<Feed>>,
+    /// Finds files that other programs write.
+    pub(crate) find_growing: FindGrowing,
 }
 
 /// Says the first words.
@@ -109,16 +123,17 @@ fn open(
     Ok(Opened { input, control, own })
 }
 
-/// Serves one session over these streams, on a machine of which `speeds` are known. `Some`: the session is no
-/// copy, and for whoever called to go on with.
+/// Serves one session over these streams, on a machine of which `speeds` are known and where `find_growing`
+/// finds files that other programs write. `Some`: the session is no copy, and for whoever called to go on with.
 pub fn serve(
     input: File,
     output: File,
     version: &str,
     speeds: &Speeds,
+    find_growing: FindGrowing,
 ) -> Result<Option<HandedOver>, CopyError> {
     descriptors::raise();
-    let desk = Desk { version: version.to_owned(), speeds: speeds.clone(), feed: None };
+    let desk = Desk { version: version.to_owned(), speeds: speeds.clone(), feed: None, find_growing };
     serve_at(&desk, (input, output), &Arc::default())
 }
 
@@ -136,8 +151,8 @@ pub(crate) fn serve_at(
     let Opened { mut input, control, own } = open((input, output), &idle_timeout, desk, &events_to)?;
     let driver = Outlet::new(&control);
     let begun = greet(&mut input, &events_to).and_then(|(theirs, wish)| match wish {
-        Wish::Copy(start, measures) => {
-            begin(*start, measures, (&own, &theirs), (&control, desk), &events_to).map(Ok)
+        Wish::Copy(start, manner) => {
+            begin(*start, manner, (&own, &theirs), (&control, desk), &events_to).map(Ok)
         }
         Wish::Other(_) | Wish::Hold(_) | Wish::Join(_) if desk.feed.is_some() => {
             Err(events_to.out_of_turn("what is not for one that holds"))
@@ -231,9 +246,10 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
         hold::evict(word);
         wish = next_of(input, events)?;
     }
-    let (start, measures) = match wish {
-        Some(FromDriver::Start(start)) => (start, false),
-        Some(FromDriver::Measure(start)) => (start, true),
+    let (start, manner) = match wish {
+        Some(FromDriver::Start(start)) => (start, Manner::Copies),
+        Some(FromDriver::Measure(start)) => (start, Manner::Measures),
+        Some(FromDriver::Grows(start, is_whole)) => (start, Manner::Grows { is_whole }),
         Some(FromDriver::Fleet) => return Ok((theirs, Wish::Other(Purpose::Fleet))),
         Some(FromDriver::Command) => return Ok((theirs, Wish::Other(Purpose::Command))),
         Some(FromDriver::Hold(word)) => return Ok((theirs, Wish::Hold(word))),
@@ -242,13 +258,13 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
     // No shorter than its own: the driver gives up by itself, and says so.
     let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
     input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
-    Ok((theirs, Wish::Copy(start, measures)))
+    Ok((theirs, Wish::Copy(start, manner)))
 }
 
 /// Makes the end that the driver asked for, and what accepts its lanes.
 fn begin(
     start: Start,
-    measures: bool,
+    manner: Manner,
     (own, theirs): (&Hello, &Hello),
     (control, desk): (&Arc<Control>, &Desk),
     events: &Events,
@@ -260,7 +276,7 @@ fn begin(
     let keyring = Keyring::new(&start.secret, cipher);
     let context = Context { keyring: keyring.clone(), role: start.role, events: events.clone() };
     let end = match start.role {
-        role if measures => {
+        role if manner == Manner::Measures => {
             let (listed, events) = (start.options.listed, events.clone());
             let of_copy = (start.paths, start.options);
             let meter = Meter::new(Arc::clone(control), events, keyring.clone(), role, of_copy);
@@ -271,7 +287,13 @@ fn begin(
             End::Meter(meter)
         }
         Role::Sender => {
-            let sender = begin_sender(start.paths, start.options, &keyring, (control, desk), events)?;
+            let of_copy = (start.paths, start.options);
+            let sender = match manner {
+                Manner::Grows { is_whole } => {
+                    begin_growing(of_copy, is_whole, &keyring, (control, desk), events)?
+                }
+                _ => begin_sender(of_copy.0, of_copy.1, &keyring, (control, desk), events)?,
+            };
             sender.know_ends(own, theirs);
             End::Sender(sender)
         }
@@ -329,6 +351,28 @@ fn begin_sender(
     }
     owners.into_iter().for_each(|owners| receiver.send(&ToReceiver::Owners(owners)));
     receiver.send(&ToReceiver::Roots(roots));
+    Ok(sender)
+}
+
+/// A sender of one file that may still grow.
+fn begin_growing(
+    (paths, options): (Vec<Vec<u8>>, Options),
+    is_whole: bool,
+    keyring: &Keyring,
+    (control, desk): (&Arc<Control>, &Desk),
+    events: &Events,
+) -> Result<Arc<Sender>, CopyError> {
+    let [path] = &paths[..] else { return Err(events.out_of_turn("more than one file that grows")) };
+    let found = GrowingSource::find(desk.find_growing, path, is_whole, &options);
+    let source = found.map_err(CopyError::Refused)?;
+    let (owners, receiver) = (options.owners_here(), Outlet::new(control));
+    let of_none = (Vec::new(), &desk.speeds);
+    let sender = Sender::new(receiver.clone(), events.clone(), options, keyring.clone(), of_none);
+    sender.follow(&source.feed);
+    owners.into_iter().for_each(|owners| receiver.send(&ToReceiver::Owners(owners)));
+    receiver.send(&ToReceiver::Roots(vec![Some(source.root.clone())]));
+    let sends = Arc::clone(&sender);
+    events.spawn("grows", move || source.follow(&sends));
     Ok(sender)
 }
 

@@ -269,7 +269,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// The folder that a path is in.
-fn around_of(path: &Path) -> PathBuf {
+pub(crate) fn around_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),

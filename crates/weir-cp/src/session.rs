@@ -19,6 +19,7 @@ use crate::error::CopyError;
 use crate::events::{Event, Events};
 use crate::evidence::Joiner;
 use crate::far_sources::{self, names_of};
+use crate::growth::Written;
 use crate::hello;
 use crate::idle_timeout::KEEPALIVE;
 use crate::lane::way::{LaneOptions, Way};
@@ -36,7 +37,7 @@ use crate::sender::{CodecShare, Sender};
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::threads;
-use crate::tuning::Tuning;
+use crate::tuning::{HOP_LANES, Tuning};
 use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::message::{Deed, Found, Hello, Listening, Options, Role, Totals};
 use crate::wire::messages::Heard;
@@ -74,6 +75,8 @@ pub struct Job {
     pub version: String,
     /// The session is one hop of several, over which the same goes to many hosts.
     pub link: Option<Link>,
+    /// The source, on another host, is one file that a program there writes or has written.
+    pub written: Option<Written>,
 }
 
 /// How far it is.
@@ -333,9 +336,11 @@ impl<'a> Session<'a> {
         let Opened { fars, control, end, events, context, listening, same, near, answered, names } = opened;
         // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
         let fixed = near || job.lanes.count.is_some();
-        let tuning = (!fixed).then(|| Tuning::new(answered));
-        let count = lanes_at_first(&job.lanes, near && job.options.rate_cap.is_none())
-            .or(tuning.as_ref().map(Tuning::lanes));
+        let is_hop = job.link.is_some();
+        let begin = || if is_hop { Tuning::of_hop() } else { Tuning::new(answered) };
+        let tuning = (!fixed).then(begin);
+        let own = if is_hop { Some(HOP_LANES) } else { tuning.as_ref().map(Tuning::lanes) };
+        let count = lanes_at_first(&job.lanes, near && !is_hop && job.options.rate_cap.is_none()).or(own);
         let lane_manager = LaneManager::new(
             LaneOptions { count, ..job.lanes.clone() },
             context,
@@ -482,7 +487,10 @@ impl<'a> Session<'a> {
     /// Asks the tuner once an interval.
     fn tune(&mut self) {
         let lanes = self.lane_manager.standing();
-        let left = self.end.total().map(|total| total.saturating_sub(self.end.totals().bytes));
+        let found = self.end.found();
+        // A hop has found all only once all has come to its sender; until then it is the least that is left.
+        let is_known = found.all || self.job.link.is_some();
+        let left = is_known.then(|| found.bytes.saturating_sub(self.end.totals().bytes));
         let limit = self.joiner.limit();
         let (Some(tuning), Some(limit), Some(interval)) = (&mut self.tuning, limit, self.joiner.latest())
         else {
@@ -526,7 +534,11 @@ fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> From
         Role::Receiver => vec![job.target.clone()],
         Role::Sender => job.sources.clone(),
     };
-    FromDriver::Start(Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher))))
+    let start = Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher)));
+    match job.written.filter(|_| role == Role::Sender) {
+        Some(written) => FromDriver::Grows(start, written == Written::All),
+        None => FromDriver::Start(start),
+    }
 }
 
 /// Chooses the cipher and tells the peer what to do.

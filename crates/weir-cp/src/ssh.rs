@@ -277,7 +277,7 @@ impl Far {
         }
         *room = room.saturating_sub(line.len());
         if is_silent(&read) {
-            return Err(host.unreachable(self.why_it_hangs(&line)));
+            return Err(host.unreachable(self.why_it_hangs(host, &line)));
         }
         let ended = match read {
             Ok(_) if line.ends_with(b"\n") => {
@@ -312,21 +312,24 @@ impl Far {
     }
 
     /// Nothing more came, perhaps in the middle of a line.
-    fn why_it_hangs(&mut self, line: &[u8]) -> String {
+    fn why_it_hangs(&mut self, host: &Host, line: &[u8]) -> String {
         let begun: String = String::from_utf8_lossy(line).trim().chars().take(REPEATED).collect();
         if !begun.is_empty() {
             self.said = Some(begun);
         }
         match self.said {
             Some(_) => format!(
-                "it is logged in{}, and then nothing more for {} s: a login script there waits for something; try ssh HOST true, and let \
-                 the script end early where no person is ([ -t 0 ] || return)",
+                "it is logged in{}, and then nothing more for {} s: a login script there waits for something; try {}, and let the \
+                 script end early where no person is ([ -t 0 ] || return)",
                 self.words(),
-                IDLE_TIMEOUT.as_secs()
+                IDLE_TIMEOUT.as_secs(),
+                by_hand(host)
             ),
-            None => "it says nothing: the account may only use sftp, or ssh's configuration keeps commands from running there \
-                     (SessionType, ForceCommand); try ssh HOST true"
-                .into(),
+            None => format!(
+                "it says nothing: the account may only use sftp, or ssh's configuration keeps commands from running there (SessionType, \
+                 ForceCommand); try {}",
+                by_hand(host)
+            ),
         }
     }
 
@@ -337,13 +340,12 @@ impl Far {
         let overheard = self.last_words();
         match code {
             Some(255) if let Some(words) = overheard => {
-                let by_hand = format!("{} {} true", host.ssh.join(" "), host.shown());
-                format!("ssh could not connect or log in: {words}; try the same by hand: {by_hand}")
+                format!("ssh could not connect or log in: {words}; try the same by hand: {}", by_hand(host))
             }
-            Some(255) => {
-                "ssh could not connect or log in, its words are above; try the same by hand: ssh HOST true"
-                    .into()
-            }
+            Some(255) => format!(
+                "ssh could not connect or log in, its words are above; try the same by hand: {}",
+                by_hand(host)
+            ),
             Some(126 | 127) if let Some(program) = &host.program => {
                 format!(
                     "'{program}' does not run there{}; --far-program takes words for its shell",
@@ -420,6 +422,11 @@ impl Drop for Far {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// What shows a person why a host cannot be reached, as they would type it.
+fn by_hand(host: &Host) -> String {
+    format!("{} {} true", host.ssh.join(" "), host.shown())
 }
 
 /// What says that a session runs a command whose input is weir's, whatever the user's configuration has for this host: words that

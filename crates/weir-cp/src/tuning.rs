@@ -56,7 +56,14 @@ pub(crate) struct Tuning {
     payload: u64,
     /// Of a copy that began as over a long path.
     long: Option<LongStart>,
+    /// Of a hop of a chain whose lanes have not said yet how long its path is.
+    of_hop: bool,
 }
+
+/// Lanes of a hop of a chain over a short path. Blocks that go over more of them at a time arrive later, each
+/// by as much, and so does all on every host behind: at 100 Mbit/s each takes 84 ms alone. Over a long path
+/// that is less than what fewer lanes lose to slow start and losses.
+pub(crate) const HOP_LANES: u32 = 2;
 
 /// What is special about a copy that began with [`LONG_LANES`].
 #[derive(Debug)]
@@ -91,7 +98,14 @@ impl Tuning {
             wire: 0,
             payload: 0,
             long: long.then_some(LongStart { confirmed: false, rests: REST, waited: false }),
+            of_hop: false,
         }
+    }
+
+    /// One for a hop of a chain: with [`HOP_LANES`], as long as its lanes' own round trips do not say that the
+    /// path is long. What its driver measures is the way to the driver.
+    pub(crate) fn of_hop() -> Tuning {
+        Tuning { tuner: Tuner::new(HOP_LANES, MOST), of_hop: true, ..Tuning::new(Duration::ZERO) }
     }
 
     /// How many lanes it wants now.
@@ -119,22 +133,13 @@ impl Tuning {
         left: Option<u64>,
     ) -> Option<u32> {
         self.pass_time(interval);
-        let controls = controls(interval);
-        // Of all lanes that were there before the first tells: those that were just made follow it in an
-        // interval.
-        let first = controls.iter().find_map(|(lane, name)| Some((name, self.controls.get(lane)?)));
-        if let Some((to, from)) = first.filter(|(now, before)| now != before) {
-            self.tell(Decision::Congestion(ControlChange::Seen { from: from.clone(), to: to.clone() }));
-            self.tuner.begin_anew(self.at);
-        }
-        self.controls = controls;
-        // A lane that waits for a segment to come again receives nothing for an interval or two, and has
-        // begun all the same.
-        self.begun.retain(|lane| interval.lanes.iter().any(|other| other.lane == *lane));
-        self.begun.extend(interval.lanes.iter().filter(|lane| lane.received > 0).map(|lane| lane.lane));
+        self.take_in(interval);
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
         let by_bbr = self.controls.values().next().is_some_and(|name| is_bbr(name));
         let round_trip = interval.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
+        if self.of_hop {
+            return self.begin_of_hop(round_trip.filter(|_| is_long(round_trip)), lanes);
+        }
         if let Some(long) = self.long.as_mut().filter(|long| !long.confirmed)
             && round_trip.is_some()
             && (lanes >= LONG_LANES || self.at >= JOINED)
@@ -182,6 +187,35 @@ impl Tuning {
         let decided = self.tuner.observe(&seen);
         decided.iter().for_each(|change| self.tell(Decision::Lanes(*change)));
         decided.last().map(|change| change.to)
+    }
+
+    /// What its lanes go by and which of them have begun; lanes that go by something else now are judged anew.
+    fn take_in(&mut self, interval: &Interval) {
+        let controls = controls(interval);
+        // Of all lanes that were there before the first tells: those that were just made follow it in an
+        // interval.
+        let first = controls.iter().find_map(|(lane, name)| Some((name, self.controls.get(lane)?)));
+        if let Some((to, from)) = first.filter(|(now, before)| now != before) {
+            self.tell(Decision::Congestion(ControlChange::Seen { from: from.clone(), to: to.clone() }));
+            self.tuner.begin_anew(self.at);
+        }
+        self.controls = controls;
+        // A lane that waits for a segment to come again receives nothing for an interval or two, and has
+        // begun all the same.
+        self.begun.retain(|lane| interval.lanes.iter().any(|other| other.lane == *lane));
+        self.begun.extend(interval.lanes.iter().filter(|lane| lane.received > 0).map(|lane| lane.lane));
+    }
+
+    /// An interval of a hop with so many lanes, whose path has this round trip if it is a long one.
+    fn begin_of_hop(&mut self, long: Option<Duration>, lanes: u32) -> Option<u32> {
+        self.tuner.pass();
+        let round_trip = long?;
+        self.of_hop = false;
+        self.long = Some(LongStart { confirmed: true, rests: self.at + REST, waited: false });
+        let to = self.tuner.settle_on(LONG_LANES);
+        let why = LaneReason::LongPath(round_trip);
+        self.tell(Decision::Lanes(LaneChange { from: lanes, to, why }));
+        Some(to)
     }
 
     fn tell(&self, decision: Decision) {
@@ -273,6 +307,22 @@ mod tests {
         assert_eq!(Tuning::new(Duration::from_millis(3)).lanes(), 1);
         assert_eq!(Tuning::new(Duration::from_millis(100)).lanes(), LONG_LANES);
         assert_eq!(said(100, &[None, Some(100), Some(100)]), [None; 3]);
+    }
+
+    #[test]
+    fn a_hop_has_more_lanes_over_a_long_path_alone() {
+        let said = |round_trips: &[Option<u64>]| {
+            let mut tuning = Tuning::of_hop();
+            assert_eq!(tuning.lanes(), HOP_LANES);
+            let mut observe = |round_trip: &Option<u64>| {
+                let mut seen = interval(round_trip.map(Duration::from_millis));
+                seen.lanes.iter_mut().for_each(|lane| lane.received = 1_000_000);
+                tuning.observe(&seen, Limit::SenderOrPath, HOP_LANES, Some(1 << 40))
+            };
+            round_trips.iter().map(&mut observe).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&[None, Some(100)]), [None, Some(LONG_LANES)]);
+        assert_eq!(said(&[Some(1); 200]), [None; 200], "not even a trial");
     }
 
     #[test]

@@ -359,6 +359,9 @@ pub struct UnderWay {
     pub done: u64,
     /// Of how many, if the server said so.
     pub size: Option<u64>,
+    /// Where it will be, if it grows beside that and another process may follow it
+    /// ([`crate::growing::GrowingFile`]).
+    pub grows_at: Option<PathBuf>,
 }
 
 /// Nobody looks.

@@ -6,7 +6,8 @@
 //! [`object`]'s), the [`ledger`] hands ranges to lanes, each lane reads its socket ([`http::connection`]) and
 //! the [`sink`] puts the bytes in their place; the ledger marks them, the [`journal`] keeps that; after the
 //! last range the digests are compared ([`verify`]) and the file gets its name. Parts are put together only
-//! where [`version`] proves that they belong together.
+//! where [`version`] proves that they belong together. Another process may follow a file while it grows:
+//! [`growing`].
 //!
 //! A reading's way: each lane's stage clock (`weir-observe`) and socket, and the machine's counters, become
 //! intervals of evidence in [`engine`]; the judge of `weir-model` names each interval's limit, and its tuner
@@ -16,6 +17,7 @@ pub mod download;
 pub mod engine;
 pub mod error;
 mod filter;
+pub mod growing;
 pub mod http;
 pub mod job;
 pub mod journal;

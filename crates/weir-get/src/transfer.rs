@@ -138,13 +138,15 @@ impl Transfer {
             None => object::name_from_url(&self.url),
         };
         let done = self.ledger().done().len();
+        let grows_at = self.sink.part().and_then(PartFile::grows_at).map(Path::to_owned);
         match &self.task.piece {
             Some(piece) => UnderWay {
                 name,
                 done: done.saturating_sub(self.resumed_from),
                 size: Some(piece.end - piece.start),
+                grows_at: None,
             },
-            None => UnderWay { name, done, size: self.size },
+            None => UnderWay { name, done, size: self.size, grows_at },
         }
     }
 

@@ -349,7 +349,7 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
     let context = Context::alone(held.evidence);
     let mut advice = Vec::new();
     if sender_or_path::servers_core(held.together, &context).is_some() {
-        advice.push(Advice::new("look at the server's threads on this machine (top -H)", None));
+        advice.push(Advice::new("look at the sender's threads on this machine (top -H)", None));
     }
     if let Some(trial) = rate_limit::scaled(&held.evidence.trials) {
         let each = trial.rate_after / f64::from(trial.lanes_after);
@@ -365,6 +365,10 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
             "let weir choose the connections (drop -c and -j): a trial with more of them shows a cap per connection",
             None,
         ));
+    }
+    // Of a copy both ends are watched: the sender has been asked.
+    if held.together.sending.value().is_some() && !advice.is_empty() {
+        return advice;
     }
     advice.push(Advice::new(
         "look from the sender (ss -ti there): app_limited means its program, rwnd_limited or sndbuf_limited a buffer, a small cwnd the path",

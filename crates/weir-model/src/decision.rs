@@ -104,6 +104,8 @@ pub enum LaneReason {
     },
     /// The path that was taken for a long one has this round trip.
     ShortPath(Duration),
+    /// The path of a hop of a chain is a long one, with this round trip.
+    LongPath(Duration),
     /// The lanes' senders go by BBR over a long path, which needs no trials.
     Bbr,
 }
@@ -251,6 +253,9 @@ impl fmt::Display for LaneChange {
             }
             LaneReason::ShortPath(round_trip) => {
                 write!(f, "the path is short, its round trip is {}", human_duration(round_trip))
+            }
+            LaneReason::LongPath(round_trip) => {
+                write!(f, "the path is long, its round trip is {}", human_duration(round_trip))
             }
             LaneReason::Bbr => f.write_str("the sender uses BBR over a long path"),
         }

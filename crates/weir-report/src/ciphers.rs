@@ -7,6 +7,7 @@ use weir_units::Rate;
 
 use crate::codecs::SpeedRecord;
 use crate::escape::escape;
+use crate::figures::binary;
 
 /// The member `ciphers` of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub struct SshRow {
 pub fn render_table(ciphers: &CiphersRecord, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<30} {:>9}  {:>15}  {:>15}", "cipher, one core", "record", "seal", "open")?;
     for row in &ciphers.rows {
-        let record = format!("{} KiB", row.record / 1024);
+        let record = binary(row.record as u64);
         writeln!(out, "{:<30} {record:>9}  {}  {}", row.cipher, speed(row.seal), speed(row.open))?;
     }
     if !ciphers.ssh.is_empty() {

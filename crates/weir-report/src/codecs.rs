@@ -7,6 +7,7 @@ use weir_model::pipeline::Figure;
 use weir_units::{Bytes, Rate};
 
 use crate::escape::escape;
+use crate::figures::binary;
 
 /// The member `codecs` of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -134,7 +135,7 @@ pub fn render_data(codecs: &CodecsRecord, out: &mut dyn Write) -> io::Result<()>
         _ => format!("{blocks} blocks"),
     };
     let same = if blocks > 0 { ", the same for every codec" } else { "" };
-    writeln!(out, "{}: {sample}, {count} of {} KiB{same}", escape(&codecs.data), codecs.block / 1024)
+    writeln!(out, "{}: {sample}, {count} of {}{same}", escape(&codecs.data), binary(codecs.block))
 }
 
 /// The table for people: figures, then a column for each link, where `*` marks the codec that carries most.
@@ -244,13 +245,13 @@ mod tests {
         let record = record();
         assert_eq!(
             text(|out| render_data(&record, out)),
-            "a\\nb: 268 MB sampled evenly from 3.22 GB, 256 of 3072 blocks of 1024 KiB, the same for every codec\n"
+            "a\\nb: 268 MB sampled evenly from 3.22 GB, 256 of 3072 blocks of 1 MiB, the same for every codec\n"
         );
         let whole = CodecsRecord { held: 3 << 30, blocks: 3072, places: Vec::new(), ..record.clone() };
-        let all = "a\\nb: 3.22 GB, 3072 blocks of 1024 KiB, the same for every codec\n";
+        let all = "a\\nb: 3.22 GB, 3072 blocks of 1 MiB, the same for every codec\n";
         assert_eq!(text(|out| render_data(&whole, out)), all);
         let before = CodecsRecord { blocks: 0, of_blocks: 0, ..whole };
-        assert_eq!(text(|out| render_data(&before, out)), "a\\nb: 3.22 GB, in blocks of 1024 KiB\n");
+        assert_eq!(text(|out| render_data(&before, out)), "a\\nb: 3.22 GB, in blocks of 1 MiB\n");
         insta::assert_snapshot!(text(|out| render_table(&record, out)));
     }
 

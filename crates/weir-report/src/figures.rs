@@ -8,6 +8,25 @@ pub fn sane(value: f64) -> f64 {
     if value.is_finite() { value.clamp(0.0, MOST) } else { 0.0 }
 }
 
+/// `48 KiB`, `1.03 MiB`: caches and memory come in powers of two.
+pub fn binary(bytes: u64) -> String {
+    let (mut value, mut name) = (bytes as f64, 0);
+    const NAMES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    while value >= 1023.5 && name + 1 < NAMES.len() {
+        value /= 1024.0;
+        name += 1;
+    }
+    let whole = value.fract().abs() < 5e-3 || value >= 99.95;
+    let digits = if whole {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {}", NAMES[name])
+}
+
 /// `98 %`; tenths where they count.
 pub fn percent(share: f64) -> String {
     let percent = sane(share).min(1e4) * 100.0;

@@ -114,7 +114,7 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
 /// Three digits in the unit that fits.
 pub(crate) fn time(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {
-        size if size < 1e-3 => (seconds * 1e6, "us"),
+        size if size < 1e-3 => (seconds * 1e6, "µs"),
         size if size < 1.0 => (seconds * 1e3, "ms"),
         _ => (seconds, "s"),
     };
@@ -170,7 +170,7 @@ mod tests {
     fn amounts() {
         assert_eq!(
             (time(0.000_012_3), time(0.5), time(12.0)),
-            ("12.3 us".into(), "500 ms".into(), "12.0 s".into())
+            ("12.3 µs".into(), "500 ms".into(), "12.0 s".into())
         );
         assert_eq!(
             (count(1_234_567.0), count(412_300.0), count(12.0)),

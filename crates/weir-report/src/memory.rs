@@ -7,6 +7,7 @@ use weir_units::Rate;
 
 use crate::calibration::{DiskFigures, Figure, render_disk};
 use crate::escape::escape;
+pub use crate::figures::binary;
 use crate::net::bits;
 
 /// The member `mem` of a record.
@@ -219,7 +220,7 @@ pub fn render_curves(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<(
     let cost = &memory.overhead;
     writeln!(
         out,
-        "\nmeasuring costs: {:.0} ns for the clock in passes of {:.0} us and more; {:.2} ns to make a random address, \
+        "\nmeasuring costs: {:.0} ns for the clock in passes of {:.0} µs and more; {:.2} ns to make a random address, \
          beside the load",
         cost.clock_ns,
         cost.pass_ns / 1e3,
@@ -267,25 +268,6 @@ fn render_threads(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<()> 
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// `48 KiB`, `1.03 MiB`: caches and memory come in powers of two.
-pub fn binary(bytes: u64) -> String {
-    let (mut value, mut name) = (bytes as f64, 0);
-    const NAMES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    while value >= 1023.5 && name + 1 < NAMES.len() {
-        value /= 1024.0;
-        name += 1;
-    }
-    let whole = value.fract().abs() < 5e-3 || value >= 99.95;
-    let digits = if whole {
-        0
-    } else if value >= 9.995 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$} {}", NAMES[name])
 }
 
 /// `1.07 ns`.

@@ -102,12 +102,13 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     lines.extend(unproven(record));
     lines.extend(notes(&record.files));
     if let Some(error) = &record.error {
-        lines.push(format!("{} {}", paint.error("error:"), escape(error)));
+        lines.push(format!("{} {}", paint.error("weir:"), escape(error)));
     }
     let failed: Vec<&FileRecord> = record.files.iter().filter(|file| file.error.is_some()).collect();
     for file in failed.iter().take(FAILURES) {
         let error = file.error.as_deref().unwrap_or_default();
-        lines.push(format!("{} {}: {}", paint.error("failed:"), escape(&file.url), escape(error)));
+        let of = if names(error, &file.url) { String::new() } else { format!("{}: ", escape(&file.url)) };
+        lines.push(format!("{} {of}{}", paint.error("failed:"), escape(error)));
     }
     if record.failed() > FAILURES as u64 {
         let way = if record.command == "get" { "; --json-files FILE lists all" } else { "" };
@@ -130,6 +131,14 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         lines.push(words.to_owned());
     }
     lines
+}
+
+/// Whether an error says by itself of which object it is.
+fn names(error: &str, object: &str) -> bool {
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with([':', ';', ',']);
+    let begins = |before: &str| before.is_empty() || before.ends_with(' ');
+    let found = |(at, _)| begins(&error[..at]) && ends(&error[at + object.len()..]);
+    !object.is_empty() && error.match_indices(object).any(found)
 }
 
 /// What was passed over, left out or overridden: one line a note, those of many files counted.
@@ -203,7 +212,7 @@ fn left_alone(record: &Record) -> Option<String> {
 
 fn rate_line(record: &Record) -> String {
     if record.extra.get("cp").and_then(|cp| cp.get("dry_run")?.as_bool()) == Some(true) {
-        return "nothing was copied or deleted (-n)".to_owned();
+        return format!("nothing was copied or deleted (-n){}", would(record));
     }
     let Tally { all, skipped, unchanged, failed } = Tally::of(record);
     let here = all.saturating_sub(failed + skipped + unchanged);
@@ -248,6 +257,23 @@ fn rate_line(record: &Record) -> String {
         Rate(record.rate),
         destination(record)
     )
+}
+
+/// `: 2 files would be copied, 1 entry deleted`, where a dry run saw all of it.
+fn would(record: &Record) -> String {
+    let whole = record.outcome == RunOutcome::Complete;
+    let Some(would) = record.extra.get("would").filter(|_| whole) else { return String::new() };
+    let of = |what: &str| would.get(what).and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let deleted = match of("delete") {
+        0 => String::new(),
+        1 => ", 1 entry deleted".to_owned(),
+        count => format!(", {count} entries deleted"),
+    };
+    match of("copy") {
+        0 if deleted.is_empty() => ": all is there".to_owned(),
+        1 => format!(": 1 file would be copied{deleted}"),
+        count => format!(": {count} files would be copied{deleted}"),
+    }
 }
 
 /// `100000 files, `, `3 of 100000 files (the others are there), `; nothing of a single file that was copied.

@@ -2,6 +2,8 @@
 
 use weir_get::GetError;
 
+use crate::environment::End;
+
 /// A failed request, or one that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -104,9 +106,51 @@ impl StoreError {
         self.is_one_of(&["NotImplemented", "MethodNotAllowed"], &[405, 501])
     }
 
+    /// The store may have refused the form of the request: a parameter that it does not know.
+    pub fn is_of_its_form(&self) -> bool {
+        self.is_one_of(
+            &["NotImplemented", "MethodNotAllowed", "InvalidArgument", "InvalidRequest"],
+            &[400, 405, 501],
+        )
+    }
+
+    /// The same with what helps, where the store gave a code.
+    #[must_use]
+    pub fn with_hint(self, help: &str) -> StoreError {
+        match self {
+            StoreError::Refused { what, code, message, hint } if hint.is_empty() => {
+                StoreError::Refused { what, code, message, hint: format!("; {help}") }
+            }
+            other => other,
+        }
+    }
+
     /// The store has answered: what was asked is not done. Of a fault on the way to it nobody knows.
     pub fn is_answer(&self) -> bool {
         matches!(self.status(), Some(300..=499 | 501)) || matches!(self, StoreError::Refused { .. })
+    }
+
+    /// The same, of one end of a copy, where a person would not know which is meant. What says it by itself
+    /// (a file that has changed, a digest) stays as it is.
+    #[must_use]
+    pub fn at(self, end: End) -> StoreError {
+        let end = end.name();
+        let said = |what: String| if what.ends_with(end) { what } else { format!("{what} at the {end}") };
+        match self {
+            StoreError::Refused { what, code, message, hint } => {
+                StoreError::Refused { what: said(what), code, message, hint }
+            }
+            StoreError::Answered { what, answer } => StoreError::Answered { what: said(what), answer },
+            StoreError::Answer { what, why } => StoreError::Answer { what: said(what), why },
+            StoreError::Credentials(why) => StoreError::Credentials(format!("{why} (for the {end})")),
+            StoreError::Usage(why) => StoreError::Usage(format!("{why} (for the {end})")),
+            StoreError::Http(answer)
+                if !answer.is_verification() && !matches!(answer, GetError::Interrupted) =>
+            {
+                StoreError::Answered { what: format!("ask the {end}"), answer: Box::new(answer) }
+            }
+            other => other,
+        }
     }
 
     /// The answer, or the fault on the way to it, without what was asked; itself, if there is none.

@@ -9,10 +9,10 @@ use weir_codec::digest::Algorithm;
 
 use crate::address::{StoreKind, StoreUrl};
 use crate::azure::{AzureSettings, AzureStore};
-use crate::credentials::aws::Aws;
+use crate::credentials::aws::{Aws, ProfileFlag};
 use crate::credentials::azure::{Azure, account_of};
 use crate::credentials::google::Google;
-use crate::environment::Environment;
+use crate::environment::{End, Environment};
 use crate::error::StoreError;
 use crate::gcs::{self, GcsSettings, GcsStore};
 use crate::network::{Network, endpoint_of};
@@ -41,6 +41,19 @@ pub struct StoreFlags {
     pub encryption_key: Option<Vec<u8>>,
     /// The way to whoever gives credentials.
     pub network: Network,
+    /// Which end of a copy it is, where the two are told apart.
+    pub end: Option<End>,
+    /// What of it was said of that end alone.
+    pub own: Own,
+}
+
+/// What was said of one end of a copy alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Own {
+    /// The endpoint.
+    pub endpoint: bool,
+    /// The profile.
+    pub profile: bool,
 }
 
 impl fmt::Debug for StoreFlags {
@@ -76,6 +89,13 @@ pub fn shared_bounds(kind: StoreKind) -> Option<Bounds> {
 impl Settings<'_> {
     /// The bucket that `url` names.
     pub fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+        let Some(end) = self.flags.end else { return self.open_as_said(url) };
+        let environment = |name: &str| end.value(self.environment, name);
+        let of_end = Settings { flags: self.flags.clone(), environment: &environment };
+        of_end.open_as_said(url)
+    }
+
+    fn open_as_said(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         match url.kind {
             StoreKind::S3 => {
                 let bucket = S3Bucket { settings: self.s3()?, bucket: url.bucket.clone() };
@@ -92,7 +112,12 @@ impl Settings<'_> {
     /// How a bucket of S3 is asked.
     pub fn s3(&self) -> Result<S3Settings, StoreError> {
         let flags = &self.flags;
-        let aws = Aws::read(flags.profile.as_deref(), self.environment)?;
+        let of = flags.end.filter(|_| flags.own.profile);
+        let profile = flags.profile.as_deref().map(|name| ProfileFlag { name, of });
+        let aws = Aws::read(profile, flags.end, self.environment)?;
+        if let Some(endpoint) = flags.endpoint.as_deref().filter(|_| !flags.own.endpoint) {
+            aws.agrees_on(endpoint)?;
+        }
         let endpoint = flags.endpoint.clone().or_else(|| aws.endpoint("s3"));
         let endpoint = endpoint.map(|text| endpoint_of(&text)).transpose()?;
         let provider = match flags.no_sign {

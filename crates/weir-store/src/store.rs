@@ -9,6 +9,16 @@ use crate::error::StoreError;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::upload::Uploads;
 
+/// Who keeps a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Where it is.
+    pub address: String,
+    /// A bucket's name means the same bucket there, whoever asks. Of services of one's own nobody knows: some
+    /// give each tenant names of its own.
+    pub has_one_namespace: bool,
+}
+
 /// A bucket of a store.
 pub trait Store: Send + Sync {
     /// The address of `key`, of this version of it, for a GET, a HEAD or a PUT.
@@ -28,6 +38,9 @@ pub trait Store: Send + Sync {
     fn pins_versions(&self) -> bool {
         false
     }
+
+    /// Who keeps it.
+    fn service(&self) -> Service;
 
     /// What it holds.
     fn lists(&self) -> &dyn Lists;

@@ -48,6 +48,7 @@ mod error;
 pub mod filter;
 mod name;
 pub mod pages;
+pub mod room;
 pub mod source;
 pub mod walk;
 pub mod xattr;

@@ -26,6 +26,7 @@ mod foreign;
 mod foreign_commands;
 mod get;
 mod habits;
+mod headings;
 mod hub;
 mod iperf3;
 mod lab;
@@ -40,6 +41,7 @@ mod selection;
 mod self_check;
 mod ssh;
 mod store;
+mod store_ends;
 mod to_hosts;
 mod values;
 mod what;
@@ -52,6 +54,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_units::{Bytes, Rate};
 
+use self::headings::OUTPUT;
 use crate::schemes;
 
 pub use ab::AbFlags;
@@ -91,6 +94,7 @@ pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
 pub use ssh::{Ssh, Words};
 pub use store::{StoreArgs, StoreNetworkArgs};
+pub use store_ends::StoreEndArgs;
 pub use to_hosts::ToHosts;
 pub(crate) use values::size_within;
 use values::{
@@ -279,6 +283,7 @@ pub struct Version {
 
 /// How much is said.
 #[derive(Debug, Args)]
+#[command(next_help_heading = OUTPUT)]
 pub struct Voice {
     /// Print one JSON record to stdout.
     #[arg(long)]

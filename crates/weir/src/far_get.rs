@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weir_cp::peer::HandedOver;
 use weir_cp::roots;
-use weir_fleet::launch::far_command::{CommandEnd, CommandLine, CommandLook, CommandOrder};
+use weir_fleet::launch::far_command::{CommandEnd, CommandFile, CommandLine, CommandLook, CommandOrder};
 
 use crate::library::{self, Handle};
 
@@ -22,18 +22,26 @@ pub fn run(handed: HandedOver) -> anyhow::Result<u8> {
         let (rate, connections) = (look.rate.max(0.0), look.connections);
         Some(CommandLook { bytes: look.bytes, total: look.total, rate, connections })
     };
-    let opened = CommandLine::open(input, output, move || stops.stop(), look);
+    let (writes, folder) = (Arc::clone(&handle), Arc::new(OnceLock::new()));
+    let is_folder = Arc::clone(&folder);
+    let grows = move || {
+        let name = writes.grows_at()?.file_name()?.to_str()?.to_owned();
+        Some(CommandFile { name, is_folder: *is_folder.get()? })
+    };
+    let opened = CommandLine::open(input, output, move || stops.stop(), look, grows);
     let (line, order) = opened.map_err(anyhow::Error::msg)?;
-    let end = fetch(&order, &handle);
+    let end = fetch(&order, &handle, &folder);
     Ok(u8::from(!line.end(end)))
 }
 
-fn fetch(order: &CommandOrder, handle: &Handle) -> CommandEnd {
+/// `folder` is told whether the target is one.
+fn fetch(order: &CommandOrder, handle: &Handle, folder: &OnceLock<bool>) -> CommandEnd {
     let failed = |error: String| CommandEnd { code: 1, record: None, error: Some(error), is_folder: false };
     if order.words.first().is_none_or(|word| word != "get") {
         return failed("it was told to do something else than to fetch".to_owned());
     }
     let (output, is_folder) = output(&order.path, order.name.as_deref());
+    let _ = folder.set(is_folder);
     let folder = if is_folder && order.name.is_none() { Some(output.as_path()) } else { output.parent() };
     if let Some(folder) = folder.filter(|folder| order.makes_folders && !folder.as_os_str().is_empty())
         && let Err(error) = std::fs::create_dir_all(folder)

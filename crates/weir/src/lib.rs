@@ -10,6 +10,7 @@ mod config;
 mod evidence;
 mod far_get;
 mod front;
+mod growing;
 mod interrupt;
 pub mod library;
 mod live;

@@ -3,12 +3,13 @@
 //! configuration file are left to the program.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use rustix::process::Signal;
-use weir_get::job::{Observer, Progress};
+use weir_get::job::{ClosedInterval, Observer, Progress};
 use weir_report::escape::escape_lines;
 use weir_report::html::{self, Run};
 use weir_report::json;
@@ -48,6 +49,7 @@ pub struct Look {
 pub struct Handle {
     stop: Arc<AtomicBool>,
     look: Mutex<Option<Look>>,
+    grows_at: Mutex<Option<PathBuf>>,
 }
 
 impl Handle {
@@ -59,6 +61,11 @@ impl Handle {
     /// How far it is, if that is news since the last call.
     pub fn news(&self) -> Option<Look> {
         self.look.lock().take()
+    }
+
+    /// Where the file will be that is being fetched, once another process may follow it.
+    pub(crate) fn grows_at(&self) -> Option<PathBuf> {
+        self.grows_at.lock().clone()
     }
 }
 
@@ -238,6 +245,13 @@ impl Front for Own<'_> {
 }
 
 impl Observer for Own<'_> {
+    fn interval(&mut self, seen: &ClosedInterval<'_>) {
+        let mut grows_at = self.handle.grows_at.lock();
+        if grows_at.is_none() {
+            *grows_at = (seen.under_way)().into_iter().find_map(|file| file.grows_at);
+        }
+    }
+
     fn progress(&mut self, now: &Progress) {
         *self.handle.look.lock() = Some(Look {
             elapsed: now.elapsed.as_secs_f64(),

@@ -1,12 +1,13 @@
 //! The process of a host that holds: started by ssh, kept alive, and known to be gone within seconds.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::distance::{Echoes, SPACING};
 use super::run::News;
 use crate::control::{Control, Outlet};
 use crate::error::CopyError;
@@ -30,6 +31,8 @@ pub(super) struct Holder {
     pub(super) word: Secret,
     control: Arc<Control>,
     heard: Arc<Mutex<Instant>>,
+    up: Instant,
+    round_trip: Arc<OnceLock<Duration>>,
     cut: Arc<AtomicBool>,
 }
 
@@ -50,6 +53,16 @@ impl Holder {
     /// It has said nothing for too long.
     pub(super) fn is_silent(&self) -> bool {
         self.heard.lock().elapsed() > SILENT
+    }
+
+    /// How long the way there and back takes, if that is known.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip.get().copied()
+    }
+
+    /// That is known, or not waited for any more.
+    pub(super) fn is_placed(&self) -> bool {
+        self.round_trip().is_some() || self.up.elapsed() > SILENT
     }
 
     /// Nothing more is to be kept.
@@ -75,6 +88,7 @@ pub(super) fn keep(wanted: Wanted) {
     let why = match begun {
         Ok((mut far, holder)) => {
             let (heard, control) = (Arc::clone(&holder.heard), Arc::downgrade(&holder.control));
+            let (round_trip, told) = (Arc::clone(&holder.round_trip), control.clone());
             let _ = tell.send(News::Up(index, life, holder));
             let _ = threads::start("alive", move || {
                 let is_told = |control| Outlet::new(&control).try_send(&FromDriver::Alive).is_ok();
@@ -82,7 +96,10 @@ pub(super) fn keep(wanted: Wanted) {
                     std::thread::sleep(KEEPALIVE);
                 }
             });
-            let why = listen(&mut far, &heard, &events);
+            let far_is = |taken| {
+                let _ = round_trip.set(taken);
+            };
+            let why = listen(&mut far, (&told, &heard), &events, far_is);
             let why = why.or_else(|| far.how_it_ended()).unwrap_or_else(|| "its connection ended".to_owned());
             far.end();
             why
@@ -108,14 +125,39 @@ fn begin(
     heard(&mut far, events)?;
     before.into_iter().for_each(|before| driver.send(&FromDriver::Evict(before)));
     driver.send(&FromDriver::Hold(word.clone()));
-    let holder = Holder { word, control, heard: Arc::new(Mutex::new(Instant::now())), cut: Arc::clone(cut) };
-    Ok((far, holder))
+    let now = Instant::now();
+    let (heard, round_trip) = (Arc::new(Mutex::new(now)), Arc::default());
+    Ok((far, Holder { word, control, heard, up: now, round_trip, cut: Arc::clone(cut) }))
 }
 
-/// Hears that it is there; why it is not, where it says so.
-fn listen(far: &mut Far, heard: &Mutex<Instant>, events: &Events) -> Option<String> {
+/// How far a host is on which nothing holds; none where that cannot be told.
+pub(super) fn distance(host: &Host, version: &str, cut: &Arc<AtomicBool>) -> Option<Duration> {
+    let (mailbox, _nobody) = channel();
+    let events = Events::new(host.shown(), mailbox);
+    let (mut far, Holder { control, heard, .. }) = begin(host, version, None, (cut, &events)).ok()?;
+    let mut found = None;
+    let far_is = |taken| {
+        found = Some(taken);
+        // It ends with its input.
+        control.close();
+    };
+    listen(&mut far, (&Arc::downgrade(&control), &heard), &events, far_is);
+    far.end();
+    found
+}
+
+/// Hears that it is there, and tells how far it is; why it is not, where it says so.
+fn listen(
+    far: &mut Far,
+    (control, heard): (&Weak<Control>, &Mutex<Instant>),
+    events: &Events,
+    mut far_is: impl FnMut(Duration),
+) -> Option<String> {
     let mut output = far.output.take()?;
     let mut body = Vec::new();
+    let echoes: Arc<Mutex<Echoes>> = Arc::default();
+    let (said, control) = (Arc::clone(&echoes), control.clone());
+    let _ = threads::start("echo", move || ask(&control, &said));
     loop {
         match frame::read(&mut output, &mut body) {
             Ok(Some(_)) => {}
@@ -124,8 +166,27 @@ fn listen(far: &mut Far, heard: &Mutex<Instant>, events: &Events) -> Option<Stri
         }
         match events.read::<ToDriver>(&body) {
             Ok(Some(ToDriver::Abort(failure))) => return Some(failure.words),
-            Ok(_) => *heard.lock() = Instant::now(),
+            Ok(said) => {
+                let now = Instant::now();
+                *heard.lock() = now;
+                let Some(ToDriver::Echo(number)) = said else { continue };
+                let known = echoes.lock().hear(number, now);
+                known.into_iter().for_each(&mut far_is);
+            }
             Err(error) => return Some(error.to_string()),
         }
+    }
+}
+
+/// Says what is to be answered at once.
+fn ask(control: &Weak<Control>, echoes: &Mutex<Echoes>) {
+    loop {
+        let (Some(number), Some(control)) = (echoes.lock().say(Instant::now()), control.upgrade()) else {
+            return;
+        };
+        if Outlet::new(&control).try_send(&FromDriver::Echo(number)).is_err() {
+            return;
+        }
+        std::thread::sleep(SPACING);
     }
 }

@@ -6,22 +6,22 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use weir_model::limit::Limit;
 
 use super::ChainJob;
 use super::pace::Pace;
 use super::run::News;
-use crate::lane::way::LaneOptions;
 use crate::link::{ChainSources, Link};
 use crate::secret::Secret;
 use crate::session::{self, Job};
 use crate::ssh::Host;
 use crate::threads;
+use crate::tuning::HOP_LANES;
 use crate::vouched::Vouched;
 use crate::wire::message::{Found, Role, Totals};
 
-/// Connections of a hop, where the user does not say. Blocks that go over more of them at a time arrive
-/// later, each by as much, and so does all on every host behind: at 100 Mbit/s each takes 84 ms alone.
-pub const LANES: u32 = 2;
+/// Connections of a hop over a short path, where the user does not say.
+pub const LANES: u32 = HOP_LANES;
 
 /// A hop that runs.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub(super) struct HopNow {
     pub(super) lanes: u32,
     /// When the sender was last heard, where it is another host.
     pub(super) sender_heard: Option<Instant>,
+    /// What holds it.
+    pub(super) limit: Option<Limit>,
 }
 
 /// The ends and options of a hop.
@@ -58,6 +60,13 @@ impl HopNow {
     /// Bytes of content that are there.
     pub(super) fn there(&self) -> u64 {
         self.totals.bytes + self.totals.kept
+    }
+
+    /// The sender has less to send than the way to the receiver and that would take: its disk, its processors
+    /// or the user's own limit hold it.
+    pub(super) fn is_held_by_sender(&self) -> bool {
+        let own = [Limit::SourceDisk, Limit::Compress, Limit::Encrypt, Limit::RateLimit];
+        self.limit.is_some_and(|limit| own.contains(&limit))
     }
 
     /// Bytes that are known to be wanted, and are not there.
@@ -95,18 +104,20 @@ impl Hop {
             role: Role::Sender,
             list,
             options,
-            lanes: LaneOptions { count: job.lanes.count.or(Some(LANES)), ..job.lanes.clone() },
+            lanes: job.lanes.clone(),
             speeds: job.speeds.clone(),
             version: job.version.clone(),
             link,
+            // A host that passes on has a feed of its own.
+            written: job.written.filter(|_| of.is_none()),
         };
         let (now, stop): (Arc<Mutex<HopNow>>, Arc<AtomicBool>) = Default::default();
         let (seen, stops, told) = (Arc::clone(&now), Arc::clone(&stop), tell.clone());
         let started = threads::start("hop", move || {
             let report = session::run(&job, &stops, &mut |at| {
-                let HopNow { totals, found, lanes, sender_heard } = &mut *seen.lock();
+                let HopNow { totals, found, lanes, sender_heard, limit } = &mut *seen.lock();
                 (*totals, *found, *lanes) = (at.totals, at.found, at.lanes);
-                *sender_heard = at.sender_heard;
+                (*sender_heard, *limit) = (at.sender_heard, at.limit);
             });
             let _ = told.send(News::Ended(index, number, Box::new(report)));
         });

@@ -2,9 +2,10 @@
 //!
 //! Every hop is a copy of its own ([`crate::session`]), between the processes that hold on two hosts
 //! ([`crate::hold`]); the first one begins where the sources are. Which host has which before it is decided
-//! as they come, by [`order`]: a host that is lost, stands still or is slow is taken out, those behind it go
+//! as they come, by [`order`], zone after zone: of groups, or else by how far hosts are ([`distance`]). A host that is lost, stands still or is slow is taken out, those behind it go
 //! on from the nearest that has what they lack, and it comes back at the end of the chain.
 
+mod distance;
 mod holder;
 mod hop;
 mod order;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use weir_model::evidence::Evidence;
 
+use crate::growth::Written;
 use crate::lane::way::LaneOptions;
 use crate::list::List;
 use crate::session::Report;
@@ -49,6 +51,8 @@ pub struct ChainJob {
     pub version: String,
     /// Chains that begin at the source: how often it sends each block.
     pub fanout: usize,
+    /// The source is one file that a program there writes or has written.
+    pub written: Option<Written>,
 }
 
 /// A host of a chain.
@@ -114,6 +118,8 @@ pub struct HostReport {
     pub sessions: u32,
     /// The share of its time, 0 to 1, in which it was behind its feeder.
     pub behind: f64,
+    /// Something failed on the way to it, at it or before it.
+    pub lacks: bool,
 }
 
 /// The result of the whole chain.

@@ -1,11 +1,20 @@
-//! Who has it from whom: the nearest before it in the order of the list that has it or gets it, and feeds
-//! nobody else.
+//! Who has it from whom: the nearest before it in the order of the chain that has it or gets it, and feeds
+//! nobody else. That order is of zones, from the source's on, and of the list within each: so the way between
+//! two zones is crossed once.
+
+use std::time::Duration;
+
+/// Round trips that differ by more than this are of different zones. What a busy machine adds to one is less,
+/// and within it a chain loses nothing by going to and fro: a path counts as long from here on ([`crate::tuning`]).
+const APART: Duration = Duration::from_millis(20);
 
 /// The state of a host that the choice of its feeder looks at.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stand {
     /// Which of the chains that begin here it is in.
     pub(super) chain: usize,
+    /// Where it is in the order of zones; none while that is not known.
+    pub(super) zone: Option<usize>,
     /// It was not lost, and may be up in a moment.
     pub(super) comes: bool,
     /// Others can have it from this one: its process is there and it receives, or has all.
@@ -53,7 +62,7 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
     };
     if own.demoted {
         // The end of the chain, where it keeps nobody waiting.
-        let others = || (0..stands.len()).rev().filter(|other| *other != index).filter(can);
+        let others = || nearest(stands, index).into_iter().filter(can);
         let is_idle = |other: &usize| stands.iter().all(|stand| stand.fed_by != Some(Some(*other)));
         // Rather one that has all and feeds nobody any more than to share.
         return match others().find(is_idle).or_else(|| others().next()) {
@@ -62,7 +71,7 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
             None => Choice::Wait,
         };
     }
-    for before in (0..index).rev().filter(is_first_choice) {
+    for before in before(stands, index).into_iter().filter(is_first_choice) {
         if can(&before) {
             return Choice::Host(before);
         }
@@ -73,10 +82,57 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
     if is_free(None) && !own.avoids.contains(&None) {
         return Choice::Here;
     }
-    // One that comes late: whoever feeds nobody, the last one first.
-    let others = (0..stands.len()).rev().filter(|other| *other != index);
-    let same_chain = others.clone().filter(is_first_choice).find(can);
-    same_chain.or_else(|| others.clone().find(can)).map_or(Choice::Wait, Choice::Host)
+    // One that comes late: whoever feeds nobody, the last one of its zone first.
+    let others = nearest(stands, index);
+    let same_chain = others.iter().copied().filter(is_first_choice).find(can);
+    same_chain.or_else(|| others.into_iter().find(can)).map_or(Choice::Wait, Choice::Host)
+}
+
+/// A host's place in the order of the chain, as the one with this number sees it. One whose zone is not known
+/// may be of the source's: those that are farther wait for it.
+fn place_of(stands: &[Stand], index: usize) -> impl Fn(&usize) -> (usize, usize) {
+    let is_known = stands[index].zone.is_some();
+    move |other| (stands[*other].zone.filter(|_| is_known).unwrap_or(0), *other)
+}
+
+/// The hosts before one in the order of the chain, the nearest first.
+fn before(stands: &[Stand], index: usize) -> Vec<usize> {
+    let place = place_of(stands, index);
+    let mut before: Vec<usize> = (0..stands.len()).filter(|other| place(other) < place(&index)).collect();
+    before.sort_unstable_by_key(|other| std::cmp::Reverse(place(other)));
+    before
+}
+
+/// All others, those of its zone first, and of each the last one in the order of the chain.
+fn nearest(stands: &[Stand], index: usize) -> Vec<usize> {
+    let place = place_of(stands, index);
+    let mut others: Vec<usize> = (0..stands.len()).filter(|other| *other != index).collect();
+    others.sort_unstable_by_key(|other| {
+        (stands[*other].zone != stands[index].zone, std::cmp::Reverse(place(other)))
+    });
+    others
+}
+
+/// The zones of hosts that were written in groups: in the order in which groups came first. `None` where none
+/// was.
+pub(super) fn zones_of_groups(groups: &[Option<String>]) -> Option<Vec<Option<usize>>> {
+    let first = |group: &Option<String>| groups.iter().position(|other| other == group);
+    groups.iter().any(Option::is_some).then(|| groups.iter().map(first).collect())
+}
+
+/// The zones of hosts whose round trips from here are these, the source's zone first: hosts at about the same
+/// distance are taken to be near each other. Where they are not, groups say it.
+pub(super) fn zones_by_round_trip(round_trips: &[Option<Duration>], source: Duration) -> Vec<Option<usize>> {
+    let mut known: Vec<Duration> = round_trips.iter().flatten().copied().chain([source]).collect();
+    known.sort_unstable();
+    // Where each zone begins. A half more than the one before is less than paths of some length differ by.
+    let begins = |pair: &[Duration]| pair[1] > pair[0] + APART.max(pair[0] / 2);
+    let starts: Vec<Duration> = known.windows(2).filter(|pair| begins(pair)).map(|pair| pair[1]).collect();
+    let number = |round_trip: Duration| starts.partition_point(|start| *start <= round_trip);
+    let first = number(source);
+    // From the source's on, and those that are nearer to this machine last.
+    let zone = |round_trip: Duration| (number(round_trip) + starts.len() + 1 - first) % (starts.len() + 1);
+    round_trips.iter().map(|round_trip| round_trip.map(zone)).collect()
 }
 
 /// Whether `index` is on the way from here to `other`.
@@ -187,6 +243,57 @@ mod tests {
         chain[0] = Stand { demoted: true, ..Stand::default() };
         chain[1] = Stand::default();
         assert_eq!(feeder_of(&chain, 0), Choice::Here);
+    }
+
+    /// Of a list in which near and far hosts take turns.
+    #[test]
+    fn the_way_between_two_zones_is_crossed_once() {
+        let zones = [0, 1, 0, 1, 0, 1];
+        let mut chain = stands(6, &[]);
+        chain.iter_mut().zip(zones).for_each(|(stand, zone)| stand.zone = Some(zone));
+        for (index, from) in [(0, None), (2, Some(0)), (4, Some(2)), (1, Some(4)), (3, Some(1)), (5, Some(3))]
+        {
+            let choice = from.map_or(Choice::Here, Choice::Host);
+            assert_eq!(feeder_of(&chain, index), choice, "{index}");
+            let stand = &mut chain[index];
+            (stand.comes, stand.feeds, stand.fed_by) = (false, true, Some(from));
+        }
+        // One that was taken out comes back where it is nearest, though others come later in the chain.
+        chain[4] = Stand { zone: Some(0), demoted: true, ..Stand::default() };
+        chain[1].fed_by = Some(Some(2));
+        chain[0].fed_by = None;
+        chain[2].fed_by = None;
+        assert_eq!(feeder_of(&chain, 4), Choice::Host(0));
+    }
+
+    #[test]
+    fn one_whose_zone_is_not_known_may_be_the_next() {
+        let mut chain = stands(3, &[(0, None)]);
+        chain[0].zone = Some(0);
+        chain[2].zone = Some(0);
+        assert_eq!(feeder_of(&chain, 2), Choice::Wait);
+        chain[1].zone = Some(1);
+        assert_eq!(feeder_of(&chain, 2), Choice::Host(0), "it is farther");
+        chain[2].zone = None;
+        assert_eq!(feeder_of(&chain, 1), Choice::Wait, "another may be nearer");
+        (chain[1].zone, chain[2].zone) = (None, Some(0));
+        chain[1].comes = false;
+        assert_eq!(feeder_of(&chain, 2), Choice::Host(0), "it does not come");
+    }
+
+    #[test]
+    fn zones_are_found() {
+        let groups = |text: &str| text.chars().map(|group| Some(group.to_string())).collect::<Vec<_>>();
+        assert_eq!(zones_of_groups(&groups("abab")), Some([0, 1, 0, 1].map(Some).to_vec()));
+        assert_eq!(zones_of_groups(&[None, None]), None);
+        let zones = |source, round_trips: &[Option<u64>]| {
+            let round_trips: Vec<_> = round_trips.iter().map(|ms| ms.map(Duration::from_millis)).collect();
+            zones_by_round_trip(&round_trips, Duration::from_millis(source))
+        };
+        assert_eq!(zones(0, &[Some(1), Some(101), None, Some(100)]), [Some(0), Some(1), None, Some(1)]);
+        assert_eq!(zones(0, &[Some(1), Some(15), Some(9)]), [Some(0); 3], "a busy machine");
+        assert_eq!(zones(0, &[Some(90), Some(101), Some(130)]), [Some(1); 3], "of one distance");
+        assert_eq!(zones(100, &[Some(1), Some(99), Some(210)]), [Some(2), Some(0), Some(1)]);
     }
 
     #[test]

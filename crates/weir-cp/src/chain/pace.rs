@@ -132,12 +132,15 @@ impl Pace {
     }
 
     /// What is wrong with it, where this came to the one before it in a window and in a long one, and that
-    /// has `before` bytes; `None` for one that has all.
+    /// has `before` bytes; `None` for one that has all. Between hosts that are `apart` it is compared with itself
+    /// alone: what their way carries is no fault of the host behind it, and the next one there would have no
+    /// more by it.
     pub(super) fn trouble(
         &self,
         at: Instant,
         now: &HopNow,
         comes: Option<([Option<f64>; 2], u64)>,
+        apart: bool,
     ) -> Option<Trouble> {
         let still = at.duration_since(self.moved.0);
         if still >= STALL {
@@ -155,10 +158,10 @@ impl Pace {
             return None;
         }
         match comes {
-            Some(([comes, long_comes], _)) => {
+            Some(([comes, long_comes], _)) if !apart => {
                 is_slow(rate, comes, VERY_SLOW).or_else(|| is_slow(long_rate, long_comes, SLOW))
             }
-            None => is_slow(long_rate, Some(self.best), VERY_SLOW),
+            _ => is_slow(long_rate, Some(self.best), VERY_SLOW),
         }
     }
 }
@@ -170,19 +173,32 @@ mod tests {
 
     fn now(bytes: u64, found: u64) -> HopNow {
         let totals = Totals { bytes, ..Totals::default() };
-        HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1, sender_heard: None }
+        HopNow { totals, found: Found { bytes: found, ..Found::default() }, lanes: 1, ..HopNow::default() }
     }
 
     /// Looks ten times a second, at what `bytes` says for each tenth of a second; where `comes` is said so
     /// much comes to the one before it in a second. What is wrong, and at which tenth that is seen.
     fn watched(bytes: impl Fn(u64) -> u64, comes: Option<u64>) -> Option<(u64, Trouble)> {
+        let before = comes.map(|comes| move |tenth| comes * tenth / 10);
+        looked_at(bytes, before, false)
+    }
+
+    /// The same, where `before` says what the one before it has.
+    fn looked_at(
+        bytes: impl Fn(u64) -> u64,
+        before: Option<impl Fn(u64) -> u64>,
+        apart: bool,
+    ) -> Option<(u64, Trouble)> {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         (0..100).find_map(|tenth| {
             let (at, now) = (start + Duration::from_millis(100 * tenth), now(bytes(tenth), 1 << 40));
-            let before = comes.map(|comes| ([Some(comes as f64); 2], comes * tenth / 10));
+            let before = before.as_ref().map(|before| {
+                let comes = before(tenth).saturating_sub(before(tenth.saturating_sub(10))) as f64;
+                ([Some(comes); 2], before(tenth))
+            });
             pace.look(at, &now, (true, before.map(|(_, before)| before)));
-            pace.trouble(at, &now, before).map(|trouble| (tenth, trouble))
+            pace.trouble(at, &now, before, apart).map(|trouble| (tenth, trouble))
         })
     }
 
@@ -215,6 +231,20 @@ mod tests {
         assert!(matches!(watched(later, None), Some((_, Trouble::Slow(..)))));
     }
 
+    /// 100 ms apart: its way carries a tenth of what comes to the one before it.
+    #[test]
+    fn what_a_long_way_carries_is_no_hosts_fault() {
+        let steady = |tenth: u64| tenth * 100_000;
+        let far = |tenth: u64| tenth * 1_000_000;
+        assert_eq!(looked_at(steady, Some(far), true), None);
+        assert!(looked_at(steady, Some(far), false).is_some(), "it would be, were they near each other");
+        let slowed = |tenth: u64| tenth.min(45) * 1_000_000 + tenth.saturating_sub(45) * 50_000;
+        assert_eq!(looked_at(slowed, Some(slowed), true), None, "no more comes");
+        assert!(matches!(looked_at(slowed, Some(far), true), Some((_, Trouble::Slow(..)))));
+        let stands = |tenth: u64| tenth.min(20) * 1_000_000;
+        assert!(matches!(looked_at(stands, Some(far), true), Some((_, Trouble::Stalls(_)))));
+    }
+
     #[test]
     fn one_that_waits_for_others_is_not_to_blame() {
         let start = Instant::now();
@@ -222,7 +252,7 @@ mod tests {
         for tenth in 0..80 {
             let (at, now) = (start + Duration::from_millis(100 * tenth), now(5_000_000, 1 << 30));
             pace.look(at, &now, (false, None));
-            assert_eq!(pace.trouble(at, &now, None), None);
+            assert_eq!(pace.trouble(at, &now, None, false), None);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! how they get on.
 
 mod fault;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,9 +12,10 @@ use std::time::{Duration, Instant};
 use weir_units::backoff::doubled;
 
 use self::fault::Fault;
+use self::turns::Zones;
 use super::holder::{self, Holder};
 use super::hop::{Ends, Hop};
-use super::order::{self, Choice, Stand};
+use super::order;
 use super::pace::Trouble;
 use super::source::ChainSource;
 use super::{ChainJob, ChainProgress, ChainReport, HostProgress, HostReport, Standing};
@@ -33,17 +35,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
 const AT_ONCE: usize = 32;
 
-/// A host that is not up so long after the first one was is not waited for by those behind it; nor after so
-/// long in all.
-const GRACE: Duration = Duration::from_secs(4);
-const LONGEST_GRACE: Duration = Duration::from_secs(25);
-
 /// Before a host that failed is tried again; each further time twice as long.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(10);
-
-/// How long a host waits for others than those from whom its session broke.
-const FORGIVES: Duration = Duration::from_secs(2);
 
 /// Attempts at a host once no other host receives anything.
 const TRIES: u32 = 3;
@@ -62,6 +56,8 @@ pub(super) enum News {
     Ended(usize, u64, Box<Report>),
     /// A hop could not begin.
     NoThread(usize, u64, String),
+    /// How far the machine with the sources is, if that can be told.
+    SourceAt(Option<Duration>),
 }
 
 /// A host, as the driver sees it.
@@ -70,6 +66,8 @@ struct ChainPlace {
     holder: Option<Holder>,
     /// Under which word its last process held, which may be there still where nothing is heard of it.
     word: Option<Secret>,
+    /// How far it is, once that is known.
+    round_trip: Option<Duration>,
     /// How often its process was started, and what ends the attempt.
     life: u32,
     starting: Option<Arc<AtomicBool>>,
@@ -106,6 +104,7 @@ struct Chain<'a> {
     refused: Option<CopyError>,
     vouched: Arc<Vouched>,
     chains: Vec<usize>,
+    zones: Zones,
     places: Vec<ChainPlace>,
     hops: u64,
     /// When the first host was up.
@@ -160,10 +159,12 @@ impl ChainPlace {
             elapsed: None,
             sessions: 0,
             behind: 0.0,
+            lacks: false,
         };
         ChainPlace {
             holder: None,
             word: None,
+            round_trip: None,
             life: 0,
             starting: None,
             hop: None,
@@ -205,6 +206,7 @@ impl Chain<'_> {
             refused: None,
             vouched: Arc::default(),
             chains: order::chains(&groups, job.fanout),
+            zones: Zones::of(job, &groups),
             places: job.hosts.iter().map(|_| ChainPlace::new(start)).collect(),
             hops: 0,
             first_up: None,
@@ -221,6 +223,7 @@ impl Chain<'_> {
         progress: &mut dyn FnMut(&ChainProgress<'_>),
     ) -> Option<CopyError> {
         let mut ended = None;
+        let cut = self.find_source();
         loop {
             let first = self.news.recv_timeout(TICK).ok();
             let more: Vec<News> = first.into_iter().chain(self.news.try_iter()).collect();
@@ -238,6 +241,7 @@ impl Chain<'_> {
                 break;
             }
         }
+        cut.store(true, Relaxed);
         self.end();
         ended
     }
@@ -261,6 +265,10 @@ impl Chain<'_> {
             News::Ended(index, number, report) if self.is_now(index, number) => self.ended(index, *report),
             News::NoThread(index, number, why) if self.is_now(index, number) => {
                 self.places[index].failed(why)
+            }
+            News::SourceAt(taken) => {
+                // Of one that cannot be reached its sessions tell.
+                self.zones = Zones::RoundTrips(Some(taken.unwrap_or_default()));
             }
             News::Down(..) | News::Ended(..) | News::NoThread(..) => {}
         }
@@ -399,6 +407,7 @@ impl Chain<'_> {
     /// Looks how hosts get on, and takes out those that keep others waiting.
     fn watch(&mut self) {
         let now = Instant::now();
+        let distances = self.distances();
         for index in 0..self.places.len() {
             if self.places[index].holder.as_ref().is_some_and(Holder::is_silent) {
                 let place = &mut self.places[index];
@@ -407,6 +416,8 @@ impl Chain<'_> {
                 self.lost(index, "it stopped answering".to_owned());
                 continue;
             }
+            let place = &mut self.places[index];
+            place.round_trip = place.holder.as_ref().and_then(Holder::round_trip).or(place.round_trip);
             if self.lose_source(index, now) {
                 continue;
             }
@@ -419,7 +430,8 @@ impl Chain<'_> {
             if !fed || !keeps_waiting || place.demoted {
                 continue;
             }
-            match hop.pace.trouble(now, &at, comes) {
+            let apart = hop.feeder.is_some_and(|feeder| distances[feeder] != distances[index]);
+            match hop.pace.trouble(now, &at, comes, apart) {
                 Some(Trouble::Stalls(still)) => {
                     self.take_out(index, format!("it took nothing for {:.1} s", still.as_secs_f64()));
                 }
@@ -454,7 +466,9 @@ impl Chain<'_> {
     fn fed(&self, index: usize, now: Instant) -> Option<Fed> {
         let hop = self.places[index].hop.as_ref()?;
         let Some(before) = hop.feeder.map(|feeder| &self.places[feeder]) else {
-            return Some(Fed { fed: self.source.feeds(hop.now().sender_heard, now), comes: None });
+            let at = hop.now();
+            let fed = self.source.feeds(at.sender_heard, now) && !at.is_held_by_sender();
+            return Some(Fed { fed, comes: None });
         };
         Some(match &before.hop {
             Some(hop) => {
@@ -468,52 +482,6 @@ impl Chain<'_> {
         let mut hops =
             self.places.iter().filter(|place| !place.demoted).filter_map(|place| place.hop.as_ref());
         hops.any(|hop| hop.feeder == Some(index))
-    }
-
-    /// Begins hops to those that wait.
-    fn begin_hops(&mut self) {
-        let now = Instant::now();
-        // Those that were taken out come after all others.
-        for demoted in [false, true] {
-            for index in 0..self.places.len() {
-                let place = &self.places[index];
-                let waits = place.standing == Standing::Waiting && place.hop.is_none() && place.due <= now;
-                if !waits || place.demoted != demoted || place.holder.is_none() {
-                    continue;
-                }
-                match order::feeder_of(&self.stands(), index) {
-                    // Nobody else can: perhaps those can by now that could not.
-                    Choice::Wait if now.duration_since(place.due) > FORGIVES => {
-                        self.places[index].avoids.clear();
-                    }
-                    Choice::Wait => {}
-                    Choice::Here if !self.source.is_ready(now) => {}
-                    Choice::Here => self.begin_hop(index, None),
-                    Choice::Host(feeder) => self.begin_hop(index, Some(feeder)),
-                }
-            }
-        }
-    }
-
-    fn stands(&self) -> Vec<Stand> {
-        let is_early =
-            self.first_up.is_none_or(|up| up.elapsed() < GRACE) && self.start.elapsed() < LONGEST_GRACE;
-        let stand = |(place, chain): (&ChainPlace, &usize)| Stand {
-            chain: *chain,
-            comes: is_early && place.failures == 0 && place.standing == Standing::Waiting,
-            feeds: place.holder.is_some()
-                && !place.lacks
-                && self.sources.get().is_some()
-                && match place.standing {
-                    Standing::Receiving => !place.demoted,
-                    Standing::Complete => true,
-                    Standing::Waiting | Standing::Failed => false,
-                },
-            demoted: place.demoted,
-            fed_by: place.hop.as_ref().map(|hop| hop.feeder),
-            avoids: place.avoids.clone(),
-        };
-        self.places.iter().zip(&self.chains).map(stand).collect()
     }
 
     fn begin_hop(&mut self, index: usize, feeder: Option<usize>) {
@@ -602,14 +570,32 @@ impl Chain<'_> {
             }
             report
         });
-        ChainReport { hosts: hosts.collect(), elapsed: Duration::ZERO, error, found }
+        let mut hosts: Vec<HostReport> = hosts.collect();
+        say_what_lacks(&mut hosts);
+        ChainReport { hosts, elapsed: Duration::ZERO, error, found }
+    }
+}
+
+/// What a host could not have, those do not have either that were fed by it to the end: what it only could not
+/// store itself they would have had from another.
+fn say_what_lacks(hosts: &mut [HostReport]) {
+    let failed = |host: &HostReport| host.report.as_ref().is_some_and(|at| at.problems.failed().count > 0);
+    hosts.iter_mut().for_each(|host| host.lacks = failed(host));
+    // Each time one further from the source.
+    for _ in 0..hosts.len() {
+        let lacking = |host: &HostReport| host.fed_by.is_some_and(|feeder| hosts[feeder].lacks);
+        let more: Vec<usize> =
+            (0..hosts.len()).filter(|index| !hosts[*index].lacks && lacking(&hosts[*index])).collect();
+        if more.is_empty() {
+            return;
+        }
+        more.into_iter().for_each(|index| hosts[index].lacks = true);
     }
 }
 
 impl HostReport {
     /// Whether all is there, compared with the source's digests.
     pub fn has_all(&self) -> bool {
-        let failed = self.report.as_ref().map_or(0, |report| report.problems.failed().count);
-        self.standing == Standing::Complete && failed == 0
+        self.standing == Standing::Complete && !self.lacks
     }
 }

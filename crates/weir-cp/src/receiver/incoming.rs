@@ -13,7 +13,7 @@ use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::journal::{self, Journal, Written};
 use super::offer_queue::Permit;
-use crate::feed::{Feed, Growing};
+use crate::feed::{Feed, Growing, PackedBlock};
 use crate::holes;
 use crate::idle_timeout::IDLE_TIMEOUT;
 use crate::subtrees::{
@@ -22,6 +22,7 @@ use crate::subtrees::{
 use crate::wire::change::Change;
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
+use crate::wire::record::Footer;
 
 /// Below this a file is sent again rather than journalled: 4 MiB are a third of a second at 100 Mbit/s, and a journal
 /// costs two writes and a cut for each file of a tree.
@@ -181,6 +182,14 @@ impl Incoming {
             from = index + 1;
         }
         self.tell_arrived(from..run.end.min(blocks(self.entry.size())));
+    }
+
+    /// Keeps a verified block as it came for those who pass it on.
+    pub(super) fn pass_packed(&self, footer: &Footer, packed: &[u8]) {
+        if let Some((feed, _)) = self.passed.get() {
+            let (digest, codec) = (footer.digest, footer.codec);
+            feed.keep_packed(PackedBlock { digest, codec, bytes: packed.to_vec() });
+        }
     }
 
     /// Tells those who pass it on that blocks are there.

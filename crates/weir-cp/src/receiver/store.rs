@@ -77,7 +77,8 @@ impl Receiver {
         match footer.kind {
             record::Kind::Hello => Ok(()),
             record::Kind::Block => {
-                self.store_blocks(lane, sequence, &footer, raw, clock);
+                let packed = (footer.codec != 0).then_some(payload);
+                self.store_blocks(lane, sequence, &footer, (raw, packed), clock);
                 Ok(())
             }
             record::Kind::Hole => {
@@ -92,7 +93,15 @@ impl Receiver {
         }
     }
 
-    fn store_blocks(&self, lane: u32, sequence: u64, footer: &Footer, raw: &[u8], clock: &StageClock) {
+    /// `packed`: how `raw` came, if it was compressed.
+    fn store_blocks(
+        &self,
+        lane: u32,
+        sequence: u64,
+        footer: &Footer,
+        (raw, packed): (&[u8], Option<&[u8]>),
+        clock: &StageClock,
+    ) {
         // Of a file that has ended: a block that came twice, or of one that was given up.
         let Some(file) = self.files().get(&footer.file).cloned() else { return };
         clock.enter(Stage::Verify);
@@ -101,6 +110,9 @@ impl Receiver {
             self.sender.send(&ToSender::Again(lane, sequence, why));
             return;
         };
+        if let (Some(packed), [_]) = (packed, &values[..]) {
+            file.pass_packed(footer, packed);
+        }
         let offsets = (footer.offset..).step_by(BLOCK as usize);
         for ((block, value), offset) in raw.chunks(BLOCK as usize).zip(&values).zip(offsets) {
             clock.enter(Stage::Write);
@@ -146,7 +158,7 @@ impl Receiver {
     ) {
         let Some(file) = self.files().get(&footer.file).cloned() else { return };
         match file.build(raw, built) {
-            Ok(()) => self.store_blocks(lane, sequence, footer, built, clock),
+            Ok(()) => self.store_blocks(lane, sequence, footer, (built, None), clock),
             Err(why) => {
                 self.sender.send(&ToSender::Again(lane, sequence, format!("{}: {why}", file.entry.name)))
             }

@@ -286,18 +286,25 @@ impl Sender {
         self.offers.stop();
     }
 
+    /// Nothing more is sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared.is_over()
+    }
+
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         self.shared.counts.totals()
     }
 
-    /// What the walk has found so far.
+    /// What the walk has found so far; of a source that grows what is there of it.
     pub(crate) fn has_found(&self) -> Found {
         // Asked first: what is counted after that is counted all.
         let all = self.shared.queue.is_exhausted();
+        let source = self.shared.feed.get().filter(|feed| feed.is_source());
+        let outstanding = source.map_or(0, |feed| feed.outstanding());
         Found {
             files: self.shared.found_files.load(Relaxed),
-            bytes: self.shared.found_bytes.load(Relaxed),
+            bytes: self.shared.found_bytes.load(Relaxed).saturating_sub(outstanding),
             all,
         }
     }
@@ -382,6 +389,34 @@ mod tests {
         let events = Events::new("the receiver", std::sync::mpsc::channel().0);
         let keyring = Keyring::new(&Secret::draw().unwrap(), None);
         Sender::new(receiver, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
+    }
+
+    /// A file that grows here and was offered: until its answer has been acted on, and not only until that has
+    /// come, whoever follows it has to wait for it.
+    #[test]
+    fn a_file_whose_answer_is_acted_on_is_followed_still() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x"), "content").unwrap();
+        let target = weir_tree::Target::open(folder.path(), Default::default()).unwrap();
+        let offers = &sender().offers;
+        let offer = || {
+            let name: Name = "x".parse().unwrap();
+            let mtime = weir_tree::entry::Time::new(0, 0).unwrap();
+            let kind = weir_tree::Kind::File { size: 7, sparse: false };
+            let source = target.source_of(&name, None).unwrap();
+            let entry =
+                weir_tree::Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+            offers.expect(offers::Waiting { number: 0, entry, source, attempt: 1, growing: None, due: None })
+        };
+        let (first, second) = (offer(), offer());
+        let state = |id| offers.under_way(id).map(drop);
+        assert_eq!((state(first), state(second), state(7)), (Err(true), Err(true), Err(false)));
+        let taken = offers.take_offered(first);
+        assert!(taken.is_some());
+        assert_eq!(state(first), Err(true), "between its answer and its place among those under way");
+        // The next one is acted on only after it.
+        offers.take_offered(second);
+        assert_eq!((state(first), state(second)), (Err(false), Err(true)));
     }
 
     #[test]

@@ -124,13 +124,7 @@ impl Offers {
 
     /// Does what the receiver wants. Returns the entry's number where that is nothing.
     fn answered(&self, id: u64, answer: Answer) -> Result<Option<u64>, CopyError> {
-        let waiting = {
-            let mut files = self.files();
-            // Whoever follows it must not find it gone before it is under way.
-            files.answered = Some(id);
-            files.offered.remove(&id)
-        };
-        let Some(waiting) = waiting else {
+        let Some(waiting) = self.take_offered(id) else {
             return Err(self.shared.events.out_of_turn("an answer to no offer"));
         };
         match answer {
@@ -178,6 +172,14 @@ impl Offers {
             }
         }
         Ok(None)
+    }
+
+    /// An offer whose answer is acted on from here on.
+    pub(super) fn take_offered(&self, id: u64) -> Option<Waiting> {
+        let mut files = self.files();
+        // Whoever follows it must not find it gone before it is under way.
+        files.answered = Some(id);
+        files.offered.remove(&id)
     }
 
     /// The next piece of a signature: of a file that was offered, within bounds.
@@ -238,6 +240,8 @@ impl Offers {
     pub(super) fn conclude(&self, file: &Arc<SourceFile>) {
         match (file.growing().and_then(|growing| growing.outcome()), file.root()) {
             (Some(FeedOutcome::Stored(due)), Some(root)) if due == root => self.end_well(file, root),
+            // What the other end had of it, or what was read before, is of another: it has to come anew.
+            (Some(FeedOutcome::Stored(_)), Some(_)) if self.is_source() => self.withdraw(file),
             (Some(FeedOutcome::Stored(_)), Some(_)) => {
                 let words = format!("{} is not what came here any more", file.entry.name);
                 let failure = Failure::new(FailureKind::Verification, words);
@@ -248,6 +252,10 @@ impl Offers {
         }
     }
 
+    fn is_source(&self) -> bool {
+        self.shared.feed.get().is_some_and(|feed| feed.is_source())
+    }
+
     /// A file that is none, as was said where that became known.
     fn withdraw(&self, file: &Arc<SourceFile>) {
         file.end();
@@ -255,7 +263,11 @@ impl Offers {
             return;
         }
         let words = format!("{} did not come to its end", file.entry.name);
-        self.shared.receiver.send(&ToReceiver::End(file.id, Err(Failure::new(FailureKind::Changed, words))));
+        let failure = Failure::new(FailureKind::Changed, words);
+        if self.is_source() {
+            self.shared.problem(file.entry.name.clone(), failure.clone());
+        }
+        self.shared.receiver.send(&ToReceiver::End(file.id, Err(failure)));
         self.free(&file.entry);
         self.shared.lose(&file.entry, file.number);
         self.shared.queue.settle(&[file.number]);

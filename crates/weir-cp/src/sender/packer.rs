@@ -98,11 +98,20 @@ impl Packer {
             Some(id) => (id, choice.level, packed.len()),
             None => (0, 0, raw.len()),
         };
-        let mut shares = self.shares.lock();
-        let share = shares.entry((id, level)).or_default();
-        share.raw += raw.len() as u64;
-        share.packed += size as u64;
+        self.count((id, level), raw.len(), size);
         worked
+    }
+
+    /// A block goes on as it was compressed elsewhere: nothing was chosen here.
+    pub(crate) fn passed_on(&self, codec: u8, raw: usize, packed: usize) {
+        self.count((codec, 0), raw, packed);
+    }
+
+    fn count(&self, key: (u8, i32), raw: usize, packed: usize) {
+        let mut shares = self.shares.lock();
+        let share = shares.entry(key).or_default();
+        share.raw += raw as u64;
+        share.packed += packed as u64;
     }
 
     /// What the lanes carried in the last `span`. One in which the first block was packed tells more of the start than of

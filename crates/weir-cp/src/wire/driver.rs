@@ -50,6 +50,11 @@ messages! {
         /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended if
         /// it is there still.
         [38] Evict(word: Secret),
+        /// In place of [`FromDriver::Start`], of a sender: the same, of one file that another program may still
+        /// write; the second says that it is complete.
+        [40] Grows(start: Box<Start>, is_whole: bool),
+        /// A peer that holds says the same at once: how long the way there and back takes.
+        [39] Echo(number: u32),
     }
 }
 
@@ -80,6 +85,8 @@ messages! {
         [26] MoreNames,
         /// Connections to this end's port for lanes that were none of the session's, so far.
         [31] Strangers(count: u64),
+        /// As the driver said; of one that holds.
+        [39] Echo(number: u32),
     }
 }
 
@@ -87,7 +94,9 @@ impl FromDriver {
     fn keeps_caps(&self) -> bool {
         match self {
             FromDriver::Hello(hello) => hello.is_sound(),
-            FromDriver::Start(start) | FromDriver::Measure(start) => start.is_sound(),
+            FromDriver::Start(start) | FromDriver::Measure(start) | FromDriver::Grows(start, _) => {
+                start.is_sound()
+            }
             FromDriver::Dial(at, _) => at.addresses.len() <= MAX_ADDRESSES,
             FromDriver::Ask(ask) => ask.is_sound(),
             FromDriver::Names(names) => names.len() <= MAX_NAMES,

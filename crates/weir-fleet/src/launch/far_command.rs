@@ -23,6 +23,9 @@ const MAX_TO_COMMAND: usize = 4 << 20;
 /// Bytes of a message of the command: its record.
 const MAX_FROM_COMMAND: usize = 16 << 20;
 
+/// Bytes of a file's name (NAME_MAX).
+const MAX_NAME: usize = 255;
+
 /// Between two words of the command on how far it is.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -64,6 +67,24 @@ pub struct CommandLook {
     pub connections: u32,
 }
 
+/// The file that a command writes, once another process may follow it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandFile {
+    /// What it will be called.
+    pub name: String,
+    /// The target is a folder, and it will be in that.
+    pub is_folder: bool,
+}
+
+/// What a command says before its end.
+#[derive(Debug)]
+pub enum CommandNews<'a> {
+    /// How far it is.
+    Look(&'a CommandLook),
+    /// It writes this file.
+    Grows(&'a CommandFile),
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandEnd {
@@ -95,6 +116,8 @@ pub enum FromCommand {
     Look(Option<CommandLook>),
     /// The last one.
     Ended(CommandEnd),
+    /// What it writes; once.
+    Grows(CommandFile),
 }
 
 impl FleetMessage for ToCommand {
@@ -114,6 +137,7 @@ impl FleetMessage for FromCommand {
     fn is_sound(&self) -> bool {
         match self {
             FromCommand::Look(look) => look.is_none_or(|look| look.rate.is_finite() && look.rate >= 0.0),
+            FromCommand::Grows(file) => file.name.len() <= MAX_NAME,
             FromCommand::Ended(_) => true,
         }
     }
@@ -129,7 +153,7 @@ pub fn run(
     order: CommandOrder,
     stop: &AtomicBool,
     hears: Hears,
-    look: &mut dyn FnMut(&CommandLook),
+    news: &mut dyn FnMut(CommandNews<'_>),
 ) -> Result<CommandEnd, CopyError> {
     let (cut, over): (Arc<AtomicBool>, AtomicBool) = Default::default();
     let far = std::thread::scope(|scope| {
@@ -149,7 +173,7 @@ pub fn run(
         over.store(true, Relaxed);
         far
     });
-    attend(far?, host, order, (stop, &cut), look)
+    attend(far?, host, order, (stop, &cut), news)
 }
 
 /// Tells it what is to be done, and hears it to its end.
@@ -158,7 +182,7 @@ fn attend(
     host: &Host,
     order: CommandOrder,
     (stop, cut): (&AtomicBool, &AtomicBool),
-    look: &mut dyn FnMut(&CommandLook),
+    news: &mut dyn FnMut(CommandNews<'_>),
 ) -> Result<CommandEnd, CopyError> {
     let lost = |why: &str| CopyError::Lost { host: host.shown().to_owned(), why: Some(why.to_owned()) };
     let (Some(mut input), Some(output)) = (far.input.take(), far.output.take()) else {
@@ -175,7 +199,11 @@ fn attend(
         match said.recv_timeout(TICK) {
             Ok(Ok(FromCommand::Look(now))) => {
                 heard = Instant::now();
-                now.iter().for_each(&mut *look);
+                now.iter().for_each(|now| news(CommandNews::Look(now)));
+            }
+            Ok(Ok(FromCommand::Grows(file))) => {
+                heard = Instant::now();
+                news(CommandNews::Grows(&file));
             }
             Ok(Ok(FromCommand::Ended(end))) => break Ok(end),
             Ok(Err(why)) => break Err(why),
@@ -215,7 +243,7 @@ fn hear(mut output: impl Read, tell: &Sender<Result<FromCommand, String>>) {
             Ok(None) => Err("weir was killed there, or its connection closed".to_owned()),
             Err(error) => Err(weir_units::plain(&error)),
         };
-        let is_last = !matches!(said, Ok(FromCommand::Look(_)));
+        let is_last = !matches!(said, Ok(FromCommand::Look(_) | FromCommand::Grows(_)));
         if tell.send(said).is_err() || is_last {
             return;
         }
@@ -230,7 +258,7 @@ pub struct CommandLine<W> {
 
 impl<W: Write + Send + 'static> CommandLine<W> {
     /// Hears what is to be done, and listens from there on: `stop` is called once nobody wants it any more,
-    /// `look` tells how far it is, if that is news.
+    /// `look` tells how far it is, if that is news, and `grows` what it writes, once that is known.
     ///
     /// # Errors
     /// In words.
@@ -239,6 +267,7 @@ impl<W: Write + Send + 'static> CommandLine<W> {
         output: W,
         stop: impl Fn() + Send + 'static,
         look: impl Fn() -> Option<CommandLook> + Send + 'static,
+        grows: impl Fn() -> Option<CommandFile> + Send + 'static,
     ) -> Result<(CommandLine<W>, CommandOrder), String> {
         let order = match wire::read(&mut input) {
             Ok(Some(ToCommand::Begin(order))) => order,
@@ -265,9 +294,15 @@ impl<W: Write + Send + 'static> CommandLine<W> {
         start(
             "look",
             Box::new(move || {
+                let mut told = false;
                 while !ends.load(Relaxed) {
+                    let grows = if told { None } else { grows() };
                     let mut out = says.lock();
-                    if ends.load(Relaxed) || wire::write(&mut *out, &FromCommand::Look(look())).is_err() {
+                    let mut say = |said| !ends.load(Relaxed) && wire::write(&mut *out, &said).is_ok();
+                    told |= grows.is_some();
+                    if !grows.is_none_or(|file| say(FromCommand::Grows(file)))
+                        || !say(FromCommand::Look(look()))
+                    {
                         return;
                     }
                     drop(out);
@@ -302,7 +337,8 @@ mod tests {
         let (stopped, stops) = channel();
         let input = BufReader::new(std::io::Cursor::new(told));
         let (line, heard) =
-            CommandLine::open(input, Vec::new(), move || stopped.send(()).unwrap(), || None).unwrap();
+            CommandLine::open(input, Vec::new(), move || stopped.send(()).unwrap(), || None, || None)
+                .unwrap();
         assert!(heard == order());
         stops.recv().unwrap();
         let end = CommandEnd { code: 3, record: None, error: Some("no".to_owned()), is_folder: false };
@@ -321,9 +357,11 @@ mod tests {
         assert!(!ToCommand::Begin(many).is_sound());
         let look = CommandLook { bytes: 1, total: None, rate: f64::NAN, connections: 1 };
         assert!(!FromCommand::Look(Some(look)).is_sound());
+        let file = |name: String| FromCommand::Grows(CommandFile { name, is_folder: true });
+        assert!(file("x".repeat(MAX_NAME)).is_sound() && !file("x".repeat(MAX_NAME + 1)).is_sound());
         let open = |bytes: Vec<u8>| {
             let input = BufReader::new(std::io::Cursor::new(bytes));
-            CommandLine::open(input, Vec::new(), || {}, || None).map(drop)
+            CommandLine::open(input, Vec::new(), || {}, || None, || None).map(drop)
         };
         let mut stop = Vec::new();
         wire::write(&mut stop, &ToCommand::Stop).unwrap();

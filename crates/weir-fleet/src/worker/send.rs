@@ -21,7 +21,7 @@ use weir_store::caller::{Caller, CallerSetup};
 use weir_store::listing::{Looked, mtime_text};
 use weir_store::tree::content;
 use weir_store::upload::engine::{self, Target};
-use weir_store::upload::job::{Check, Job, JobReport, Options, PutOutcome, Source};
+use weir_store::upload::job::{CLEARS, Check, Job, JobReport, Options, PutOutcome, Source};
 use weir_store::upload::plan::LARGE;
 use weir_store::upload::{Attributes, Condition, kinds};
 use weir_tree::Name;
@@ -151,6 +151,8 @@ impl<'a> Sender<'a> {
             condition: Condition::Absent,
             journals: self.manner.journals.clone(),
             fresh: false,
+            finished: None,
+            clears: CLEARS,
         }
     }
 
@@ -166,7 +168,7 @@ impl<'a> Sender<'a> {
         let (tasks, jobs): (Vec<FleetTask>, Vec<Job>) = lot.into_iter().unzip();
         let name = |key: &str| self.to.store.address(key);
         let shown = |key: &str| format!("{}{key}", self.to.shown);
-        let target = Target { uploads: self.to.store.uploads(), name: &name, shown: &shown };
+        let target = Target { uploads: self.to.store.uploads(), name: &name, shown: &shown, source: None };
         let report = engine::run(target, &jobs, &self.options(run), self.http, run.stop, observer);
         for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
             report.notes.iter().for_each(|note| self.note(&shown(&job.key), note));

@@ -87,6 +87,8 @@ struct Learnt {
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     gives_parts: bool,
+    /// What it does not have it lacks at every step.
+    means_absence: bool,
     first: Step,
 }
 
@@ -113,7 +115,11 @@ impl Ladder {
     /// Whether it may help to ask for `url` at `origin` by step `next`, after a refusal with this status or a close.
     pub fn may_help(&self, origin: &Origin, url: &Url, next: Option<Step>, status: Option<u16>) -> bool {
         let learnt = self.learnt();
-        let gives_parts = learnt.origins.get(origin).is_some_and(|known| known.gives_parts);
+        let known = learnt.origins.get(origin).copied().unwrap_or_default();
+        let gives_parts = known.gives_parts;
+        if known.means_absence && is_absence(status) {
+            return false;
+        }
         let is_new = !learnt.settled.contains(&key(url));
         is_new
             && match next {
@@ -150,9 +156,11 @@ impl Ladder {
         lasts
     }
 
-    /// No step helped with `url`.
-    pub fn settled(&self, url: &Url) {
+    /// No step helped with `url`, which was refused with this status first. What is not there at one step and
+    /// at none below is what an origin means by that status: of a list of such names each is asked for once.
+    pub fn settled(&self, origin: &Origin, url: &Url, status: Option<u16>) {
         let mut learnt = self.learnt();
+        learnt.of(origin).means_absence |= is_absence(status);
         make_room(&mut learnt.settled);
         learnt.settled.insert(key(url));
     }
@@ -160,6 +168,11 @@ impl Ladder {
     fn learnt(&self) -> MutexGuard<'_, Learnt> {
         self.0.lock()
     }
+}
+
+/// The status says that nothing is there.
+pub fn is_absence(status: Option<u16>) -> bool {
+    matches!(status, Some(404 | 410))
 }
 
 /// A list of a million URLs that all fail is kept in 16 MB.
@@ -275,8 +288,14 @@ mod tests {
         assert!(ladder.may_help(&origin, &url, Some(Step::Whole), Some(404)));
         assert!(!ladder.may_help(&origin, &url, Some(Step::Bare), Some(404)));
         assert!(ladder.may_help(&origin, &url, Some(Step::Bare), Some(406)));
-        ladder.settled(&url);
+        ladder.settled(&origin, &url, Some(403));
         assert!(!ladder.may_help(&origin, &url, Some(Step::Whole), Some(404)));
+        // Of others a refusal may still be of its form, until one was none.
+        let other = Url::parse("http://h/y").unwrap();
+        assert!(ladder.may_help(&origin, &other, Some(Step::Whole), Some(404)));
+        ladder.settled(&origin, &url, Some(404));
+        assert!(!ladder.may_help(&origin, &other, Some(Step::Whole), Some(404)));
+        assert!(ladder.may_help(&origin, &other, Some(Step::Whole), Some(403)));
         assert!(!ladder.closed_again(&url) && ladder.closed_again(&url));
     }
 }

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{
-    FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
-};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, renameat};
 use rustix::io::{pwrite, pwritev};
 use weir_codec::digest::Algorithm;
 use weir_http::filename::KEPT;
 use weir_tree::pages::{self, Pages};
+use weir_tree::room::with_room;
 use weir_units::Bytes;
 
 use super::Existing;
@@ -379,19 +378,9 @@ impl PartFile {
             Err(error) => {
                 // A failed reservation may leave some: give it back.
                 let _ = self.file.set_len(0);
-                Err(full(self.with_room(error.into(), size)))
+                Err(full(with_room(&self.file, error.into(), size)))
             }
         }
-    }
-
-    /// A full disk's error, with how much is needed and how much is there.
-    fn with_room(&self, error: io::Error, needed: u64) -> io::Error {
-        let room = fstatvfs(&self.file).ok().filter(|_| error.kind() == io::ErrorKind::StorageFull);
-        let Some(room) = room else { return error };
-        // What an ordinary user may take; the rest is root's reserve.
-        let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
-        let text = format!("{}: {} needed, {free} free", weir_units::plain(&error), Bytes(needed));
-        io::Error::new(error.kind(), text)
     }
 
     /// Writes all of `pieces` at `offset`, as much with a call as [`Pages::write`] says.
@@ -507,6 +496,13 @@ impl PartFile {
         self.keeps_journal()
             && !self.home.part.is_empty()
             && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
+    }
+
+    /// Where it will be, if another process finds it beside that, with its journal.
+    pub(crate) fn grows_at(&self) -> Option<&Path> {
+        let [part, ..] = KEPT.map(|ending| with_ending(self.target.name(), ending));
+        let is_beside = Arc::ptr_eq(&self.home.folder, self.target.folder()) && self.home.part == part;
+        (self.keeps_journal() && is_beside).then(|| self.target.path())
     }
 
     /// For reading back what was written.

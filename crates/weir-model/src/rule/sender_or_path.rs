@@ -57,13 +57,13 @@ fn unexplained(interval: &Interval, context: &Context<'_>) -> String {
     }
 }
 
-/// A full processor that no lane fills, when the server runs here.
+/// A full processor that no lane fills, when the sender runs here.
 pub(crate) fn servers_core(interval: &Interval, context: &Context<'_>) -> Option<String> {
     let cpu = interval.cpu.value().filter(|_| context.facts.peer_is_local)?;
     let (number, busy) = cpu.busy.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
     (*busy >= 0.95).then(|| {
         format!(
-            "processor {number} was {} busy and no connection's thread fills one: possibly the server, which runs on this machine",
+            "processor {number} was {} busy and no connection's thread fills one: possibly the sender's, which runs on this machine",
             percent(*busy)
         )
     })

@@ -21,7 +21,7 @@ use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::network::address;
-use crate::store::{Store, named_below};
+use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 
 /// How an account is asked.
@@ -114,6 +114,12 @@ impl Store for AzureStore {
     fn named(&self, url: &Url) -> Option<(String, Option<String>)> {
         let base = self.settings.endpoint.as_str().trim_end_matches('/');
         named_below(url, &format!("{base}/{}/", self.container), "versionid")
+    }
+
+    fn service(&self) -> Service {
+        // An account has one owner.
+        let address = format!("{} {}", self.settings.endpoint, self.settings.account);
+        Service { address, has_one_namespace: true }
     }
 
     fn lists(&self) -> &dyn Lists {

@@ -25,7 +25,7 @@ use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::network;
 use crate::s3::{Dialect, S3Bucket, S3Settings, S3Store};
-use crate::store::{Store, named_below};
+use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 
 /// Where it is.
@@ -130,6 +130,12 @@ impl Store for GcsStore {
 
     fn pins_versions(&self) -> bool {
         true
+    }
+
+    fn service(&self) -> Service {
+        let address = self.settings.endpoint.to_string();
+        let has_one_namespace = address.trim_end_matches('/') == ENDPOINT;
+        Service { address, has_one_namespace }
     }
 
     fn lists(&self) -> &dyn Lists {

@@ -2,6 +2,7 @@
 //! region, credentials that have run out, a clock that is wrong.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use http::{HeaderName, HeaderValue, Method};
@@ -24,6 +25,9 @@ pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 /// The field with the digest of the body, as it is signed.
 pub const BODY_DIGEST: &str = "x-amz-content-sha256";
 
+/// The field that asks for the digests which the store keeps.
+const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
+
 /// Signs requests for the objects of one bucket.
 pub struct S3Authorizer {
     bucket: S3Bucket,
@@ -32,6 +36,8 @@ pub struct S3Authorizer {
     /// Where the bucket is or was thought to be. Kept, since each request asks for it.
     addresses: RwLock<Vec<Url>>,
     used: Mutex<Option<Arc<Found<AwsCredential>>>>,
+    /// It refuses to be asked for the digests that it keeps.
+    is_plain: AtomicBool,
 }
 
 impl S3Authorizer {
@@ -43,6 +49,7 @@ impl S3Authorizer {
             region: Mutex::default(),
             addresses: RwLock::new(addresses),
             used: Mutex::default(),
+            is_plain: AtomicBool::new(false),
         }
     }
 
@@ -125,8 +132,8 @@ impl Authorizer for S3Authorizer {
         if self.bucket.settings.request_payer {
             own.push(("x-amz-request-payer".to_owned(), "requester".to_owned()));
         }
-        if method == "GET" || method == "HEAD" {
-            own.push(("x-amz-checksum-mode".to_owned(), "ENABLED".to_owned()));
+        if (method == "GET" || method == "HEAD") && !self.is_plain.load(Relaxed) {
+            own.push((CHECKSUM_MODE.to_owned(), "ENABLED".to_owned()));
         }
         let Some(found) = self.credentials()? else { return Ok(own) };
         let signed = sign(&found.credential, &self.region(), method, url, given.iter().chain(&own));
@@ -152,6 +159,13 @@ impl Authorizer for S3Authorizer {
                 return Ok(self.moves(url, region));
             }
         }
+        // `Unsupported header 'x-amz-checksum-mode' received for this API call.`
+        let is_of_mode = matches!(head.status, 400 | 501)
+            && words.is_some_and(|words| words.to_ascii_lowercase().contains(CHECKSUM_MODE));
+        if is_of_mode && !self.is_plain.swap(true, Relaxed) {
+            tracing::info!("{} does not tell the digests that it keeps", self.bucket.bucket);
+            return Ok(Mend::Again);
+        }
         let used = self.used.lock().clone();
         let has_expired = matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException");
         if let (true, Some(used), Some(provider)) = (has_expired, used, &self.bucket.settings.provider) {
@@ -167,6 +181,9 @@ impl Authorizer for S3Authorizer {
             "RequestTimeTooSkewed" => skew(head, SystemTime::now()).unwrap_or_default(),
             "InvalidObjectState" => {
                 "it is archived; restore it first, as aws s3api restore-object does".to_owned()
+            }
+            "SecondLevelDomainForbidden" | "VirtualHostDomainRequired" => {
+                "it wants the bucket in the host: --virtual-host".to_owned()
             }
             "NoSuchBucket" => format!("there is no bucket '{}' there", self.bucket.bucket),
             "ExpiredToken" => "renew them and run the same command again".to_owned(),

@@ -2,7 +2,7 @@
 
 use weir_get::http::call::{AtHand, Call, Reply};
 
-use super::S3Store;
+use super::{S3Bucket, S3Store};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::key;
@@ -26,12 +26,16 @@ const MAX_ANSWER: usize = 64 << 10;
 const KEPT: [&str; 5] =
     ["content-type", "cache-control", "content-disposition", "content-encoding", "content-language"];
 
+/// Names of fields and their values.
+type Fields = Vec<(String, String)>;
+
 impl Copies for S3Store {
     fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError> {
         let what = format!("copy s3://{bucket}/{} to {}{}", shown(&from.key), self.shown(), shown(to));
         let source = self.source(bucket, from)?;
         if from.size > MAX_COPY {
-            return self.copy_in_parts(caller, &what, source, from, to);
+            let told = self.told(caller, bucket, from)?;
+            return self.copy_in_parts(caller, &what, (source, told), from.size, to);
         }
         let url = self.here().object(to, None)?;
         let call = Call { method: "PUT", url, fields: source, most: MAX_ANSWER, asks_first: false };
@@ -42,7 +46,7 @@ impl Copies for S3Store {
 
 impl S3Store {
     /// The fields that name the source, as it was listed.
-    fn source(&self, bucket: &str, from: &Listed) -> Result<Vec<(String, String)>, StoreError> {
+    fn source(&self, bucket: &str, from: &Listed) -> Result<Fields, StoreError> {
         let mut source = format!("/{bucket}/{}", key::in_query(&from.key).replace("%2F", "/"));
         if let Some(version) = &from.version {
             source.push_str(&format!("?versionId={}", key::in_query(&version.id)));
@@ -60,19 +64,19 @@ impl S3Store {
         &self,
         caller: &mut Caller<'_>,
         what: &str,
-        source: Vec<(String, String)>,
-        from: &Listed,
+        (source, told): (Fields, Fields),
+        size: u64,
         to: &str,
     ) -> Result<(), StoreError> {
         let call = Call {
             method: "POST",
             url: self.here().query_of(to, &[("uploads", "")])?,
-            fields: self.told(caller, from)?,
+            fields: told,
             most: MAX_ANSWER,
             asks_first: false,
         };
         let id = element(what, &succeeds(caller, what, &call, b"")?, "UploadId")?;
-        let copied = self.copy_parts(caller, what, &source, from.size, to, &id);
+        let copied = self.copy_parts(caller, what, &source, size, to, &id);
         if copied.is_err() {
             let url = self.here().query_of(to, &[("uploadId", &id)])?;
             let call =
@@ -84,10 +88,16 @@ impl S3Store {
         copied
     }
 
-    /// The metadata of the source.
-    fn told(&self, caller: &mut Caller<'_>, from: &Listed) -> Result<Vec<(String, String)>, StoreError> {
+    /// The metadata of the source, as fields.
+    fn told(
+        &self,
+        caller: &mut Caller<'_>,
+        bucket: &str,
+        from: &Listed,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let source = S3Bucket { bucket: bucket.to_owned(), ..self.here() };
         let version = from.version.as_ref().map(|version| version.id.as_str());
-        let looked = self.look(caller, &from.key, version)?;
+        let looked = S3Store::new(source).look(caller, &from.key, version)?;
         let Looked { metadata, headers, .. } = looked.unwrap_or_default();
         let mut fields: Vec<(String, String)> =
             headers.into_iter().filter(|(name, _)| KEPT.contains(&name.as_str())).collect();

@@ -23,9 +23,6 @@ const MAX_PAGE: usize = PAGE as usize * (3 * 1024 + 1024);
 /// Between the two markers of a list of versions; no key holds it.
 const BETWEEN: char = '\0';
 
-/// How stores refuse parameters that they do not know.
-const UNKNOWN: [&str; 3] = ["NotImplemented", "InvalidArgument", "InvalidRequest"];
-
 impl S3Store {
     /// Sends a request without a body, and returns the body of its answer.
     fn asks(
@@ -47,7 +44,7 @@ impl S3Store {
         &self,
         caller: &mut Caller<'_>,
         ask: &ListAsk<'_>,
-        kind: Kind,
+        (kind, is_plain): (Kind, bool),
         token: Option<&str>,
     ) -> Result<Page, StoreError> {
         let what = format!("list {}{}", self.shown(), shown(ask.prefix));
@@ -57,7 +54,8 @@ impl S3Store {
             Kind::V1 => vec![],
             Kind::Versions => vec![("versions", "")],
         };
-        query.extend([("encoding-type", "url"), ("max-keys", &most), ("prefix", ask.prefix)]);
+        query.extend((!is_plain).then_some(("encoding-type", "url")));
+        query.extend([("max-keys", most.as_str()), ("prefix", ask.prefix)]);
         query.extend(ask.delimiter.map(|delimiter| ("delimiter", delimiter)));
         match (kind, token) {
             (_, None) => {}
@@ -133,6 +131,36 @@ impl S3Store {
     }
 }
 
+impl S3Store {
+    /// The first page, of a store that has `refused` to give it in this form: by version 1, and without having
+    /// keys encoded, which some do not know. The form that helps is kept; if none does, the first words count.
+    fn page_by_less(
+        &self,
+        caller: &mut Caller<'_>,
+        ask: &ListAsk<'_>,
+        form: (Kind, bool),
+        refused: StoreError,
+    ) -> Result<Page, StoreError> {
+        let forms = [(Kind::V1, false), (Kind::V2, true), (Kind::V1, true)];
+        let forms: &[(Kind, bool)] = if ask.versions { &[(Kind::Versions, true)] } else { &forms };
+        for (kind, is_plain) in forms.iter().copied().filter(|other| *other != form) {
+            match self.page_of(caller, ask, (kind, is_plain), None) {
+                Ok(page) => {
+                    let by =
+                        if kind == Kind::V1 { "version 1 of lists" } else { "lists of keys as they are" };
+                    tracing::info!("{} knows {by} only", self.shown());
+                    self.lists_v1.fetch_or(kind == Kind::V1, Relaxed);
+                    self.lists_plain.store(is_plain, Relaxed);
+                    return Ok(page);
+                }
+                Err(error) if error.is_of_its_form() => {}
+                Err(_) => break,
+            }
+        }
+        Err(refused)
+    }
+}
+
 /// Which list is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -148,19 +176,15 @@ impl Lists for S3Store {
         ask: &ListAsk<'_>,
         token: Option<&str>,
     ) -> Result<Page, StoreError> {
-        if ask.versions {
-            return self.page_of(caller, ask, Kind::Versions, token);
-        }
-        if self.lists_v1.load(Relaxed) {
-            return self.page_of(caller, ask, Kind::V1, token);
-        }
-        match self.page_of(caller, ask, Kind::V2, token) {
-            Err(error) if token.is_none() && error.code().is_some_and(|code| UNKNOWN.contains(&code)) => {
-                // Its words stand where version 1 is refused as well.
-                let page = self.page_of(caller, ask, Kind::V1, None).map_err(|_| error)?;
-                tracing::info!("{} knows version 1 of lists only", self.shown());
-                self.lists_v1.store(true, Relaxed);
-                Ok(page)
+        let (is_v1, is_plain) = (self.lists_v1.load(Relaxed), self.lists_plain.load(Relaxed));
+        let kind = match ask.versions {
+            true => Kind::Versions,
+            false if is_v1 => Kind::V1,
+            false => Kind::V2,
+        };
+        match self.page_of(caller, ask, (kind, is_plain), token) {
+            Err(error) if token.is_none() && error.is_of_its_form() => {
+                self.page_by_less(caller, ask, (kind, is_plain), error)
             }
             other => other,
         }

@@ -27,7 +27,7 @@ use crate::credentials::aws::DEFAULT_REGION;
 use crate::error::StoreError;
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
-use crate::store::{Store, named_below};
+use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 
 /// How a bucket of S3 is asked.
@@ -122,6 +122,8 @@ pub struct S3Store {
     authorizer: Arc<S3Authorizer>,
     /// It knows only version 1 of lists.
     lists_v1: AtomicBool,
+    /// It refuses to encode keys in lists.
+    lists_plain: AtomicBool,
     /// It encodes keys in lists where it is asked to; `None`: not known yet.
     encodes: Mutex<Option<bool>>,
 }
@@ -135,7 +137,8 @@ impl S3Store {
     /// The same of somebody who calls some fields otherwise.
     pub fn speaking(bucket: S3Bucket, dialect: Dialect) -> S3Store {
         let authorizer = Arc::new(S3Authorizer::new(bucket.clone()));
-        S3Store { bucket, dialect, authorizer, lists_v1: AtomicBool::new(false), encodes: Mutex::default() }
+        let (lists_v1, lists_plain) = (AtomicBool::new(false), AtomicBool::new(false));
+        S3Store { bucket, dialect, authorizer, lists_v1, lists_plain, encodes: Mutex::default() }
     }
 
     /// Where its objects are.
@@ -162,6 +165,19 @@ impl Store for S3Store {
 
     fn named(&self, url: &Url) -> Option<(String, Option<String>)> {
         named_below(url, self.object("", None).ok()?.as_str(), "versionId")
+    }
+
+    fn service(&self) -> Service {
+        let amazon = |address: &str| Service { address: address.to_owned(), has_one_namespace: true };
+        let endpoint = self.bucket.settings.endpoint.as_ref();
+        let host = endpoint.and_then(Url::host_str).unwrap_or_default();
+        match endpoint {
+            None if self.bucket.region().starts_with("cn-") => amazon("amazonaws.com.cn"),
+            None => amazon("amazonaws.com"),
+            Some(_) if host.ends_with(".amazonaws.com.cn") => amazon("amazonaws.com.cn"),
+            Some(_) if host.ends_with(".amazonaws.com") => amazon("amazonaws.com"),
+            Some(endpoint) => Service { address: endpoint.to_string(), has_one_namespace: false },
+        }
     }
 
     fn lists(&self) -> &dyn Lists {

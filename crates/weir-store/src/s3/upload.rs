@@ -73,7 +73,7 @@ impl Uploads for S3Store {
             most: SHORT,
             asks_first: false,
         };
-        let reply = caller.done(&what, &call, content)?;
+        let reply = caller.done(&what, &call, content).map_err(|error| hinted(error, object))?;
         Ok(self.stored_of(&reply.head))
     }
 
@@ -93,7 +93,8 @@ impl Uploads for S3Store {
         }
         let fields = self.dialect.spoken(&what, fields)?;
         let call = self.call("POST", object.key, &[("uploads", "")], fields)?;
-        let reply = caller.done(&what, &call, &mut AtHand::default())?;
+        let begun = caller.done(&what, &call, &mut AtHand::default());
+        let reply = begun.map_err(|error| hinted(error, object))?;
         let begun: Begun = read(&what, &call, &reply, "InitiateMultipartUploadResult")?;
         let is_id = !begun.upload_id.is_empty() && begun.upload_id.len() <= 4096;
         is_id
@@ -111,12 +112,19 @@ impl Uploads for S3Store {
     ) -> Result<String, StoreError> {
         let what = self.what(&format!("put part {number} of"), upload.object.key);
         let fields = self.dialect.spoken(&what, sum.map(checksum).into_iter().collect())?;
-        let number = number.to_string();
-        let query = [("partNumber", number.as_str()), ("uploadId", upload.id)];
+        let text = number.to_string();
+        let query = [("partNumber", text.as_str()), ("uploadId", upload.id)];
         let call = self.call("PUT", upload.object.key, &query, fields)?;
         let reply = caller.done(&what, &call, content)?;
-        let tag = reply.head.header("etag").filter(|tag| is_tag(tag)).map(str::to_owned);
-        tag.ok_or_else(|| StoreError::Answer { what, why: "has no ETag".to_owned() })
+        if let Some(tag) = reply.head.header("etag").filter(|tag| is_tag(tag)) {
+            return Ok(tag.to_owned());
+        }
+        // What stands between may keep it back; the store's own list has it.
+        let there = self.parts(caller, upload).ok().flatten().unwrap_or_default();
+        let own = there.into_iter().find(|part| part.number == number).map(|part| part.tag);
+        let why = "has no ETag, nor has its list of parts; --part-size above the size of the file sends it in one \
+                   request";
+        own.ok_or_else(|| StoreError::Answer { what, why: why.to_owned() })
     }
 
     fn complete(
@@ -149,7 +157,8 @@ impl Uploads for S3Store {
         }
         let fields = self.dialect.spoken(&what, fields)?;
         let call = self.call("POST", upload.object.key, &[("uploadId", upload.id)], fields)?;
-        let reply = caller.done(&what, &call, &mut AtHand::new(list.as_bytes()))?;
+        let done = caller.done(&what, &call, &mut AtHand::new(list.as_bytes()));
+        let reply = done.map_err(|error| hinted(error, &upload.object))?;
         let done: Completed = read(&what, &call, &reply, "CompleteMultipartUploadResult")?;
         let stored = self.stored_of(&reply.head);
         Ok(Stored { tag: done.etag.or(stored.tag), size: Some(finish.size), ..stored })
@@ -319,6 +328,24 @@ fn fields_of(attributes: &Attributes) -> Vec<(String, String)> {
     let single = single.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
     let own = attributes.metadata.iter().map(|(name, value)| (format!("x-amz-meta-{name}"), value.clone()));
     single.chain(own).collect()
+}
+
+/// A store that does not know a request may not know what the user wants with the object.
+fn hinted(error: StoreError, object: &Object<'_>) -> StoreError {
+    let Attributes { storage_class, encryption, tags, .. } = object.attributes;
+    let flags = [
+        (*object.condition == Condition::Absent, "--if-absent"),
+        (matches!(object.condition, Condition::Matches(_)), "--if-match"),
+        (storage_class.is_some(), "--storage-class"),
+        (encryption.is_some(), "--sse"),
+        (!tags.is_empty(), "--tag"),
+    ];
+    let flags: Vec<&str> =
+        flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag).collect();
+    match error.is_unknown_request() && !flags.is_empty() {
+        true => error.with_hint(&format!("it may not know {}: leave out what it lacks", flags.join(", "))),
+        false => error,
+    }
 }
 
 /// A validator that can be sent back: no letters that end a field, and no longer than anybody's.

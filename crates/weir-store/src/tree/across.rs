@@ -1,6 +1,7 @@
 //! From one prefix of a store to another: the store copies the objects itself, or they come through here,
 //! where two stores are asked, or one that does not copy.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,16 +17,59 @@ use super::seen::SeenNames;
 use super::through::Through;
 use super::up::{LOT, lot};
 use super::{Copy, StorePlace};
-use crate::caller::Caller;
+use crate::caller::{Caller, CallerSetup};
+use crate::environment::End;
 use crate::error::StoreError;
 use crate::glob::Glob;
 use crate::key;
-use crate::listing::{Chosen, Listed, Page, PagesSetup, ahead};
+use crate::listing::{Chosen, Listed, Looked, Page, PagesSetup, ahead};
 use crate::upload::elsewhere::Sides;
 use crate::upload::job::{Job, Source as JobSource};
+use crate::upload::journal;
+use crate::upload::plan::SINGLE;
 
 /// Objects that wait for a thread.
 const WAITING: usize = 256;
+
+/// One that asks the source, and one that asks the target.
+type Callers<'a> = (Caller<'a>, Caller<'a>);
+
+/// Objects that a store may refuse to copy by itself, none having been copied, until it is asked no more.
+const REFUSALS: usize = 8;
+
+/// Whether one store, asked by the target's credentials, copies objects by itself, as far as is known.
+#[derive(Debug, Default)]
+pub struct Within {
+    /// Both ends are of one store.
+    is_one: bool,
+    copied: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Within {
+    /// Both ends are of one store, or not.
+    pub fn new(is_one: bool) -> Within {
+        Within { is_one, ..Within::default() }
+    }
+
+    /// It has copied all that it was asked for.
+    pub fn is_all(&self) -> bool {
+        self.is_one && self.refused.load(Relaxed) == 0
+    }
+
+    fn may_copy(&self) -> bool {
+        self.is_one && (self.copied.load(Relaxed) > 0 || self.refused.load(Relaxed) < REFUSALS)
+    }
+
+    fn copied(&self) {
+        self.copied.fetch_add(1, Relaxed);
+    }
+
+    /// Whether that was the first time.
+    fn refused(&self) -> bool {
+        self.refused.fetch_add(1, Relaxed) == 0
+    }
+}
 
 /// A copy between two prefixes.
 pub struct Across<'a> {
@@ -33,8 +77,10 @@ pub struct Across<'a> {
     pub copy: Copy<'a>,
     /// From where.
     pub from: StorePlace<'a>,
-    /// Both are of one store, which is asked to copy.
-    pub is_one_store: bool,
+    /// How the source is asked; [`Copy::caller`] asks the target.
+    pub from_caller: CallerSetup<'a>,
+    /// What is known of whether the store copies by itself.
+    pub within: &'a Within,
     /// Where the time goes of what comes through here.
     pub sides: Arc<Sides>,
     /// Its bucket.
@@ -45,6 +91,8 @@ pub struct Across<'a> {
     pub to: StorePlace<'a>,
     /// One object alone, which gets this key.
     pub only: Option<String>,
+    /// Where journals of uploads lie.
+    pub journals: Option<&'a Path>,
     /// Keys that the list has, for [`super::prune::there`].
     pub seen: Option<&'a Mutex<SeenNames>>,
 }
@@ -63,13 +111,13 @@ pub fn run(
     let from = &Mutex::new(from);
     std::thread::scope(|scope| {
         let local = |error: std::io::Error| StoreError::Local(format!("cannot start a thread: {error}"));
-        let pages = chosen.pages(scope, across.copy.caller).map_err(local)?;
+        let pages = chosen.pages(scope, across.from_caller).map_err(local)?;
         let prefix = across.only.clone().unwrap_or_else(|| across.to.prefix.to_owned());
         let shown = across.to.shown.trim_end_matches('/').to_owned();
         let setup = PagesSetup { lists: across.to.lists(), prefix, delimiter: None, versions: false, shown };
         let there = ahead(scope, setup, across.copy.caller).map_err(local)?;
         let known = &known;
-        if known.take(&there)? {
+        if known.take(&there).map_err(|error| error.at(End::Target))? {
             // An error of the list costs its help alone.
             scope.spawn(move || while known.take(&there).unwrap_or(false) {});
         }
@@ -103,7 +151,7 @@ impl Across<'_> {
         stop: &AtomicBool,
     ) -> Result<(), StoreError> {
         for page in pages {
-            for object in page?.objects {
+            for object in page.map_err(|error| error.at(End::Source))?.objects {
                 if self.glob.is_some_and(|glob| !glob.matches(&object.key)) {
                     continue;
                 }
@@ -123,7 +171,7 @@ impl Across<'_> {
         give: &SyncSender<Job>,
         stop: &AtomicBool,
     ) {
-        let mut caller = Caller::new(self.copy.caller);
+        let mut callers = (Caller::new(self.from_caller), Caller::new(self.copy.caller));
         loop {
             let object = from.lock().recv();
             let Ok(object) = object else { return };
@@ -132,7 +180,7 @@ impl Across<'_> {
             }
             let rest = object.key.strip_prefix(self.from.prefix).unwrap_or(&object.key);
             let to = self.only.clone().unwrap_or_else(|| format!("{}{rest}", self.to.prefix));
-            match self.one(&mut caller, known, &object, rest, &to) {
+            match self.one(&mut callers, known, &object, rest, &to) {
                 Ok(None) => {}
                 // Nobody takes it when the run is to end.
                 Ok(Some(job)) => drop(give.send(job)),
@@ -145,12 +193,13 @@ impl Across<'_> {
     /// What becomes of an object; the job, where it comes through here.
     fn one(
         &self,
-        caller: &mut Caller<'_>,
+        callers: &mut Callers<'_>,
         known: &Known<'_>,
         object: &Listed,
         rest: &str,
         to: &str,
     ) -> Result<Option<Job>, StoreError> {
+        let of_target = |error: StoreError| error.at(End::Target);
         // A key that no file could have goes by no rule, and is copied.
         let bare = rest.trim_end_matches('/');
         let name = name_of(bare).ok().filter(|name: &Name| !name.is_root());
@@ -164,12 +213,11 @@ impl Across<'_> {
         if to.len() > key::MOST {
             return Err(StoreError::Local(super::Unholdable::LongKey.to_string()));
         }
-        let there = known.at(caller, to)?;
+        let there = known.at(&mut callers.1, to).map_err(of_target)?;
         let mut decision = decide(self.copy.rules, &facts_of(object), there.as_ref());
         if decision == Decision::AskContent {
-            let version = object.version.as_ref().map(|version| version.id.as_str());
-            let one = self.from.lists().look(caller, &object.key, version)?;
-            let other = self.to.lists().look(caller, to, None)?;
+            let one = self.look(callers, object)?;
+            let other = self.to.lists().look(&mut callers.1, to, None).map_err(of_target)?;
             let digests =
                 (one.as_ref().and_then(content::digest_of), other.as_ref().and_then(content::digest_of));
             let is_same = matches!(digests, (Some(one), Some(other)) if one == other);
@@ -178,30 +226,57 @@ impl Across<'_> {
         let shown = self.to.url(to);
         match decision {
             Decision::Leave => {}
-            Decision::Same => self.copy.hears.unchanged(&shown, object.size),
+            Decision::Same => {
+                if let Some(folder) = self.journals.filter(|_| object.size > SINGLE && !self.copy.is_dry) {
+                    let (source, target) = (self.name(object), self.to.store.address(to));
+                    let ends = (Path::new(&source), target.as_str());
+                    journal::forget(folder, ends, (self.to.store.uploads(), to), &mut callers.1);
+                }
+                self.copy.hears.unchanged(&shown, object.size);
+            }
             _ => {
                 self.copy.hears.moves(&shown, object.size);
                 if !self.copy.is_dry {
-                    return self.moves(caller, object, to);
+                    return self.moves(callers, object, to);
                 }
             }
         }
         Ok(None)
     }
 
-    fn moves(&self, caller: &mut Caller<'_>, object: &Listed, to: &str) -> Result<Option<Job>, StoreError> {
-        if self.is_one_store {
-            match self.to.store.copies().copy(caller, self.bucket, object, to) {
+    /// What a journal knows an object of the source by.
+    fn name(&self, object: &Listed) -> String {
+        let version = object.version.as_ref().map_or_else(String::new, |version| format!(" {}", version.id));
+        format!("{}{version}", self.from.store.address(&object.key))
+    }
+
+    /// What the source says of an object.
+    fn look(&self, callers: &mut Callers<'_>, object: &Listed) -> Result<Option<Looked>, StoreError> {
+        let version = object.version.as_ref().map(|version| version.id.as_str());
+        let looked = self.from.lists().look(&mut callers.0, &object.key, version);
+        looked.map_err(|error| error.at(End::Source))
+    }
+
+    fn moves(&self, callers: &mut Callers<'_>, object: &Listed, to: &str) -> Result<Option<Job>, StoreError> {
+        if self.within.may_copy() {
+            match self.to.store.copies().copy(&mut callers.1, self.bucket, object, to) {
                 Ok(()) => {
+                    self.within.copied();
                     self.copy.hears.moved(&self.to.url(to), object.size);
                     return Ok(None);
                 }
-                Err(error) if !error.is_unknown_request() => return Err(error),
-                Err(error) => tracing::info!("{error}; it comes through here"),
+                Err(error) if !error.is_unknown_request() && !error.is_denied() => return Err(error),
+                Err(error) => {
+                    if self.within.refused() {
+                        let note = format!("{error}; what the store does not copy itself comes through here");
+                        self.copy.hears.notes(note);
+                    }
+                    tracing::info!("{error}; it comes through here");
+                }
             }
         }
         let version = object.version.as_ref().map(|version| version.id.clone());
-        let looked = self.from.lists().look(caller, &object.key, version.as_deref())?;
+        let looked = self.look(callers, object)?;
         let gone = || StoreError::Absent(format!("{} was deleted meanwhile", self.from.url(&object.key)));
         let looked = looked.ok_or_else(gone)?;
         let shown = self.from.url(&object.key);

@@ -41,6 +41,8 @@ impl Through {
         sides: &Arc<Sides>,
     ) -> Result<Through, StoreError> {
         let kept = content::digest_of(&looked).map(|(algorithm, value)| Sum { algorithm, value });
+        let meant = version.map_or_else(String::new, |version| format!(" {version}"));
+        let name = format!("{}{meant}", store.address(&looked.listed.key));
         let own = looked.listed.version.as_ref().filter(|_| store.pins_versions());
         let version = version.or(own.map(|version| version.id.as_str()));
         let tag = looked.listed.etag.clone().filter(|tag| own.is_none() && !tag.starts_with("W/"));
@@ -50,6 +52,7 @@ impl Through {
             pins: store.authorizer().pins(&url),
             url,
             shown,
+            name,
             size: looked.listed.size,
             version: tag,
             kept,
@@ -85,6 +88,7 @@ impl Through {
         let source = Elsewhere {
             url,
             pins: false,
+            name: shown.clone(),
             shown,
             size,
             version: version_of(head),

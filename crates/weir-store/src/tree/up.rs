@@ -21,7 +21,8 @@ use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::listing::{PagesSetup, ahead, mtime_text};
 use crate::upload::job::{Job, Source as JobFile};
-use crate::upload::{Attributes, kinds};
+use crate::upload::plan::SINGLE;
+use crate::upload::{Attributes, journal, kinds};
 
 /// Files that wait for a thread: each holds its folder open.
 const WAITING: usize = 64;
@@ -49,6 +50,8 @@ pub struct Up<'a> {
     pub wanted: Wanted,
     /// The key of the one file that is copied.
     pub only: Option<String>,
+    /// Where journals of uploads lie.
+    pub journals: Option<&'a Path>,
     /// For each object: what the user wants to be kept with it.
     pub attributes: Attributes,
 }
@@ -252,7 +255,15 @@ impl Up<'_> {
         }
         match decision {
             Decision::Leave => {}
-            Decision::Same => self.copy.hears.unchanged(&shown, size),
+            Decision::Same => {
+                if let Some(folder) = self.journals.filter(|_| size > SINGLE && !self.copy.is_dry) {
+                    let source = met.path.canonicalize().unwrap_or_else(|_| met.path.clone());
+                    let target = self.to.store.address(&met.key);
+                    let object = (self.to.store.uploads(), met.key.as_str());
+                    journal::forget(folder, (&source, &target), object, caller);
+                }
+                self.copy.hears.unchanged(&shown, size);
+            }
             _ if self.copy.is_dry => self.copy.hears.moves(&shown, size),
             _ => return Ok(Some(self.job(met, own.mtime))),
         }

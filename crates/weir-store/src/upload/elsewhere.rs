@@ -18,10 +18,12 @@ use weir_http::content_range::ContentRange;
 use weir_http::head::ResponseHead;
 use weir_http::validator::Validators;
 
+use super::journal::KeptPart;
 use super::plan::{PART, Plan};
 use super::source::Held;
-use super::{Bounds, Sum};
+use super::{Bounds, Part, Sum};
 use crate::caller::{Caller, refusal};
+use crate::environment::End;
 use crate::error::StoreError;
 
 /// What one request fetches: as much as an answer may hold in memory.
@@ -89,6 +91,8 @@ pub struct Elsewhere {
     pub pins: bool,
     /// `gs://BUCKET/KEY`.
     pub shown: String,
+    /// Its address without what is secret in it, and its version if one is meant: what a journal knows it by.
+    pub name: String,
     /// Bytes, as it was listed.
     pub size: u64,
     /// The version that is meant, as far as it is known before: a tag that is not weak, or a date that is
@@ -238,17 +242,63 @@ impl Elsewhere {
         Ok(digest.finish())
     }
 
+    /// The version that answers have to be of, as far as it is known.
+    pub(super) fn pin(&self) -> Option<String> {
+        self.fetched.pin.lock().clone()
+    }
+
+    /// Its store still has what `pin` names. From then on nothing else is taken.
+    pub(super) fn is_still(&self, caller: &mut Caller<'_>, pin: &str) -> Result<bool, StoreError> {
+        *self.fetched.pin.lock() = Some(pin.to_owned());
+        match self.piece(caller, 0, 1.min(self.size)) {
+            Ok(_) => Ok(true),
+            Err(StoreError::Changed(_)) => {
+                self.fetched.pin.lock().clone_from(&self.version);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The digest of a part that was fetched, as a journal writes it.
+    pub(super) fn sum_of(&self, number: u32) -> Option<String> {
+        self.fetched.sums.lock().get(&number).map(|(sum, _)| hex::encode(sum))
+    }
+
+    /// The parts of `there` that are known by the digest that its store keeps, which is what the journal
+    /// `said`; the others have to be fetched again, since all together are held against it.
+    pub(super) fn known(&self, there: Vec<Part>, said: &[KeptPart], plan: Plan) -> Vec<Part> {
+        let Some(kept) = &self.kept else { return there };
+        if !adds_up(kept.algorithm) {
+            // It is computed from the first part on.
+            return Vec::new();
+        }
+        let of_part = |number: u32| {
+            let text = said.iter().find(|part| part.number == number)?.kept.as_deref()?;
+            hex::decode(text).ok().filter(|sum| sum.len() == kept.algorithm.len())
+        };
+        let mut sums = self.fetched.sums.lock();
+        let mut is_known = |part: &Part| {
+            let sum = of_part(part.number);
+            let length = plan.range(part.number, self.size).1;
+            sum.map(|sum| sums.insert(part.number, (sum, length))).is_some()
+        };
+        there.into_iter().filter(|part| is_known(part)).collect()
+    }
+
     fn piece(&self, caller: &mut Caller<'_>, start: u64, length: u64) -> Result<Vec<u8>, StoreError> {
         let pin = self.fetched.pin.lock().clone();
         let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
         fields.extend(pin.iter().filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag.clone())));
         let most = usize::try_from(length).unwrap_or(usize::MAX);
         let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::default()).map_err(|error| self.of_source(error))?;
+        let reply = caller
+            .ask(&call, &mut AtHand::default())
+            .map_err(|error| self.of_source(error).at(End::Source))?;
         match reply.head.status {
             200 | 206 => {}
             404 | 412 | 416 if pin.is_some() || reply.head.status != 404 => return Err(self.changed()),
-            _ => return Err(refusal(&format!("fetch {}", self.shown), &call, &reply)),
+            _ => return Err(refusal(&format!("fetch {}", self.shown), &call, &reply).at(End::Source)),
         }
         self.is_it(&reply, (start, length), pin)?;
         Ok(reply.body)

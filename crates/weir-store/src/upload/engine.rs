@@ -41,6 +41,8 @@ pub struct Target<'a> {
     pub name: &'a (dyn Fn(&str) -> String + Sync),
     /// What a person calls it.
     pub shown: &'a (dyn Fn(&str) -> String + Sync),
+    /// How another store is asked from which objects come; `None`: none is, or as the target is.
+    pub source: Option<&'a Http>,
 }
 
 /// What all threads of a run share.
@@ -48,6 +50,8 @@ pub(super) struct Run<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) options: &'a Options,
     pub(super) http: &'a Http,
+    /// For objects that come from another store.
+    pub(super) source_http: &'a Http,
     pub(super) uploads: &'a dyn Uploads,
     pub(super) name: &'a (dyn Fn(&str) -> String + Sync),
     pub(super) shown: &'a (dyn Fn(&str) -> String + Sync),
@@ -155,6 +159,7 @@ pub fn run(
         jobs,
         options,
         http,
+        source_http: target.source.unwrap_or(http),
         uploads: target.uploads,
         name: target.name,
         shown: target.shown,

@@ -10,6 +10,7 @@ use weir_model::evidence::Evidence;
 use weir_units::Rate;
 
 use super::elsewhere::Elsewhere;
+use super::finished::Finished;
 use super::shared::SharedUpload;
 use super::{Attributes, Condition, Part, Stored, Sum};
 use crate::error::StoreError;
@@ -74,7 +75,14 @@ pub struct Options {
     pub journals: Option<PathBuf>,
     /// Begin again whatever an earlier run left.
     pub fresh: bool,
+    /// Which files an earlier run has stored, and this one stores; `None`: nobody asks.
+    pub finished: Option<Arc<Finished>>,
+    /// What a user does to have an unfinished upload removed: [`CLEARS`], or a flag of the same command.
+    pub clears: &'static str,
 }
+
+/// By which command unfinished uploads of an object are removed.
+pub const CLEARS: &str = "weir put --abort - TARGET";
 
 /// What contents are checked by at the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

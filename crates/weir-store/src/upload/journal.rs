@@ -7,22 +7,21 @@
 //! taken. It is a hint: the store's own list of parts decides. Nothing in it is secret.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use weir_codec::digest::Algorithm;
-use weir_codec::hex;
 
 use super::plan::Plan;
 use super::source::Identity;
+use super::state;
+pub use super::state::JournalError;
+use super::{Attributes, Condition, Object, Upload, Uploads};
+use crate::caller::Caller;
 
-/// 10,000 parts of 200 bytes, and the same once more for those that were sent again.
-const MOST: u64 = 4 << 20;
+/// 10,000 parts of 300 bytes, and the same once more for those that were sent again.
+const MOST: u64 = 8 << 20;
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -42,7 +41,7 @@ enum Line {
 pub struct Intent {
     /// The version of the form.
     version: u32,
-    /// The file, for people who look into it.
+    /// The file or the object, for people who look into it.
     pub source: String,
     /// Which file that was, and in which state.
     pub identity: Identity,
@@ -54,12 +53,22 @@ pub struct Intent {
     pub plan: Plan,
     /// What its parts are checked by.
     pub algorithm: Option<String>,
+    /// How the object is to be stored ([`super::finished::manner`]): that was said when the upload was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manner: Option<String>,
+    /// Of an object of another store, the validator of what was begun with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+    /// The digest that its store keeps of it, by which parts are known as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 impl Intent {
     /// One of this version.
     pub fn new(source: String, identity: Identity, target: String, plan: Plan) -> Intent {
-        Intent { version: VERSION, source, identity, target, others: None, plan, algorithm: None }
+        let (others, algorithm, manner, pin, kept) = (None, None, None, None, None);
+        Intent { version: VERSION, source, identity, target, others, plan, algorithm, manner, pin, kept }
     }
 }
 
@@ -83,6 +92,9 @@ pub struct KeptPart {
     pub tag: String,
     /// Its digest, in hexadecimal.
     pub sum: Option<String>,
+    /// The same by [`Intent::kept`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 /// What it names in place of a file.
@@ -93,22 +105,6 @@ pub const STDIN: &str = "-";
 pub struct Journal {
     path: PathBuf,
     file: File,
-}
-
-/// Why there is none.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// Another process has it.
-    #[error("another weir sends this file there now; wait for it, or stop it")]
-    Busy,
-    /// The folder does not take it.
-    #[error("cannot keep the state of the upload in {}: {source}", path.display())]
-    Io {
-        /// The journal, or its folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
 }
 
 /// Where journals lie, by the XDG Base Directory Specification: `$XDG_STATE_HOME/weir/put`, or below
@@ -126,34 +122,19 @@ impl Journal {
     /// read, or that is of another state of the file, says nothing.
     pub fn open(folder: &Path, source: &Path, target: &str) -> Result<(Journal, Option<Said>), JournalError> {
         let key = format!("{}\n{target}", source.display());
-        let path =
-            folder.join(format!("{}.upload", hex::encode(&Algorithm::SHA256.of(key.as_bytes())[..16])));
-        let io = |path: &Path, source: io::Error| JournalError::Io { path: path.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| io(folder, error))?;
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(0o600).custom_flags(libc_nofollow());
-        loop {
-            let mut file = options.open(&path).map_err(|error| io(&path, error))?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => return Err(JournalError::Busy),
-                Err(error) => return Err(io(&path, error.into())),
-            }
-            // Whoever had it may have taken its name away meanwhile.
-            let (own, named) = (file.metadata(), std::fs::symlink_metadata(&path));
-            let is_same = |own: &std::fs::Metadata, named: &std::fs::Metadata| {
-                (own.dev(), own.ino()) == (named.dev(), named.ino())
-            };
-            match (own, named) {
-                (Ok(own), Ok(named)) if is_same(&own, &named) && own.is_file() => {}
-                (Err(error), _) => return Err(io(&path, error)),
-                _ => continue,
-            }
-            let mut text = Vec::new();
-            (&mut file).take(MOST).read_to_end(&mut text).map_err(|error| io(&path, error))?;
-            let said = read(&text).filter(|said| said.intent.target == target);
-            return Ok((Journal { path, file }, said));
-        }
+        let path = state::path_of(folder, &key, "upload");
+        let mut file = state::open(&path)?;
+        let mut text = Vec::new();
+        (&mut file).take(MOST).read_to_end(&mut text).map_err(|error| JournalError::io(&path, error))?;
+        let said = read(&text).filter(|said| said.intent.target == target);
+        Ok((Journal { path, file }, said))
+    }
+
+    /// The same where there is one, and nobody else has it.
+    fn left(folder: &Path, source: &Path, target: &str) -> Option<(Journal, Option<Said>)> {
+        let key = format!("{}\n{target}", source.display());
+        let is_there = state::path_of(folder, &key, "upload").exists();
+        is_there.then(|| Journal::open(folder, source, target).ok()).flatten()
     }
 
     /// Begins anew: an upload is about to be begun.
@@ -173,9 +154,7 @@ impl Journal {
     }
 
     fn add(&mut self, line: &Line) -> io::Result<()> {
-        let json = serde_json::to_string(line)?;
-        let sum = crc32c::crc32c(json.as_bytes());
-        self.file.write_all(format!("crc32c={sum:08x} {json}\n").as_bytes())
+        state::add(&self.file, line)
     }
 
     /// The upload has ended.
@@ -184,23 +163,35 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
-    /// One in which nothing was ever written says nothing, and whoever looks into the folder need not wonder.
-    fn drop(&mut self) {
-        if self.file.metadata().is_ok_and(|file| file.len() == 0 && file.nlink() > 0) {
-            let _ = std::fs::remove_file(&self.path);
+/// The object at the target is what is to be there: what a run has left that was killed before it could say so
+/// goes, and with it an upload that became nothing.
+pub fn forget(
+    folder: &Path,
+    (source, target): (&Path, &str),
+    (uploads, key): (&dyn Uploads, &str),
+    caller: &mut Caller<'_>,
+) {
+    let Some((journal, said)) = Journal::left(folder, source, target) else { return };
+    if let Some(id) = said.and_then(|said| said.id) {
+        let (attributes, condition) = (Attributes::default(), Condition::None);
+        let object = Object { key, attributes: &attributes, condition: &condition };
+        if let Err(error) = uploads.abort(caller, &Upload { object, id: &id }) {
+            tracing::info!("{error}");
+            return;
         }
     }
+    journal.remove();
 }
 
-/// O_NOFOLLOW: a link in the place of a journal is somebody's bait.
-fn libc_nofollow() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default()
+impl Drop for Journal {
+    fn drop(&mut self) {
+        state::remove_empty(&self.file, &self.path);
+    }
 }
 
 /// What the journal with this text says; of a part that was sent twice the later word counts.
 pub fn read(text: &[u8]) -> Option<Said> {
-    let mut lines = text.split_inclusive(|byte| *byte == b'\n').map_while(parse);
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n').map_while(state::parse);
     let Some(Line::Upload(intent)) = lines.next() else { return None };
     let mut said = Said { intent, id: None, parts: Vec::new() };
     let mut parts = BTreeMap::new();
@@ -215,13 +206,6 @@ pub fn read(text: &[u8]) -> Option<Said> {
     (said.intent.version == VERSION).then_some(said)
 }
 
-fn parse(line: &[u8]) -> Option<Line> {
-    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-    let (sum, json) = line.strip_prefix("crc32c=")?.split_once(' ')?;
-    let sum = u32::from_str_radix(sum, 16).ok()?;
-    (crc32c::crc32c(json.as_bytes()) == sum).then(|| serde_json::from_str(json).ok()).flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,7 +218,7 @@ mod tests {
     }
 
     fn part(number: u32, tag: &str) -> KeptPart {
-        KeptPart { number, tag: tag.to_owned(), sum: None }
+        KeptPart { number, tag: tag.to_owned(), sum: None, kept: None }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod ending;
 mod opening;
+mod resuming;
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -98,8 +99,13 @@ pub(super) fn run(run: &Run<'_>, state: &LaneState) {
     let dial = Dial::new(run.options.timeout, [&**run.stop, &**run.stop]);
     let caller = Caller::new(setup);
     let caller = if run.uploads.speaks_as_user() { caller.as_user() } else { caller };
-    let source =
-        Caller::new(CallerSetup { clock: &state.source_clock, on_socket: &|_| {}, ..setup }).follows();
+    let source = Caller::new(CallerSetup {
+        http: run.source_http,
+        clock: &state.source_clock,
+        on_socket: &|_| {},
+        ..setup
+    })
+    .follows();
     let mut lane = Lane { run, state, caller, source, setup, dial, throttled: 0 };
     loop {
         state.clock.enter(Stage::Idle);

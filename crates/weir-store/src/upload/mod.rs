@@ -16,11 +16,13 @@
 //! for what is large and goes in one request. A store that knows no parts gets everything in one.
 //!
 //! An upload's way: [`engine`] starts lanes; a `lane` opens a job ([`source`]), begins its upload or resumes
-//! one ([`journal`]), and sends it part by part ([`plan`]); after the last part it becomes an object. What is
+//! one ([`journal`]), and sends it part by part ([`plan`]); after the last part it becomes an object. Of a run
+//! of several files those that are stored are kept in mind ([`finished`]). What is
 //! seen meanwhile is the `watch`'s, which has the tuner choose the number of lanes.
 
 pub mod elsewhere;
 pub mod engine;
+pub mod finished;
 pub mod job;
 pub mod journal;
 pub mod kinds;
@@ -31,6 +33,7 @@ mod proof;
 mod queue;
 pub mod shared;
 pub mod source;
+mod state;
 mod transfer;
 mod watch;
 

@@ -19,12 +19,15 @@ pub(super) fn is_damage(error: &StoreError) -> bool {
 }
 
 /// The store does not take digests of this kind. Each says it in its own way: what they have in common is
-/// the field's name.
+/// the field's name; or it says of some field that it does not know it, or no word but the status. Where it
+/// means something else the request is refused without digests, too.
 pub(super) fn refuses_sum(error: &StoreError) -> bool {
-    let StoreError::Refused { code, message, .. } = error else { return false };
+    let StoreError::Refused { code, message, .. } = error else { return error.is_unknown_request() };
     let codes =
         ["InvalidArgument", "InvalidRequest", "NotImplemented", "XNotImplemented", "MalformedPOSTRequest"];
-    codes.contains(&code.as_str()) && message.to_ascii_lowercase().contains("checksum")
+    let message = message.to_ascii_lowercase();
+    let is_of_a_field = code.ends_with("NotImplemented") && message.contains("header");
+    codes.contains(&code.as_str()) && (message.contains("checksum") || is_of_a_field)
 }
 
 impl Stored {

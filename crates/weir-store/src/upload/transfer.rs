@@ -71,28 +71,30 @@ pub(super) enum Stand {
 }
 
 impl Transfer {
-    /// Of a file, with the parts that the store has already.
-    pub(super) fn of_file(
+    /// Of `size` bytes that can be read anywhere, with the parts that the store has already; with the first
+    /// in a lane's hands, if that `has_first`.
+    pub(super) fn of_parts(
         (job, id): (usize, String),
         (plan, algorithm): (Plan, Option<Algorithm>),
-        source: FileSource,
+        (content, size): (Whole, u64),
         journal: Option<Journal>,
         there: Vec<Part>,
+        has_first: bool,
     ) -> Transfer {
-        let size = source.identity().size;
         let parts: BTreeMap<u32, (Part, u64)> = there
             .into_iter()
             .map(|part| (part.number, (part.clone(), plan.range(part.number, size).1)))
             .collect();
         let resumed = parts.values().map(|(_, length)| length).sum::<u64>();
-        let todo = (1..=plan.parts(size)).rev().filter(|number| !parts.contains_key(number)).collect();
+        let first = if has_first { 2 } else { 1 };
+        let todo = (first..=plan.parts(size)).rev().filter(|number| !parts.contains_key(number)).collect();
         let state = TransferState { todo, parts, ..TransferState::default() };
         Transfer {
             job,
             id,
             plan,
             algorithm,
-            content: Whole::File(source),
+            content,
             share: None,
             resumed,
             moved: AtomicI64::new(i64::try_from(resumed).unwrap_or(i64::MAX)),
@@ -118,31 +120,6 @@ impl Transfer {
             plan,
             algorithm,
             content: Whole::Stream(Mutex::new((stream, next)), stage),
-            share: None,
-            resumed: 0,
-            moved: AtomicI64::new(0),
-            most_lanes: AtomicU32::new(0),
-            journal: Mutex::new(journal),
-            state: Mutex::new(state),
-            notes: Mutex::default(),
-        }
-    }
-
-    /// Of an object of another store, whose first part is fetched already.
-    pub(super) fn of_elsewhere(
-        (job, id): (usize, String),
-        (plan, algorithm): (Plan, Option<Algorithm>),
-        source: Arc<Elsewhere>,
-        journal: Option<Journal>,
-    ) -> Transfer {
-        let todo = (2..=plan.parts(source.size)).rev().collect();
-        let state = TransferState { todo, ..TransferState::default() };
-        Transfer {
-            job,
-            id,
-            plan,
-            algorithm,
-            content: Whole::Elsewhere(source),
             share: None,
             resumed: 0,
             moved: AtomicI64::new(0),
@@ -243,7 +220,11 @@ impl Transfer {
     pub(super) fn leave(&self, outcome: Result<Option<(Part, u64)>, StoreError>) -> Stand {
         if let Ok(Some((part, _))) = &outcome {
             let sum = part.sum.as_ref().map(|sum| hex::encode(&sum.value));
-            let kept = KeptPart { number: part.number, tag: part.tag.clone(), sum };
+            let of_source = match &self.content {
+                Whole::Elsewhere(source) => source.sum_of(part.number),
+                Whole::File(_) | Whole::Stream(..) => None,
+            };
+            let kept = KeptPart { number: part.number, tag: part.tag.clone(), sum, kept: of_source };
             if let Some(journal) = &mut *self.journal.lock()
                 && let Err(error) = journal.part(kept)
             {

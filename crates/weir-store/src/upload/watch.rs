@@ -207,7 +207,7 @@ impl<'a> Watch<'a> {
         let active = self.run.queue.active();
         active
             .iter()
-            .map(|one| UnderWay { name: name(one.job), done: one.bytes(), size: one.size() })
+            .map(|one| UnderWay { name: name(one.job), done: one.bytes(), size: one.size(), grows_at: None })
             .collect()
     }
 

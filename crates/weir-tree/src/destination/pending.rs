@@ -20,6 +20,7 @@ use super::{Shared, place};
 use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
 use crate::error::TreeError;
 use crate::pages::Pages;
+use crate::room::with_room;
 use crate::source::{self, Identity};
 
 /// Below this a reservation costs more than the early word about a full disk is worth.
@@ -199,7 +200,8 @@ impl Pending {
                 if !self.adopted() {
                     let _ = ftruncate(&self.file, 0);
                 }
-                Err(TreeError::of("reserve space for", &self.name, errno))
+                let source = with_room(&self.file, errno.into(), size);
+                Err(TreeError::Entry { action: "reserve space for", name: self.name.clone(), source })
             }
         }
     }

@@ -8,8 +8,9 @@ use weir_codec::codec::Codec;
 use weir_cp::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
+use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT};
 use super::selection::rsync_bytes;
-use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What};
+use super::{Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,7 @@ Examples:
   weir cp -r photos/ s3://bucket/2026/                  into a bucket, only what differs in size or time; or back
   weir cp --delete s3://a/set/ s3://b/set/              between buckets, by the store itself
   weir cp gs://a/set/ s3://b/set/                       between stores of two kinds, through here
+  weir cp s3://a/ s3://b/ --source-profile old --target-profile new     from one service to another
 DIR/ means what is in DIR, DIR the folder itself. The same command goes on where an interrupted one stopped
 (.NAME.weir-part at the target holds what came, for as long as the source keeps its size and time; --delete removes the parts of files that
 the source does not have, find DIR -name '.*.weir-part' -delete all of them). Names that the target holds for one, and what two sources have
@@ -42,69 +44,69 @@ pub struct Cp {
     #[command(flatten)]
     pub what: What,
     /// Resume an interrupted copy. Always on; accepted for compatibility.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub resume: bool,
     /// Print what would be copied and deleted, and do neither.
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, help_heading = OPTIONS)]
     pub dry_run: bool,
     /// Compress with this codec only (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: the best for
     /// link and data].
-    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
+    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec, help_heading = NETWORK)]
     pub codec: Option<(u8, i32)>,
     /// Limit the network rate of all connections together to RATE (such as 10M or 100Mbit), after
     /// compression.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = NETWORK)]
     pub limit_rate: Option<Rate>,
     /// Limit the network rate as rsync does: KiB a second unless a unit is given, 0 for no limit.
-    #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", value_parser = parse_bwlimit)]
+    #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", value_parser = parse_bwlimit, help_heading = NETWORK)]
     pub bwlimit: Option<Rate>,
     /// Wait until the bytes are on disk before a file gets its final name.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub sync: bool,
     /// Copy a file that grows only once it stops growing, or not at all [default: copy the length it had at
     /// the start].
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub whole_or_nothing: bool,
 
     /// Show a live view on the whole terminal: the pipeline, the rate, connections, files; q ends the run
     /// like Ctrl-C.
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub tui: bool,
     /// Send the data over separate connections or inside ssh [default: the first that works].
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", help_heading = NETWORK)]
     pub transport: Option<How>,
     /// Listen for data connections only on these ports, at either end (such as 5000-5010).
-    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports, help_heading = NETWORK)]
     pub port_range: Option<Ports>,
     /// Between two remote hosts, send the data through this machine even if one reaches the other.
-    #[arg(short = '3')]
+    #[arg(short = '3', help_heading = NETWORK)]
     pub through_here: bool,
     /// Copy to every host of LIST, each passing on what comes to it: a file, - for stdin, or a,b,c; PATH is
     /// the target on each.
-    #[arg(long, value_name = "LIST[:PATH]", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LIST[:PATH]", allow_hyphen_values = true, help_heading = MANY_HOSTS)]
     pub to_hosts: Option<String>,
     /// With --to-hosts, send each block N times from here, over as many chains [default: 1].
-    #[arg(long, value_name = "N", requires = "to_hosts", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", requires = "to_hosts", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = MANY_HOSTS)]
     pub fanout: Option<u32>,
     /// Use exactly LANES data connections [default: as many as help].
-    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=16), help_heading = NETWORK)]
     pub lanes: Option<u32>,
     /// Do not encrypt the data (digests are still compared); only for networks that you alone use.
-    #[arg(long)]
+    #[arg(long, help_heading = NETWORK)]
     pub plain: bool,
 
     /// How ssh is called.
     #[command(flatten)]
     pub ssh: Ssh,
     /// Accepted for compatibility with ssh; weir compresses where it pays.
-    #[arg(short = 'C')]
+    #[arg(short = 'C', help_heading = COMPATIBILITY)]
     pub compression: bool,
     /// What others have to be asked for.
     #[command(flatten)]
     pub always: Always,
 
     /// Write the evidence of both ends, interval by interval, to FILE, for a bug report.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = OUTPUT)]
     pub evidence: Option<PathBuf>,
     /// Output.
     #[command(flatten)]
@@ -112,6 +114,9 @@ pub struct Cp {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
@@ -119,6 +124,7 @@ pub struct Cp {
 
 /// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.
 #[derive(Debug, Args)]
+#[command(next_help_heading = COMPATIBILITY)]
 pub struct Always {
     /// Keep modes and times. Always on; accepted for compatibility with scp and rsync.
     #[arg(short = 'p', short_alias = 't', long = "times", alias = "perms", hide = true)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use weir_units::Rate;
 
+use super::headings::{OPTIONS, SPEED};
 use super::values::time_within;
 use super::{StoreArgs, StoreNetworkArgs, parse_lanes};
 
@@ -13,13 +14,13 @@ use super::{StoreArgs, StoreNetworkArgs, parse_lanes};
 #[derive(Debug, Clone, Args)]
 pub struct WorkerArgs {
     /// Fix the number of connections, or of copies at once [default: as many as help].
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse_lanes)]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse_lanes, help_heading = SPEED)]
     pub lanes: Option<u32>,
     /// Do not go faster than this, in bytes per second (50M), whatever the fleet allows.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = SPEED)]
     pub limit_rate: Option<Rate>,
     /// Hold a batch for so long without a sign of life; a shorter time gives it to others sooner.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease, help_heading = OPTIONS)]
     pub lease: Duration,
     /// How object stores are asked.
     #[command(flatten)]

@@ -9,6 +9,7 @@ use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
 use super::habits::{self, Habits};
+use super::headings::{FAILURES, OPTIONS, OUTPUT, REQUESTS, SPEED, VERIFICATION};
 use super::{HubArgs, Login, ReachFlags, StoreArgs, ToHosts, Voice, parse_lanes, parse_seconds};
 
 const GET_EXAMPLES: &str = "\
@@ -48,127 +49,127 @@ pub struct Get {
     pub force_directories: bool,
 
     /// Use exactly LANES connections per file [default: as many as the verdict says help].
-    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes)]
+    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes, help_heading = SPEED)]
     pub lanes: Option<u32>,
     /// Fetch N files at once [default: auto].
-    #[arg(short = 'j', long = "jobs", value_name = "N|auto", value_parser = parse_jobs)]
+    #[arg(short = 'j', long = "jobs", value_name = "N|auto", value_parser = parse_jobs, help_heading = SPEED)]
     pub jobs: Option<Jobs>,
     /// Limit the total rate to RATE (such as 10M or 100Mbit).
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = SPEED)]
     pub limit_rate: Option<Rate>,
     /// Set the socket's receive buffer (SO_RCVBUF) in BYTES [default: the kernel sizes it].
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = SPEED)]
     pub recv_buffer: Option<Bytes>,
 
     /// Send this header field with each request, in place of weir's own. 'NAME:' drops a field, 'NAME;' sends
     /// it empty, @FILE reads one a line. Not sent to other hosts after a redirect.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", help_heading = REQUESTS)]
     pub headers: Vec<String>,
     /// Log in with this user and password (default: from the URL or ~/.netrc); weir asks for a missing
     /// password.
-    #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
+    #[arg(short = 'u', long, value_name = "USER:PASSWORD", help_heading = REQUESTS)]
     pub user: Option<String>,
     /// Logins, cookies, certificates.
     #[command(flatten)]
     pub login: Login,
     /// Use this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty value means no proxy.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = REQUESTS)]
     pub proxy: Option<String>,
     /// Follow at most N redirects in a row; -1 removes the limit.
-    #[arg(long, alias = "max-redirect", value_name = "N", default_value = "50", allow_hyphen_values = true, value_parser = parse_redirects)]
+    #[arg(long, alias = "max-redirect", value_name = "N", default_value = "50", allow_hyphen_values = true, value_parser = parse_redirects, help_heading = REQUESTS)]
     pub max_redirs: usize,
     /// How a host is reached.
     #[command(flatten)]
     pub reach: ReachFlags,
     /// Trust only the authorities in this PEM file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     pub cacert: Option<PathBuf>,
     /// Accept any certificate.
-    #[arg(short = 'k', long)]
+    #[arg(short = 'k', long, help_heading = REQUESTS)]
     pub insecure: bool,
     /// Speak HTTP/1.1 only.
-    #[arg(long = "http1.1", conflicts_with = "http2")]
+    #[arg(long = "http1.1", conflicts_with = "http2", help_heading = REQUESTS)]
     pub http1: bool,
     /// Speak HTTP/2 only.
-    #[arg(long)]
+    #[arg(long, help_heading = REQUESTS)]
     pub http2: bool,
 
     /// Require this digest: sha256, sha512, blake3, sha1, md5, crc64nvme, crc64xz, crc32c or crc32.
-    #[arg(long, value_name = "ALG:HEX")]
+    #[arg(long, value_name = "ALG:HEX", help_heading = VERIFICATION)]
     pub checksum: Vec<String>,
     /// Require the digests listed at URL or in a file (such as SHA256SUMS).
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = VERIFICATION)]
     pub checksum_from: Option<String>,
     /// Keep a file whose digest differs from the one the server declares; the record says so.
-    #[arg(long)]
+    #[arg(long, help_heading = VERIFICATION)]
     pub ignore_digest: bool,
     /// Save a web page even where the name promises an archive, image or binary, and the body of a redirect
     /// without a target, of status 202, 204 and 205, or of a part (206) that was not asked for.
-    #[arg(long)]
+    #[arg(long, help_heading = VERIFICATION)]
     pub any_type: bool,
     /// Request compressed bodies (gzip, deflate, br, zstd) and decode them, over one connection and without
     /// resume.
-    #[arg(long)]
+    #[arg(long, help_heading = REQUESTS)]
     pub compressed: bool,
     /// Accept an answer that ends with the connection and lacks its end mark: a body of unknown length
     /// without TLS's close_notify, a head without its empty line.
-    #[arg(long)]
+    #[arg(long, help_heading = VERIFICATION)]
     pub accept_unclean_close: bool,
 
     /// Keep existing files.
-    #[arg(long, conflicts_with = "force")]
+    #[arg(long, conflicts_with = "force", help_heading = OPTIONS)]
     pub no_clobber: bool,
     /// Start at byte 0 and overwrite existing files, whatever an earlier run left.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub force: bool,
     /// Fetch only files that differ from the local ones in time, size or ETag; sets the server's time (as
     /// -R).
-    #[arg(short = 'N', long, alias = "conditional-get", conflicts_with = "no_clobber")]
+    #[arg(short = 'N', long, alias = "conditional-get", conflicts_with = "no_clobber", help_heading = OPTIONS)]
     pub timestamping: bool,
     /// Set each file's time to the server's (Last-Modified).
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, help_heading = OPTIONS)]
     pub remote_time: bool,
     /// Wait until the bytes are on disk before the file gets its final name.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub sync: bool,
     /// Keep unfinished files in this folder instead of beside the target.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OPTIONS)]
     pub temp_dir: Option<PathBuf>,
     /// After a failure try again, up to N times in a row without progress; a silent name server is not asked
     /// again.
-    #[arg(long, alias = "retry", value_name = "N", default_value_t = 5)]
+    #[arg(long, alias = "retry", value_name = "N", default_value_t = 5, help_heading = FAILURES)]
     pub retries: u32,
     /// Give up on a connection after SECONDS without a byte, or without a complete response head.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds, help_heading = FAILURES)]
     pub timeout: Duration,
     /// Give up on connecting after SECONDS: name lookup, connect and handshakes together [default:
     /// --timeout].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = FAILURES)]
     pub connect_timeout: Option<Duration>,
     /// Drop a connection slower than BYTES a second; 0 allows any rate [default: 10 over --timeout].
-    #[arg(short = 'Y', long, value_name = "BYTES", value_parser = parse_speed)]
+    #[arg(short = 'Y', long, value_name = "BYTES", value_parser = parse_speed, help_heading = FAILURES)]
     pub speed_limit: Option<u64>,
     /// Drop it after SECONDS below --speed-limit [default: 30].
-    #[arg(short = 'y', long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(short = 'y', long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = FAILURES)]
     pub speed_time: Option<Duration>,
     /// Wait at most SECONDS in a row when a server asks for it (Retry-After); beyond that, exit with code 4
     /// and say when to run again.
-    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait)]
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait, help_heading = FAILURES)]
     pub max_wait: Duration,
 
     /// Show a live view on the whole terminal: the pipeline, the rate, connections, files; q ends the run
     /// like Ctrl-C.
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub tui: bool,
     /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several ranges, separated by
     /// commas, arrive in one body as the server packs them.
-    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true)]
+    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true, help_heading = OPTIONS)]
     pub range: Option<Window>,
     /// Options of curl and wget that change nothing here, or that have another name.
     #[command(flatten)]
     pub habits: Habits,
     /// Write the evidence of the verdict, interval by interval, to FILE, for a bug report.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = OUTPUT)]
     pub evidence: Option<PathBuf>,
     /// Output.
     #[command(flatten)]

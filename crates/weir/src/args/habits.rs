@@ -7,6 +7,7 @@ use url::Url;
 use weir_get::object;
 
 use super::Get;
+use super::headings::OPTIONS;
 
 /// Flags of curl and wget that weir takes so that a habit is no error.
 #[derive(Debug, Args)]
@@ -33,10 +34,10 @@ pub struct Habits {
     #[arg(short = 'g', long, hide = true)]
     pub globoff: bool,
     /// Resume a file that another program left unfinished (weir's own are always resumed).
-    #[arg(long = "continue")]
+    #[arg(long = "continue", help_heading = OPTIONS)]
     pub resume: bool,
     /// Resume as --continue (curl); only '-' is supported.
-    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, value_parser = parse_place)]
+    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, value_parser = parse_place, help_heading = OPTIONS)]
     pub continue_at: Option<String>,
     /// Refused as ambiguous: curl's -O is the default here, wget's -O FILE is -o FILE.
     #[arg(short = 'O', hide = true)]

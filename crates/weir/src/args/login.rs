@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::headings::REQUESTS;
+
 /// Logins, cookies, certificates; hosts that need no proxy.
 #[derive(Debug, Args)]
+#[command(next_help_heading = REQUESTS)]
 pub struct Login {
     /// Log in with Digest only (RFC 7616), which never sends the password [default: Basic, or Digest if
     /// asked].
@@ -49,6 +52,7 @@ pub struct Login {
 
 /// Who we are to a server that asks for a certificate.
 #[derive(Debug, Args)]
+#[command(next_help_heading = REQUESTS)]
 pub struct Certificate {
     /// Present this client certificate: PEM with its chain, DER, or PKCS#12 (.p12, .pfx).
     #[arg(long, value_name = "FILE[:PASSWORD]", alias = "certificate")]

@@ -10,7 +10,10 @@ use weir_lab::path::Share;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
-use super::{Ssh, StoreArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within};
+use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, STORES};
+use super::{
+    Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What, parse_lanes, parse_span, size_within,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,36 +76,36 @@ pub struct Plan {
     #[arg(long, value_name = "LANES", value_parser = parse_lanes)]
     pub lanes: Option<u32>,
     /// Set the rate at which ssh encrypts [default: this host's calibration, else 340 MB/s].
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = NETWORK)]
     pub ssh_rate: Option<Rate>,
     /// Set the rate at which one of weir's threads encrypts [default: with FILE, calibrated or measured;
     /// otherwise unlimited].
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = NETWORK)]
     pub cipher_rate: Option<Rate>,
     /// Also plan for N hosts that all get it: through a chain (weir cp --to-hosts), and by a copy to each.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = MANY_HOSTS)]
     pub hosts: Option<u32>,
     /// With --hosts: send each block N times from here, over as many chains [default: 1].
-    #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = MANY_HOSTS)]
     pub fanout: Option<u32>,
     /// Plan only these transports.
-    #[arg(long = "transport", value_name = "WAY", value_enum, value_delimiter = ',')]
+    #[arg(long = "transport", value_name = "WAY", value_enum, value_delimiter = ',', help_heading = NETWORK)]
     pub transports: Vec<By>,
     /// With SRC and DST: measure without encryption, for weir cp --plain.
-    #[arg(long)]
+    #[arg(long, help_heading = NETWORK)]
     pub plain: bool,
     /// With SRC and DST: listen for data connections only on these ports (such as 5000-5010).
-    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports, help_heading = NETWORK)]
     pub port_range: Option<Ports>,
     /// Of SRC and DST: what is copied, over what, as weir cp has it.
     #[command(flatten)]
     pub what: What,
     /// With a store: a thousand requests that write or list cost USD dollars [default: the store's list
     /// price].
-    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    #[arg(long, value_name = "USD", value_parser = parse_price, help_heading = STORES)]
     pub price_write: Option<f64>,
     /// With a store: a thousand requests that read cost USD dollars [default: the store's list price].
-    #[arg(long, value_name = "USD", value_parser = parse_price)]
+    #[arg(long, value_name = "USD", value_parser = parse_price, help_heading = STORES)]
     pub price_read: Option<f64>,
     /// What a line for weir cp may have.
     #[command(flatten)]
@@ -116,6 +119,9 @@ pub struct Plan {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// The way to them.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
@@ -138,7 +144,7 @@ pub struct OfCopies {
     #[arg(long, hide = true)]
     pub whole_or_nothing: bool,
     /// As cp.
-    #[arg(short = 'C', hide = true)]
+    #[arg(short = 'C', hide = true, help_heading = COMPATIBILITY)]
     pub compression: bool,
     /// As cp.
     #[command(flatten)]

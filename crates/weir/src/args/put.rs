@@ -8,6 +8,7 @@ use weir_codec::Algorithm;
 use weir_store::upload::job::Check;
 use weir_units::{Bytes, Rate};
 
+use super::headings::{ATTRIBUTES, FAILURES, OUTPUT, REQUESTS, SPEED, VERIFICATION};
 use super::{Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
 
 const PUT_EXAMPLES: &str = "\
@@ -51,82 +52,82 @@ pub struct Put {
     pub copy_links: bool,
 
     /// Store this Content-Type [default: by the ending of the name].
-    #[arg(long, value_name = "TYPE", value_parser = parse_value)]
+    #[arg(long, value_name = "TYPE", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub content_type: Option<String>,
     /// Store this Content-Encoding.
-    #[arg(long, value_name = "CODING", value_parser = parse_value)]
+    #[arg(long, value_name = "CODING", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub content_encoding: Option<String>,
     /// Store this Content-Disposition.
-    #[arg(long, value_name = "TEXT", value_parser = parse_value)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub content_disposition: Option<String>,
     /// Store this Cache-Control.
-    #[arg(long, value_name = "TEXT", value_parser = parse_value)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub cache_control: Option<String>,
     /// Store this with the object; repeat it for more.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_metadata)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_metadata, help_heading = ATTRIBUTES)]
     pub metadata: Vec<(String, String)>,
     /// Tag the object; repeat it for more.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_tag)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_tag, help_heading = ATTRIBUTES)]
     pub tag: Vec<(String, String)>,
     /// Store in this class, by the store's name for it (STANDARD_IA, DEEP_ARCHIVE).
-    #[arg(long, value_name = "CLASS", value_parser = parse_value)]
+    #[arg(long, value_name = "CLASS", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub storage_class: Option<String>,
     /// Have the store encrypt it: AES256, aws:kms.
-    #[arg(long, value_name = "KIND", value_parser = parse_value)]
+    #[arg(long, value_name = "KIND", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub sse: Option<String>,
     /// Have it encrypt with this key of its key service.
-    #[arg(long, value_name = "ID", value_parser = parse_value)]
+    #[arg(long, value_name = "ID", value_parser = parse_value, help_heading = ATTRIBUTES)]
     pub sse_kms_key_id: Option<String>,
 
     /// Use exactly LANES connections for a large file [default: as many as the verdict says help].
-    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes)]
+    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes, help_heading = SPEED)]
     pub lanes: Option<u32>,
     /// Send N small files at once [default: 16].
-    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = parse_lanes)]
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = parse_lanes, help_heading = SPEED)]
     pub jobs: Option<u32>,
     /// Limit the total rate to RATE (such as 10M or 100Mbit).
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = SPEED)]
     pub limit_rate: Option<Rate>,
     /// Send parts of BYTES [default: 8 MiB to 64 MiB by the file's size].
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = SPEED)]
     pub part_size: Option<Bytes>,
     /// Have the store check what arrives by this digest [default: crc64nvme, or md5 where it refuses that].
-    #[arg(long, value_name = "ALG", value_enum)]
+    #[arg(long, value_name = "ALG", value_enum, help_heading = VERIFICATION)]
     pub checksum: Option<PartCheck>,
     /// Give up after N attempts in a row for one request.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = FAILURES)]
     pub retries: u32,
     /// Give up on a connection after SECONDS without a byte, or without an answer.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds, help_heading = FAILURES)]
     pub timeout: Duration,
     /// Give up on connecting after SECONDS [default: --timeout].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = FAILURES)]
     pub connect_timeout: Option<Duration>,
 
     /// Send this header field with each request of a plain PUT, as get does.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE", help_heading = REQUESTS)]
     pub headers: Vec<String>,
     /// Log in with this user and password (default: from the URL or ~/.netrc) for a plain PUT.
-    #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
+    #[arg(short = 'u', long, value_name = "USER:PASSWORD", help_heading = REQUESTS)]
     pub user: Option<String>,
     /// Logins, cookies, certificates.
     #[command(flatten)]
     pub login: Login,
     /// Use this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty value means no proxy.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = REQUESTS)]
     pub proxy: Option<String>,
     /// How a host is reached.
     #[command(flatten)]
     pub reach: ReachFlags,
     /// Trust only the authorities in this PEM file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     pub cacert: Option<PathBuf>,
     /// Accept any certificate.
-    #[arg(short = 'k', long)]
+    #[arg(short = 'k', long, help_heading = REQUESTS)]
     pub insecure: bool,
 
     /// Write the evidence of the verdict, interval by interval, to FILE, for a bug report.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = OUTPUT)]
     pub evidence: Option<PathBuf>,
     /// Output.
     #[command(flatten)]

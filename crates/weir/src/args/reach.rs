@@ -9,8 +9,11 @@ use std::path::PathBuf;
 use clap::Args;
 use weir_get::http::reach::{Family, Given, Instead, Interface, Reach, UnixPlace};
 
+use super::headings::REQUESTS;
+
 /// See the module.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = REQUESTS)]
 pub struct ReachFlags {
     /// Use these addresses for HOST and PORT instead of a name server; HOST '*' is every host, -HOST:PORT
     /// removes an entry.

@@ -10,6 +10,8 @@ use weir_cp::wire::selection::{Backup, Selection};
 
 use crate::voice::Usage;
 
+use super::headings::{ATTRIBUTES, OPTIONS, SELECTION};
+
 /// What is left out of the sources, and what is not.
 #[derive(Debug, Default)]
 pub struct Patterns {
@@ -36,6 +38,7 @@ pub enum Given {
 
 /// As the command line has them.
 #[derive(Debug, Args)]
+#[command(next_help_heading = SELECTION)]
 struct PatternArgs {
     /// Exclude files that match PATTERN, named sources too (as rsync: *, **, ?, [..]; a leading / anchors, a
     /// trailing / means folders).
@@ -101,6 +104,7 @@ impl FromArgMatches for Patterns {
 
 /// What is chosen beside the patterns.
 #[derive(Debug, Args)]
+#[command(next_help_heading = SELECTION)]
 pub struct Choice {
     /// Delete as --delete, and also excluded files at the target, unless a P rule protects them.
     #[arg(long)]
@@ -146,22 +150,22 @@ pub struct Choice {
     #[arg(long, value_name = "DIR")]
     pub link_dest: Vec<OsString>,
     /// Change modes during the copy (D755,F644, u+rwX, go-w; D for folders, F for other entries).
-    #[arg(long, value_name = "CHANGES")]
+    #[arg(long, value_name = "CHANGES", help_heading = ATTRIBUTES)]
     pub chmod: Vec<String>,
     /// Keep owners by number instead of by name, where owners are kept (-a, or a map).
-    #[arg(long)]
+    #[arg(long, help_heading = ATTRIBUTES)]
     pub numeric_ids: bool,
     /// Set the owner to USER and GROUP of the target, also without -a; either may be omitted.
-    #[arg(long, value_name = "USER:GROUP", conflicts_with_all = ["usermap", "groupmap"])]
+    #[arg(long, value_name = "USER:GROUP", conflicts_with_all = ["usermap", "groupmap"], help_heading = ATTRIBUTES)]
     pub chown: Option<String>,
     /// Map owners, also without -a: FROM:TO,..., where FROM is a name, with *, or numbers (1000-1999).
-    #[arg(long, value_name = "MAP")]
+    #[arg(long, value_name = "MAP", help_heading = ATTRIBUTES)]
     pub usermap: Option<String>,
     /// Map groups, as --usermap maps owners.
-    #[arg(long, value_name = "MAP")]
+    #[arg(long, value_name = "MAP", help_heading = ATTRIBUTES)]
     pub groupmap: Option<String>,
     /// Print a line for each change, as rsync (its -i is ssh's key here); -v prints names only.
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIONS)]
     pub itemize_changes: bool,
     /// Keep overwritten and deleted files at the target as NAME~.
     #[arg(short = 'b', long)]

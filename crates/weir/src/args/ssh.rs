@@ -8,8 +8,11 @@ use clap::Args;
 use weir_cp::idle_timeout::IDLE_TIMEOUT;
 use weir_cp::ssh::Host;
 
+use super::headings::SSH;
+
 /// How ssh is called.
 #[derive(Debug, Args)]
+#[command(next_help_heading = SSH)]
 pub struct Ssh {
     /// Pass the port to ssh.
     #[arg(short = 'P', long = "port", value_name = "PORT")]

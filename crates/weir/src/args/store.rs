@@ -1,6 +1,6 @@
 //! Flags of all commands that ask object stores.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -8,12 +8,14 @@ use weir_store::settings::StoreFlags;
 
 use crate::voice::Usage;
 
+use super::headings::STORES;
+
 /// The size of a key of AES-256, bytes.
 const KEY: usize = 32;
 
 /// How object stores are asked (s3://, gs://, az://).
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Object stores")]
+#[command(next_help_heading = STORES)]
 pub struct StoreArgs {
     /// Ask this service instead of the cloud's own [default: AWS_ENDPOINT_URL, or the profile's].
     #[arg(long, alias = "endpoint-url", value_name = "URL")]
@@ -47,7 +49,7 @@ pub struct StoreArgs {
 
 /// The way to stores, of commands that ask nobody else.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Object stores")]
+#[command(next_help_heading = STORES)]
 pub struct StoreNetworkArgs {
     /// Reach stores by this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty value means no
     /// proxy [default: https_proxy, http_proxy].
@@ -65,18 +67,6 @@ pub struct StoreNetworkArgs {
 impl StoreArgs {
     /// What they say.
     pub fn flags(&self) -> anyhow::Result<StoreFlags> {
-        let read = |path: &PathBuf| -> anyhow::Result<Vec<u8>> {
-            let cannot = || format!("cannot read --sse-c-key {}", path.display());
-            let key = std::fs::read(path).with_context(cannot)?;
-            match key.len() {
-                KEY => Ok(key),
-                other => Err(Usage(format!(
-                    "{}: {other} bytes, expected {KEY}; openssl rand {KEY} makes a key",
-                    cannot()
-                ))
-                .into()),
-            }
-        };
         Ok(StoreFlags {
             endpoint: self.endpoint.clone(),
             region: self.region.clone(),
@@ -89,8 +79,21 @@ impl StoreArgs {
                 _ => None,
             },
             request_payer: self.request_payer,
-            encryption_key: self.sse_c_key.as_ref().map(read).transpose()?,
+            encryption_key: self.sse_c_key.as_ref().map(|path| read_key("--sse-c-key", path)).transpose()?,
             ..StoreFlags::default()
         })
+    }
+}
+
+/// The key that `flag` names.
+pub(super) fn read_key(flag: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    let cannot = || format!("cannot read {flag} {}", path.display());
+    let key = std::fs::read(path).with_context(cannot)?;
+    match key.len() {
+        KEY => Ok(key),
+        other => {
+            Err(Usage(format!("{}: {other} bytes, expected {KEY}; openssl rand {KEY} makes a key", cannot()))
+                .into())
+        }
     }
 }

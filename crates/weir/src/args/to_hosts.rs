@@ -8,10 +8,11 @@ use weir_cp::idle_timeout::IDLE_TIMEOUT;
 use weir_cp::ssh::Host;
 
 use super::Words;
+use super::headings::MANY_HOSTS;
 
 /// One host of a list fetches, and all have it.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Many hosts")]
+#[command(next_help_heading = MANY_HOSTS)]
 pub struct ToHosts {
     /// Fetch the URL on one host of LIST, which all others get it from, each passing on what comes to it: a
     /// file, - for stdin, or a,b,c; PATH is the target on each.

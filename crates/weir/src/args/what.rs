@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use super::headings::SELECTION;
 use super::selection::{Choice, Patterns};
 
 /// What is copied.
@@ -41,10 +42,10 @@ pub struct What {
     pub choice: Choice,
     /// Copy only the paths listed in FILE ('-' reads stdin), relative to SRC, one a line, with their parent
     /// folders.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SELECTION)]
     pub files_from: Option<OsString>,
     /// End the lines of --files-from, --exclude-from and --include-from with NUL (as find -print0).
-    #[arg(short = '0', long)]
+    #[arg(short = '0', long, help_heading = SELECTION)]
     pub from0: bool,
 }
 

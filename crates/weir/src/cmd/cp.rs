@@ -24,10 +24,10 @@ use weir_report::calibration::CalibrationRecord;
 use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Record, RunOutcome};
 use weir_report::{json, terminal};
-
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
+use self::lines::Would;
 use crate::args::{Cp, How, VERSION};
 use crate::calibration;
 use crate::cmd::chosen;
@@ -50,16 +50,18 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
     evidence::check(cp.evidence.as_deref())?;
+    cp.ends.refuse_all()?;
     let job = job(cp)?;
     if let Some(date) = goes_by(&job) {
         tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));
     }
     let stop = tui::stop_beside(view)?;
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
-    let mut pace = Pace::default();
+    let (mut pace, mut would) = (Pace::default(), Would::default());
     let mut report = session::run(&job, &stop, &mut |now| match &now.would {
         Some((deed, name)) => {
             live.clear();
+            would.count(deed);
             lines::say(cp, &job, deed, name);
         }
         None => {
@@ -78,7 +80,10 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     }
     evidence::keep(cp.evidence.as_deref(), &report.evidence)?;
     let foretold = Foretold::of(&job, &report);
-    let record = record(&job, &report, foretold.as_ref());
+    let mut record = record(&job, &report, foretold.as_ref());
+    if cp.dry_run {
+        record.extra.insert("would".to_owned(), would.to_json());
+    }
     say(cp, &record, report.problems.failed().more())?;
     if !cp.voice.quiet && !cp.voice.json {
         say_how(&job, &report)?;
@@ -176,6 +181,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         speeds: calibration::speeds(),
         version: VERSION.to_owned(),
         link: None,
+        written: None,
     })
 }
 

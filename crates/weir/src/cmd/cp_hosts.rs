@@ -63,6 +63,7 @@ pub fn run(args: &Cp) -> anyhow::Result<u8> {
 
 /// Options that cannot be combined with several hosts.
 fn refuse(args: &Cp) -> Result<(), Usage> {
+    args.ends.refuse_all()?;
     let choice = &args.what.choice;
     let selection = choice.selection()?;
     let others = [
@@ -122,6 +123,7 @@ fn job(args: &Cp) -> anyhow::Result<ChainJob> {
         speeds: calibration::speeds(),
         version: VERSION.to_owned(),
         fanout: args.fanout.unwrap_or(1) as usize,
+        written: None,
     })
 }
 
@@ -180,7 +182,8 @@ pub(super) fn exit_code(report: &ChainReport) -> u8 {
 fn code_of(host: &HostReport) -> u8 {
     let last = host.report.as_ref().map(cp::exit_code);
     match host.standing {
-        Standing::Complete => last.unwrap_or(0),
+        // What failed before it has no word of its own here.
+        Standing::Complete => last.unwrap_or(0).max(u8::from(host.lacks)),
         _ => last.filter(|code| *code != 0 && *code != INTERRUPTED).unwrap_or(4),
     }
 }

@@ -1,6 +1,7 @@
 //! `weir cp` with a store on either side: from arguments to a copy, a record and an exit code.
 
 mod between;
+mod meant;
 mod told;
 
 use std::io::Write;

@@ -1,17 +1,19 @@
 //! `weir get URL --to-hosts`: one host of a list fetches, and a chain brings what it has to all others.
 
+mod early;
 mod fetch;
 mod record;
 mod words;
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use weir_cp::chain::{self, ChainHost, ChainJob, ChainReport};
+use weir_cp::chain::{self, ChainHost, ChainJob, ChainReport, HostReport};
+use weir_cp::growth::Written;
 use weir_cp::lane::way::LaneOptions;
 use weir_cp::roots;
-use weir_cp::wire::message::Options;
+use weir_cp::wire::message::{FailureKind, Options};
 use weir_cp::wire::selection::Selection;
 use weir_fleet::launch::far_command::{CommandLook, CommandOrder};
 use weir_report::escape::escape;
@@ -19,7 +21,8 @@ use weir_report::progress::Progress;
 use weir_report::{json, terminal};
 use weir_units::{Bytes, human_duration};
 
-use self::fetch::{Fetched, Fetching};
+use self::early::EarlyChain;
+use self::fetch::{FetchNews, Fetched, FetchedFile, Fetching};
 use crate::args::{Get, VERSION};
 use crate::calibration;
 use crate::cmd::cp_hosts::{self, HostList, Pace};
@@ -27,6 +30,9 @@ use crate::interrupt;
 use crate::live::Live;
 use crate::page;
 use crate::voice::{self, Printed};
+
+/// How often a chain is begun anew where hosts had parts of another version: each time fewer have.
+const MOST_ANEW: usize = 8;
 
 /// Where all of it goes.
 struct Distribution {
@@ -41,8 +47,8 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let asked = Distribution::of(get)?;
     let stop = interrupt::stop()?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), 0);
-    let fetching = fetch::by_one(&asked.hosts, &asked.order, &stop, &mut |look| live.draw(&progress(look)));
-    live.clear();
+    let start = Instant::now();
+    let (fetching, early) = asked.fetch(get, &stop, &mut live);
     let fetched = match &fetching.result {
         Ok(fetched) => fetched,
         Err((code, _)) => return tell_failure(get, &asked, &fetching, *code),
@@ -50,10 +56,11 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     if !get.voice.quiet && !get.voice.json {
         writeln!(std::io::stderr(), "{}", escape(&line_of(&asked, fetched)))?;
     }
-    let job = asked.chain(get, fetched);
-    let report = chain(&job, &stop, &mut live);
+    let job = asked.chain(get, &fetched.file, Written::All);
+    let report = chain(&job, early, &stop, &mut live);
     let code = cp_hosts::exit_code(&report);
-    let record = record::of(&asked.hosts, &fetching, fetched, (&job, &report), code);
+    let whole = start.elapsed();
+    let record = record::of(&asked.hosts, &fetching, fetched, (&job, &report, whole), code);
     if get.voice.json {
         json::render(&record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !get.voice.quiet {
@@ -81,9 +88,26 @@ impl Distribution {
         Ok(Distribution { hosts: list.hosts.into_iter().map(host).collect(), path: list.path, order })
     }
 
+    /// Lets one host fetch. The chain that has begun meanwhile comes too, where the file is complete.
+    fn fetch(&self, get: &Get, stop: &AtomicBool, live: &mut Live) -> (Fetching, Option<EarlyChain>) {
+        let mut early: Option<EarlyChain> = None;
+        let fetching = fetch::by_one(&self.hosts, &self.order, stop, &mut |news| match news {
+            FetchNews::Look(look) => live.draw(&progress(look)),
+            FetchNews::Grows(file) => early = EarlyChain::begin(self.chain(get, &file, Written::Some)),
+            FetchNews::Failed => early.take().into_iter().for_each(EarlyChain::give_up),
+        });
+        live.clear();
+        match fetching.result {
+            Ok(_) => return (fetching, early),
+            Err((interrupt::INTERRUPTED, _)) => early.into_iter().for_each(EarlyChain::stop),
+            Err(_) => early.into_iter().for_each(EarlyChain::give_up),
+        }
+        (fetching, None)
+    }
+
     /// The copy from the host that fetched to all others, which have it under the same name. No path is used
     /// that a host names, but for the last part of one.
-    fn chain(&self, get: &Get, fetched: &Fetched) -> ChainJob {
+    fn chain(&self, get: &Get, fetched: &FetchedFile, written: Written) -> ChainJob {
         let folder = match &self.path[..] {
             path if path.is_empty() || path.ends_with('/') => path.to_owned(),
             path => format!("{path}/"),
@@ -114,19 +138,40 @@ impl Distribution {
             speeds: calibration::speeds(),
             version: VERSION.to_owned(),
             fanout: get.to_hosts.fanout.unwrap_or(1) as usize,
+            written: Some(written),
         }
     }
 }
 
-/// Of one host alone there is nothing more to do.
-fn chain(job: &ChainJob, stop: &Arc<AtomicBool>, live: &mut Live) -> ChainReport {
+/// Brings the complete file to all, as far as the chain has not that began before. Of one host alone there is
+/// nothing more to do.
+fn chain(job: &ChainJob, early: Option<EarlyChain>, stop: &AtomicBool, live: &mut Live) -> ChainReport {
     if job.hosts.is_empty() {
         return ChainReport::default();
     }
+    // Each chain counts its own time.
+    let run = |live: &mut Live| {
+        let mut pace = Pace::default();
+        chain::run(job, stop, &mut |now| live.draw(&pace.progress(now)))
+    };
     let mut pace = Pace::default();
-    let report = chain::run(job, stop, &mut |now| live.draw(&pace.progress(now)));
+    let done = early.and_then(|early| early.finish(stop, &mut |now| live.draw(&pace.progress(now))));
+    let mut report = done.unwrap_or_else(|| run(live));
+    for _ in 0..job.hosts.len().min(MOST_ANEW) {
+        // What a host had of another version is gone from it now, or from the one before it.
+        if !report.hosts.iter().any(has_changed) {
+            break;
+        }
+        report = run(live);
+    }
     live.clear();
     report
+}
+
+/// Whether a host had something of a file that was another one, or would have had it from such a host.
+fn has_changed(host: &HostReport) -> bool {
+    let mut problems = host.report.iter().flat_map(|report| &report.problems.failed().first);
+    problems.any(|problem| problem.failure.kind == FailureKind::Changed)
 }
 
 fn progress(look: &CommandLook) -> Progress {
@@ -144,7 +189,7 @@ fn progress(look: &CommandLook) -> Progress {
 
 /// What came of the fetch.
 fn line_of(asked: &Distribution, fetched: &Fetched) -> String {
-    let name = &asked.hosts[fetched.host].name;
+    let name = &asked.hosts[fetched.file.host].name;
     let after = human_duration(fetched.elapsed);
     let Some(file) = fetched.record.files.first() else { return format!("{name}: fetched after {after}") };
     match file.unchanged {

@@ -32,6 +32,7 @@ pub mod report;
 pub mod route;
 pub mod self_check;
 pub mod serve;
+pub mod store_ends;
 pub mod stores;
 pub mod typed;
 pub mod version;

@@ -11,6 +11,7 @@ use weir_cp::peer::HandedOver;
 use crate::args;
 use crate::calibration;
 use crate::cmd::fleet;
+use crate::growing;
 use crate::voice;
 
 /// What another weir knows this build by before it sends it: [`weir_cp::ssh::mark`].
@@ -31,7 +32,8 @@ pub fn run(is: Option<&str>, command: fn(HandedOver) -> anyhow::Result<u8>) -> a
     let input = std::io::stdin().as_fd().try_clone_to_owned().context("cannot use stdin")?;
     let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
     // What went wrong was told to the driver, who says it to the user.
-    match weir_cp::peer::serve(File::from(input), File::from(output), args::VERSION, &calibration::speeds()) {
+    let (input, output, speeds) = (File::from(input), File::from(output), calibration::speeds());
+    match weir_cp::peer::serve(input, output, args::VERSION, &speeds, growing::find) {
         Ok(None) => Ok(0),
         Ok(Some(handed)) => match handed.purpose {
             Purpose::Fleet => fleet::far::run(handed),

@@ -3,8 +3,10 @@
 mod jobs;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::json;
@@ -13,13 +15,16 @@ use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::reach::Reach;
 use weir_get::http::trust::Trust;
 use weir_model::verdict;
+use weir_observe::stage_clock::StageClock;
 use weir_report::escape::escape;
 use weir_report::json as records;
 use weir_report::schema::{DigestRecord, FileRecord, Record, RunOutcome};
+use weir_store::caller::{Caller, CallerSetup};
 use weir_store::network::{Network, Stop};
 use weir_store::settings::{Settings, StoreFlags};
 use weir_store::store::Store;
 use weir_store::upload::engine::{self, Target};
+use weir_store::upload::finished::Finished;
 use weir_store::upload::job::{Job, JobReport, Options, PutOutcome, RunReport};
 use weir_store::upload::plain::PlainPut;
 use weir_store::upload::{Condition, Uploads, journal};
@@ -42,29 +47,41 @@ pub fn run(put: &Put) -> anyhow::Result<u8> {
 /// Sends what `put` names, for whoever stands at the front. Returns the exit code.
 pub fn send(put: &Put, front: &mut dyn Front) -> anyhow::Result<u8> {
     evidence::check(put.evidence.as_deref())?;
-    let plan = jobs::plan(put)?;
+    let mut plan = jobs::plan(put)?;
     let environment = |name: &str| std::env::var(name).ok();
     let interrupted = Stop::default();
     front.early().iter().for_each(|early| interrupted.set(early));
     let filled = Filled::open(put, &plan.place, &environment, &interrupted)?;
     let name = |key: &str| filled.name(key);
     let shown = |key: &str| filled.shown(key);
-    let target = Target { uploads: filled.uploads(), name: &name, shown: &shown };
+    let target = Target { uploads: filled.uploads(), name: &name, shown: &shown, source: None };
     if put.dry_run {
         return dry_run(put, &plan, &filled);
     }
     let http = http(put, &filled)?;
-    let options = options(put, &environment);
+    let mut options = options(put, &environment);
     let stop = front.stop()?;
     interrupted.set(&stop);
+    let finished = finished(put, &plan, &filled, &options);
     if put.abort {
+        finished.iter().for_each(|finished| finished.remove());
         return abort(put, target, &plan, &options, &http, &stop);
     }
+    if let Some(finished) = &finished {
+        look_at_target(finished, &filled, &options, &http, &stop);
+    }
+    options.finished.clone_from(&finished);
     let live = front.begin("put", plan.jobs.len());
     let report = engine::run(target, &plan.jobs, &options, &http, &stop, live);
     front.end();
     let saved = get_who::save_cookies(&put.login, &http);
     let code = exit_code(&report, plan.failed.len());
+    if let Some(finished) = &finished {
+        plan.notes.extend(of_earlier(finished));
+        if code == 0 {
+            finished.remove();
+        }
+    }
     let record = record(&plan, &filled, &report, code);
     front::tell(front, &put.voice, &record)?;
     evidence::keep(put.evidence.as_deref(), &report.evidence)?;
@@ -185,7 +202,61 @@ fn options(put: &Put, environment: weir_store::environment::Environment<'_>) -> 
         condition,
         journals: journal::folder(environment),
         fresh: put.force,
+        finished: None,
+        clears: "--abort",
     }
+}
+
+/// Which files of several an earlier run of the same command has stored.
+fn finished(put: &Put, plan: &Plan, filled: &Filled, options: &Options) -> Option<Arc<Finished>> {
+    let folder = options.journals.as_deref().filter(|_| plan.jobs.len() > 1)?;
+    let absolute = |source: &String| match source.as_str() {
+        "-" => "-".into(),
+        path => std::fs::canonicalize(path).unwrap_or_else(|_| path.into()),
+    };
+    let sources: Vec<PathBuf> = put.sources.iter().map(absolute).collect();
+    let target = format!("{} {}", filled.name(""), plan.target());
+    match Finished::open(folder, (&sources, &target), &plan.jobs, options.fresh) {
+        Ok(finished) => Some(Arc::new(finished)),
+        // What is sent twice is right.
+        Err(error) => {
+            tracing::info!("{error}; files that an earlier run has stored are sent again");
+            None
+        }
+    }
+}
+
+/// Asks the target for what it has of these.
+fn look_at_target(
+    finished: &Finished,
+    filled: &Filled,
+    options: &Options,
+    http: &Http,
+    stop: &Arc<AtomicBool>,
+) {
+    let Filled::Store(store, _) = filled else { return };
+    let clock = StageClock::new(Instant::now());
+    let setup = CallerSetup {
+        timeout: options.timeout,
+        connect_timeout: options.connect_timeout,
+        retries: options.retries,
+        ..asked_store::caller(http, &clock, stop)
+    };
+    if let Err(error) = finished.look(store.lists(), &mut Caller::new(setup)) {
+        tracing::info!("{error}; each file that an earlier run has stored is asked for by itself");
+    }
+}
+
+/// What was not sent again.
+fn of_earlier(finished: &Finished) -> Option<String> {
+    let count = finished.recognised();
+    let (s, are) = if count == 1 { ("", "is") } else { ("s", "are") };
+    (count > 0).then(|| {
+        format!(
+            "{count} file{s} that an earlier run stored {are} at the target, and {are} not sent again; --force sends \
+             all"
+        )
+    })
 }
 
 /// A validator as fields have it, with its quotes.

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use weir_observe::ObserveError;
 use weir_observe::names;
 use weir_observe::pace::Pace;
 use weir_observe::process::{self, Pid};
@@ -90,7 +91,14 @@ fn look_at_running(
 ) -> anyhow::Result<u8> {
     let root = why.pid.map(Pid);
     if let Some(pid) = root {
-        process::stat(pid).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
+        process::stat(pid).map_err(|error| match error {
+            ObserveError::Absent(_) => {
+                anyhow::anyhow!(
+                    "cannot watch process {pid}: no process has this number; pgrep -n NAME finds it"
+                )
+            }
+            error => anyhow::anyhow!("cannot watch process {pid}: {error}"),
+        })?;
     }
     let mut notes = Notes::default();
     let scope = match root {
@@ -99,7 +107,7 @@ fn look_at_running(
     };
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
     let mut discovery = Discovery::new(subject, filter, &mut notes)?;
-    discovery.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
+    discovery.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot watch {scope}: {error}"))?;
     let stop = front.stop()?;
     let mut watch =
         Watch::new(discovery, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);

@@ -128,7 +128,7 @@ fn a_sample_is_the_same_for_every_codec_and_whole_takes_all() {
     }
     let run = bench(&sandbox, &["data", "--codec", codecs, "--blocks", "14"]).run();
     let said =
-        "data: 14.7 MB sampled evenly from 36.7 MB, 14 of 35 blocks of 1024 KiB, the same for every codec\n";
+        "data: 14.7 MB sampled evenly from 36.7 MB, 14 of 35 blocks of 1 MiB, the same for every codec\n";
     assert!(stdout(run.succeeds()).starts_with(said), "{}", stdout(&run));
     let record = bench(&sandbox, &["data", "--codec", "zstd-1", "--whole", "--json"]).run().succeeds().json();
     assert_eq!(
@@ -186,7 +186,7 @@ fn people_get_a_table_and_a_chart() {
     let args = ["one", "two", "--codec", "none,lz4,zlib-9", "--link", "10Mbit", "--threads", "1,2"];
     let run = bench(&sandbox, &args).run();
     let text = stdout(run.succeeds());
-    assert!(text.starts_with("2 files: 71.0 KB, 2 blocks of 1024 KiB, the same for every codec\n"), "{text}");
+    assert!(text.starts_with("2 files: 71.0 KB, 2 blocks of 1 MiB, the same for every codec\n"), "{text}");
     for word in ["codec", "threads", "ratio", "payload over a link of", "zlib-9", "payload rate", "GB/s link"]
     {
         assert!(text.contains(word), "no '{word}':\n{text}");

@@ -143,7 +143,7 @@ fn what_the_source_does_not_have_goes_if_asked() {
     sandbox.write("copy/sub/more/file", "extra");
     sandbox.write("copy/extra", "extra");
     let dry = sshd.copies(&sandbox, &["-u", "--delete", "-n", "tree/", &to]);
-    dry.says(&["nothing was copied or deleted (-n)"]);
+    dry.says(&["nothing was copied or deleted (-n): 0 files would be copied, 2 entries deleted"]);
     let mut lines: Vec<&str> = std::str::from_utf8(&dry.succeeds().stdout).unwrap().lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["delete extra", "delete sub/more"]);

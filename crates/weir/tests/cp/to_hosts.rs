@@ -13,6 +13,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Dice, MIB, Sandbox, WEIR, Weir, pattern, wait_for};
+use weir_lab::leftovers::Folder;
+use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
+use weir_units::{Bytes, Rate};
 
 /// What runs in ssh's place: a host is a folder, which is its home, and one that has no folder cannot be
 /// reached.
@@ -279,6 +282,36 @@ fn a_full_host_is_named_and_those_behind_it_have_all() {
             assert!(site.on(host, "data") == site.sandbox.read("data"), "{host}");
             assert_eq!(row(&record, host)["outcome"], "complete", "{record}");
         }
+    }
+}
+
+/// A block of it takes longer than a host may stand still.
+#[test]
+fn a_slow_disk_of_the_source_is_no_hosts_fault() {
+    let config = SlowDiskConfig { rate: Rate(1e9), dirty: None, size: Bytes(64 << 20) };
+    let made = Folder::new().map_err(|error| error.to_string()).and_then(|folder| {
+        let disk = SlowDisk::make(&folder, "disk", &config).map_err(|error| error.to_string());
+        disk.map(|disk| (disk, folder))
+    });
+    let (disk, _folder) = match made {
+        Ok(made) => made,
+        Err(why) => return support::skip(&why),
+    };
+    let site = Site::new(&["a", "b"]);
+    let source = disk.path().join("data");
+    std::fs::write(&source, pattern(3 * MIB, 1)).unwrap();
+    let file = std::fs::File::open(&source).unwrap();
+    file.sync_all().unwrap();
+    // Out of memory, so that it is read from the disk.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    disk.limit_reads(Rate(0.3e6)).unwrap();
+    let mut cp = site.cp(&["--json", &source.display().to_string(), "--to-hosts", "a,b:data"]);
+    disk.join(&mut cp.command).unwrap();
+    let record = cp.run().succeeds().json();
+    assert_eq!(record["verdict"]["limit"], "source-disk", "{record}");
+    for host in ["a", "b"] {
+        assert_eq!(row(&record, host)["taken_out"], Value::Array(Vec::new()), "{record}");
+        assert!(site.on(host, "data").len() == 3 * MIB, "{host}");
     }
 }
 

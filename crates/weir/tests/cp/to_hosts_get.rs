@@ -4,9 +4,13 @@
 use crate::support;
 use crate::to_hosts::{Site, row};
 
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{MIB, Object, Server, WEIR, Weir, wait_for};
+use support::{Answer, MIB, Object, Request, Server, WEIR, Weir, Wire, wait_for};
 use weir_codec::digest::Algorithm;
 use weir_codec::hex;
 
@@ -96,6 +100,114 @@ fn fields_and_logins_are_on_no_command_line() {
     let run = running.wait();
     assert!(!run.succeeds().json().to_string().contains("deep-secret"));
     assert!(site.on("b", "x") == *object.bytes);
+}
+
+/// A server that has sent so many bytes in all and waits; then it goes on, or has another version.
+struct Held {
+    object: Object,
+    most: u64,
+    sent: AtomicU64,
+    then: OnceLock<Option<Object>>,
+}
+
+impl Held {
+    fn start(most: u64) -> (Arc<Held>, Server) {
+        let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(4 * most as usize / 3) };
+        let held = Arc::new(Held { object, most, sent: AtomicU64::new(0), then: OnceLock::new() });
+        let serves = Arc::clone(&held);
+        (held, Server::start(move |request, wire| serves.serve(request, wire)))
+    }
+
+    fn serve(&self, request: &Request, wire: &mut Wire) -> io::Result<()> {
+        if let Some(Some(other)) = self.then.get() {
+            return other.serve(request, wire);
+        }
+        let Answer { status, fields, part } = self.object.answer(request);
+        wire.head(status, &fields)?;
+        for piece in self.object.bytes[part].chunks(64 << 10) {
+            if self.sent.fetch_add(piece.len() as u64, Relaxed) > self.most {
+                wait_for("it may go on", || self.then.get().is_some());
+            }
+            if let Some(Some(_)) = self.then.get() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            wire.body(piece)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn the_chain_begins_while_the_file_is_fetched() {
+    let site = Site::new(&["a", "b", "c"]);
+    let (held, server) = Held::start(18 * MIB as u64);
+    let size = held.object.bytes.len();
+    let running = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).spawn();
+    site.await_blocks("c", ".x.weir-part", size);
+    for host in ["a", "b", "c"] {
+        assert!(!site.names_on(host).contains(&"x".to_owned()), "{host} has it before it is all there");
+    }
+    held.then.set(None).unwrap();
+    let record = running.wait().succeeds().json();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "x") == *held.object.bytes, "{host}");
+        assert_eq!(site.names_on(host), ["x"], "{host}");
+    }
+    assert_eq!((&row(&record, "c")["from"], &row(&record, "c")["bytes"]), (&"b".into(), &size.into()));
+    // Some of it twice, where connections stood still.
+    assert!(server.sent() < size as u64 * 2, "by one host: {}", server.sent());
+    let again = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).run().succeeds().json();
+    assert_eq!((&again["bytes"], &row(&again, "c")["unchanged"]), (&0.into(), &1.into()), "{again}");
+}
+
+/// Its size and its time are those of before.
+#[test]
+fn another_version_in_the_middle_is_what_all_have() {
+    let site = Site::new(&["a", "b", "c"]);
+    let (held, server) = Held::start(18 * MIB as u64);
+    let (size, other) = (held.object.bytes.len(), held.object.changed());
+    let running = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).spawn();
+    site.await_blocks("c", ".x.weir-part", size);
+    held.then.set(Some(other.clone())).unwrap();
+    running.wait().succeeds();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "x") == *other.bytes, "{host}");
+        assert_eq!(site.names_on(host), ["x"], "{host}");
+    }
+}
+
+/// What came before a kill is of another version than what is fetched then, of the same size and time.
+#[test]
+fn parts_of_another_version_are_sent_anew() {
+    let site = Site::new(&["a", "b", "c"]);
+    let (held, server) = Held::start(18 * MIB as u64);
+    let (size, other) = (held.object.bytes.len(), held.object.changed());
+    let args = ["--json", &server.url("x"), "--to-hosts", "a,b,c"];
+    let running = site.get(&args).spawn();
+    site.await_blocks("c", ".x.weir-part", size);
+    running.signal(Signal::KILL);
+    ["a", "b", "c"].iter().for_each(|host| site.kill(host));
+    running.wait();
+    held.then.set(Some(other.clone())).unwrap();
+    site.get(&args).run().succeeds();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "x") == *other.bytes, "{host}");
+    }
+}
+
+/// The digest that was asked for is another: no host has the file, nor what came of it.
+#[test]
+fn what_is_not_as_it_should_be_is_nowhere() {
+    let site = Site::new(&["a", "b", "c"]);
+    let (held, server) = Held::start(18 * MIB as u64);
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let running = site.get(&["--checksum", &wrong, &server.url("x"), "--to-hosts", "a,b,c"]).spawn();
+    site.await_blocks("c", ".x.weir-part", held.object.bytes.len());
+    held.then.set(None).unwrap();
+    running.wait().fails(3, &["a: could not fetch", "sha256"]);
+    for host in ["a", "b", "c"] {
+        assert_eq!(site.names_on(host), [""; 0], "{host}");
+    }
 }
 
 #[test]

@@ -243,6 +243,28 @@ fn an_origin_that_gives_parts_means_its_refusals() {
     assert_eq!(server.requests().len(), 3);
 }
 
+/// Of a list of names that are not there the first alone is asked for twice; and what is refused otherwise may be
+/// refused for its form still.
+#[test]
+fn an_origin_without_what_a_list_names() {
+    for (status, requests) in [("404 Not Found", 6), ("410 Gone", 6), ("403 Forbidden", 10)] {
+        let server = Server::start(move |_, wire| wire.answer(status, &[], b""));
+        let urls: Vec<String> = (0..5).map(|number| server.url(&number.to_string())).collect();
+        Sandbox::new().get(&urls).args(&["-j", "1"]).run().fails(1, &[status]);
+        assert_eq!(server.requests().len(), requests, "{status}");
+    }
+    // A server that hides what it serves whole is still found out.
+    let server = Server::start(|request, wire| match (request.path(), request.range()) {
+        ("/0", _) => wire.answer("404 Not Found", &[], b""),
+        (_, Some(_)) => wire.answer("403 Forbidden", &[], b""),
+        (path, None) => wire.answer("200 OK", &[], path.as_bytes()),
+    });
+    let sandbox = Sandbox::new();
+    let urls = ["0", "1"].map(|name| server.url(name));
+    sandbox.get(&urls).args(&["-j", "1"]).run().fails(1, &["404 Not Found"]);
+    assert_eq!(sandbox.read("1"), b"/1");
+}
+
 /// What comes of a resume is asked for with `If-Range`, then without, then whole.
 fn resumed(
     refuse: impl Fn(&Request, &mut Wire) -> Option<io::Result<()>> + Send + Sync + 'static,

@@ -21,9 +21,13 @@ pub(crate) enum Fault {
     Answer(&'static str, String),
     /// The connection breaks after so many bytes of its body.
     CutAfter(usize),
+    /// It is done, and the answer has no ETag.
+    NoTag,
+    /// Nothing happens until who asked has gone.
+    Hang,
     /// It is done, and the connection breaks before the answer.
     LoseAnswer,
-    /// A byte of its body arrives as another one.
+    /// A byte of its body, or of the object that is given, arrives as another one.
     Damage,
     /// Its body is taken, or given, at so many bytes a second.
     Slow(u64),
@@ -143,6 +147,10 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
             wire.receive(bytes.min(length))?;
             return wire.reset();
         }
+        Some(Fault::Hang) => {
+            wire.wait_for_close()?;
+            return super::over();
+        }
         Some(Fault::Slow(pace)) => wire.pace = Some(pace),
         Some(Fault::Shared(ref due, pace)) => wire.shared = Some((Arc::clone(due), pace)),
         _ => {}
@@ -166,7 +174,11 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
                 Some(Fault::Late(span)) => std::thread::sleep(*span),
                 _ => {}
             }
-            done
+            let (status, mut fields, text) = done;
+            if matches!(other, Some(Fault::NoTag)) {
+                fields.retain(|(name, _)| name != "ETag");
+            }
+            (status, fields, text)
         }
     };
     let mut fields: Vec<(&str, String)> =
@@ -206,8 +218,21 @@ fn gives(
         _ => None,
     };
     let fields = own_fields(&stored.fields);
-    let object = Object { bytes: stored.bytes, etag: Some(stored.tag), rate, fields, ..Object::new(0) };
+    let bytes = match fault {
+        Some(Fault::Damage) => damaged(&stored.bytes, request.start()),
+        _ => stored.bytes,
+    };
+    let object = Object { bytes, etag: Some(stored.tag), rate, fields, ..Object::new(0) };
     Some(object.serve(request, wire))
+}
+
+/// The same with another byte there.
+fn damaged(bytes: &[u8], at: u64) -> Arc<Vec<u8>> {
+    let mut bytes = bytes.to_vec();
+    if let Some(byte) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)) {
+        *byte ^= 1;
+    }
+    Arc::new(bytes)
 }
 
 /// What its user wrote down with an object.
@@ -263,6 +288,7 @@ impl Holds {
                 None => error("404 Not Found", "NoSuchUpload"),
             },
             ("POST", Some(id)) => self.complete(&id, request, &String::from_utf8_lossy(&body)),
+            ("POST", None) if query.contains_key("delete") => self.delete(&String::from_utf8_lossy(&body)),
             ("PUT", None) if request.field("x-amz-copy-source").is_some() => self.copy(key, request),
             ("PUT", None) => self.put(key, request, body),
             ("HEAD", None) => match self.objects.get(&key) {
@@ -303,6 +329,14 @@ impl Holds {
         let fields = request.fields.clone();
         self.objects.insert(key, Stored { bytes: Arc::new(bytes), tag: tag.clone(), fields });
         ("200 OK", vec![field("ETag", tag)], String::new())
+    }
+
+    /// What a list names.
+    fn delete(&mut self, list: &str) -> Done {
+        for key in list.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
+            self.objects.retain(|own, _| decoded(own) != key);
+        }
+        ("200 OK", Vec::new(), "<DeleteResult></DeleteResult>".to_owned())
     }
 
     /// What is at `x-amz-copy-source`, `BUCKET/KEY`, under another key.

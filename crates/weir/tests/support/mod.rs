@@ -24,6 +24,7 @@ pub(crate) mod stores;
 pub(crate) mod strange;
 pub(crate) mod stranger;
 mod terminal;
+pub(crate) mod wires;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 pub(crate) use dice::Dice;
 pub(crate) use expect::{brings, never_brings_another, refuses};
 pub(crate) use machine::undisturbed;
-pub(crate) use object::{Object, pattern};
+pub(crate) use object::{Answer, Object, pattern};
 pub(crate) use relay::Relay;
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir, unfolded};
 pub(crate) use scenario::QUICK;

@@ -365,7 +365,9 @@ fn who_is_not_there_cannot_be_looked_at() {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id().to_string();
     child.wait().unwrap();
-    why(&["--pid", &pid]).run().fails(1, &[&format!("process {pid} has ended")]);
+    why(&["--pid", &pid])
+        .run()
+        .fails(1, &[&format!("cannot watch process {pid}: no process has this number")]);
     why(&["--", "no-such-command-4711"])
         .run()
         .fails(127, &["cannot run no-such-command-4711: command not found"]);

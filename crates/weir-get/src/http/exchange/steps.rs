@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use url::Url;
 use weir_http::head::ResponseHead;
 
-use super::{Answered, Client, Exchange, origin_of};
+use super::{Answered, Client, Exchange, Http, origin_of};
 use crate::error::GetError;
 use crate::http::ladder::{self, Reply, Step};
 use crate::http::request::{Ask, Origin};
@@ -24,7 +24,7 @@ impl Client<'_> {
         for (index, (step, lesser)) in steps.iter().enumerate() {
             let ranged = lesser.range.is_some();
             let next = steps.get(index + 1).map(|(step, _)| *step);
-            let may_help = |status| http.ladder.may_help(&origin, url, next, status);
+            let may_help = |status| may_help(http, &origin, url, next, status);
             let (head, mut body) = match self.ask_in_window(url, lesser, many) {
                 Ok(answer) => answer,
                 Err(error @ (GetError::Interrupted | GetError::NamePending(_))) => return Err(error),
@@ -42,7 +42,7 @@ impl Client<'_> {
                         first.get_or_insert(Err(error));
                         continue;
                     }
-                    let refused = self.settle(url, first).unwrap_or(Err(error));
+                    let refused = self.settle(&origin, url, first, None).unwrap_or(Err(error));
                     return refused.map(|head| Answered { head, body: Exchange::None, ranged, judged: None });
                 }
             };
@@ -54,7 +54,7 @@ impl Client<'_> {
                     first.get_or_insert(Ok(head));
                 }
                 Reply::Refused => {
-                    return match self.settle(url, first) {
+                    return match self.settle(&origin, url, first, Some(head.status)) {
                         Some(first) => first.map(|head| Answered { head, body, ranged, judged: None }),
                         None => Ok(Answered { head, body, ranged, judged: Some(judged) }),
                     };
@@ -82,13 +82,18 @@ impl Client<'_> {
         !self.tries_again || self.http.ladder.closed_again(url)
     }
 
-    /// All steps were refused: the first one's words count.
+    /// All steps were refused, the last with this status: the first one's words count.
     fn settle(
         &self,
+        origin: &Origin,
         url: &Url,
         first: Option<Result<ResponseHead, GetError>>,
+        last: Option<u16>,
     ) -> Option<Result<ResponseHead, GetError>> {
-        first.inspect(|_| self.http.ladder.settled(url))
+        first.inspect(|first| {
+            let status = first.as_ref().ok().map(|head| head.status);
+            self.http.ladder.settled(origin, url, status.filter(|first| Some(*first) == last));
+        })
     }
 
     /// A lesser request was answered.
@@ -99,6 +104,13 @@ impl Client<'_> {
         tracing::info!("{}: {note}{all}", object::shown(url));
         self.notes.push(note);
     }
+}
+
+/// Whether a lesser request may fare better than one that was answered with this status. Object stores give
+/// parts: what one does not have is not there.
+fn may_help(http: &Http, origin: &Origin, url: &Url, next: Option<Step>, status: Option<u16>) -> bool {
+    let is_told = ladder::is_absence(status) && http.authorizer(url).is_some();
+    !is_told && http.ladder.may_help(origin, url, next, status)
 }
 
 /// What a head is to `ask`.

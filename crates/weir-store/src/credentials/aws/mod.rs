@@ -21,14 +21,14 @@ use object_store::aws::AwsCredential;
 use serde::Deserialize;
 use url::Url;
 
-pub use profile::{Chosen, Files};
+pub use profile::{Chosen, Files, ProfileFlag};
 
 use crate::credentials::files::read_json;
 use crate::credentials::ini::Section;
 use crate::credentials::{Fixed, Found, Provider, Renewing, Temporary, process};
-use crate::environment::Environment;
+use crate::environment::{End, Environment};
 use crate::error::StoreError;
-use crate::network::{Asker, Network, address, no_credentials};
+use crate::network::{Asker, Network, address, endpoint_of, no_credentials};
 use weir_units::instant;
 
 /// Where requests go that name no region; every bucket of S3 says from there where it is.
@@ -43,14 +43,19 @@ pub struct Aws<'a> {
     chosen: Chosen,
     profile: Section,
     environment: Environment<'a>,
+    end: Option<End>,
 }
 
 impl<'a> Aws<'a> {
-    /// Reads the files; `flag` is the profile that the user names.
-    pub fn read(flag: Option<&str>, environment: Environment<'a>) -> Result<Aws<'a>, StoreError> {
-        let (files, chosen) = (Files::read(environment)?, Chosen::of(flag, environment));
+    /// Reads the files; `flag` is the profile that the user names, `environment` that of `end`.
+    pub fn read(
+        flag: Option<ProfileFlag<'_>>,
+        end: Option<End>,
+        environment: Environment<'a>,
+    ) -> Result<Aws<'a>, StoreError> {
+        let (files, chosen) = (Files::read(environment)?, Chosen::of(flag, end, environment));
         let profile = files.chosen(&chosen)?;
-        Ok(Aws { files, chosen, profile, environment })
+        Ok(Aws { files, chosen, profile, environment, end })
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -61,10 +66,22 @@ impl<'a> Aws<'a> {
         self.variable(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
+    /// What a person calls a variable.
+    fn called(&self, name: &str) -> String {
+        self.end.map_or(name.to_owned(), |end| end.named(self.environment, name))
+    }
+
+    /// A profile that was named for one end of a copy stands above these variables, which are of both.
+    fn is_above(&self, variables: &[&str]) -> bool {
+        self.chosen.is_of_one_end && variables.iter().all(|name| self.called(name) == **name)
+    }
+
     /// By the environment, else by the profile.
     pub fn region(&self) -> Option<String> {
-        let named = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| self.variable(name));
-        named.or_else(|| self.profile.get("region").map(str::to_owned))
+        const NAMES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+        let named = || NAMES.iter().find_map(|name| self.variable(name));
+        let of_profile = || self.profile.get("region").map(str::to_owned);
+        if self.is_above(&NAMES) { of_profile().or_else(named) } else { named().or_else(of_profile) }
     }
 
     /// The address of `service` (`s3`, `sts`), where it is not Amazon's usual one.
@@ -73,13 +90,40 @@ impl<'a> Aws<'a> {
             return None;
         }
         let own = format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase());
-        let named = self.variable(&own).or_else(|| self.variable("AWS_ENDPOINT_URL"));
-        named.or_else(|| self.files.endpoint(&self.profile, service))
+        let named = || self.variable(&own).or_else(|| self.variable("AWS_ENDPOINT_URL"));
+        let of_profile = || self.endpoint_of_profile(service);
+        match self.is_above(&[own.as_str(), "AWS_ENDPOINT_URL"]) {
+            true => of_profile().or_else(named),
+            false => named().or_else(of_profile),
+        }
+    }
+
+    /// The address of `service` that the profile names.
+    fn endpoint_of_profile(&self, service: &str) -> Option<String> {
+        self.files.endpoint(&self.profile, service)
+    }
+
+    /// The endpoint that the user gave for both ends of a copy, held against the profile of one of them:
+    /// which of two is meant nobody knows.
+    pub fn agrees_on(&self, endpoint: &str) -> Result<(), StoreError> {
+        let Some((end, other)) = self.end.zip(self.endpoint_of_profile("s3")) else { return Ok(()) };
+        let is_same = |one: &str, other: &str| {
+            endpoint_of(one).is_ok_and(|one| endpoint_of(other).is_ok_and(|other| one == other))
+        };
+        if !self.chosen.is_of_one_end || is_same(endpoint, &other) {
+            return Ok(());
+        }
+        Err(StoreError::Usage(format!(
+            "--endpoint names one service for both ends, and the profile '{}' of the {} names another, {other}; name \
+             them by --source-endpoint and --target-endpoint",
+            self.chosen.name,
+            end.name(),
+        )))
     }
 
     /// Who signs; whether there is anybody is known when it is asked.
     pub fn provider(&self, network: &Network) -> Result<AwsProvider, StoreError> {
-        let reads_variables = self.chosen.named_by != Some("--profile");
+        let reads_variables = !self.chosen.is_flag;
         if let Some(found) = self.of_variables()?.filter(|_| reads_variables) {
             return Ok(Arc::new(Fixed::new(found)));
         }
@@ -95,13 +139,15 @@ impl<'a> Aws<'a> {
     fn of_variables(&self) -> Result<Option<Found<AwsCredential>>, StoreError> {
         let Some(key_id) = self.variable("AWS_ACCESS_KEY_ID") else { return Ok(None) };
         let Some(secret_key) = self.variable("AWS_SECRET_ACCESS_KEY") else {
-            return Err(StoreError::Usage(
-                "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not; set both or neither".to_owned(),
-            ));
+            let key_id = self.called("AWS_ACCESS_KEY_ID");
+            let missing = key_id.replace("ACCESS_KEY_ID", "SECRET_ACCESS_KEY");
+            return Err(StoreError::Usage(format!(
+                "{key_id} is set and {missing} is not; set both or neither"
+            )));
         };
         let token = self.variable("AWS_SESSION_TOKEN").or_else(|| self.variable("AWS_SECURITY_TOKEN"));
         let credential = AwsCredential { key_id: key_id.clone(), secret_key, token };
-        let origin = "the environment (AWS_ACCESS_KEY_ID)".to_owned();
+        let origin = format!("the environment ({})", self.called("AWS_ACCESS_KEY_ID"));
         Ok(Some(Found { credential, identity: key_id, origin }))
     }
 }
@@ -283,7 +329,7 @@ impl Chain<'_> {
     /// All places but the host's metadata.
     fn looked_at(&self) -> Vec<String> {
         let mut looked = Vec::new();
-        if self.aws.chosen.named_by != Some("--profile") {
+        if !self.aws.chosen.is_flag {
             looked.push("the environment (AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE)".to_owned());
         }
         let files = self.aws.files.shown().join(" and ");

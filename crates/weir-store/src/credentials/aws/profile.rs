@@ -6,7 +6,7 @@ use weir_units::plain;
 
 use crate::credentials::files;
 use crate::credentials::ini::{Ini, Section};
-use crate::environment::Environment;
+use crate::environment::{End, Environment};
 use crate::error::StoreError;
 
 /// Both files.
@@ -33,22 +33,38 @@ pub struct Chosen {
     /// Its name.
     pub name: String,
     /// What named it: `--profile`, `AWS_PROFILE`; `None`: nothing, so that it need not be there.
-    pub named_by: Option<&'static str>,
+    pub named_by: Option<String>,
+    /// It is a flag's, which stands above the environment.
+    pub is_flag: bool,
+    /// It was named for one end of a copy alone, and stands above what is said of both.
+    pub is_of_one_end: bool,
+}
+
+/// A profile that the user names by a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProfileFlag<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whose it is, where it is not of both ends.
+    pub of: Option<End>,
 }
 
 impl Chosen {
-    /// By `flag`, by the environment, or `default`.
-    pub fn of(flag: Option<&str>, environment: Environment<'_>) -> Chosen {
-        let named = |name: &str, by| Chosen { name: name.to_owned(), named_by: Some(by) };
-        if let Some(name) = flag {
-            return named(name, "--profile");
+    /// By `flag`, by the environment (of `end`), or `default`.
+    pub fn of(flag: Option<ProfileFlag<'_>>, end: Option<End>, environment: Environment<'_>) -> Chosen {
+        if let Some(ProfileFlag { name, of }) = flag {
+            let named_by = of.map_or("--profile".to_owned(), |end| format!("--{}-profile", end.name()));
+            let name = name.to_owned();
+            return Chosen { name, named_by: Some(named_by), is_flag: true, is_of_one_end: of.is_some() };
         }
         for by in ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"] {
             if let Some(name) = environment(by).filter(|name| !name.is_empty()) {
-                return named(&name, by);
+                let called = end.map_or(by.to_owned(), |end| end.named(environment, by));
+                let is_of_one_end = called != by;
+                return Chosen { name, named_by: Some(called), is_flag: false, is_of_one_end };
             }
         }
-        Chosen { name: "default".to_owned(), named_by: None }
+        Chosen { name: "default".to_owned(), named_by: None, is_flag: false, is_of_one_end: false }
     }
 }
 
@@ -121,7 +137,7 @@ impl Files {
 
     /// What a chosen profile says, or that there is none.
     pub fn chosen(&self, chosen: &Chosen) -> Result<Section, StoreError> {
-        match (self.profile(&chosen.name), chosen.named_by) {
+        match (self.profile(&chosen.name), chosen.named_by.as_deref()) {
             (Some(section), _) => Ok(section),
             (None, None) => Ok(Section::default()),
             (None, Some(by)) => Err(self.no_profile(&chosen.name, by)),

@@ -41,7 +41,8 @@ impl Host {
 
     fn provider(&self, flag: Option<&str>) -> Result<AwsProvider, StoreError> {
         let environment = |name: &str| self.variables.get(name).cloned();
-        Aws::read(flag, &environment)?.provider(&Network::default())
+        let flag = flag.map(|name| ProfileFlag { name, of: None });
+        Aws::read(flag, None, &environment)?.provider(&Network::default())
     }
 
     fn found(&self, flag: Option<&str>) -> Result<Arc<Found<AwsCredential>>, String> {
@@ -92,7 +93,7 @@ fn a_profile_is_read_from_both_files_and_a_missing_one_says_which_there_are() {
     let host = Host::new(&[(".aws/credentials", &keys), (".aws/config", text)]);
     let host = host.set("AWS_PROFILE", "a");
     let environment = |name: &str| host.variables.get(name).cloned();
-    let aws = Aws::read(None, &environment).unwrap();
+    let aws = Aws::read(None, None, &environment).unwrap();
     assert_eq!(aws.region().as_deref(), Some("r2"));
     assert_eq!(aws.endpoint("s3").as_deref(), Some("http://h:1"));
     assert_eq!(aws.endpoint("sts").as_deref(), Some("http://h:2"));
@@ -104,6 +105,31 @@ fn a_profile_is_read_from_both_files_and_a_missing_one_says_which_there_are() {
     fs::write(&elsewhere, "[c]\naws_access_key_id=AKIAC\naws_secret_access_key=s\n").unwrap();
     let host = host.set("AWS_SHARED_CREDENTIALS_FILE", "~/elsewhere");
     assert_eq!(host.found(Some("c")).unwrap().identity, "AKIAC");
+}
+
+#[test]
+fn a_profile_of_one_end_stands_above_what_is_said_of_both() {
+    let text = "[profile old]\nregion=r2\nendpoint_url=http://old:1\n[profile bare]\nregion=r3\n";
+    let host = Host::new(&[(".aws/config", text)]);
+    let host = host.set("AWS_ENDPOINT_URL", "http://both:1").set("AWS_REGION", "r1");
+    let read = |host: &Host, name: &str, of: Option<End>| {
+        let environment = |name: &str| host.variables.get(name).cloned();
+        let environment = |name: &str| End::Source.value(&environment, name);
+        let aws = Aws::read(Some(ProfileFlag { name, of }), Some(End::Source), &environment)
+            .map_err(|e| e.to_string());
+        aws.map(|aws| {
+            (aws.region().unwrap(), aws.endpoint("s3").unwrap(), aws.agrees_on("http://both:1/").is_ok())
+        })
+    };
+    let is = |region: &str, endpoint: &str, agrees| Ok((region.to_owned(), endpoint.to_owned(), agrees));
+    assert_eq!(read(&host, "old", None), is("r1", "http://both:1", true));
+    assert_eq!(read(&host, "old", Some(End::Source)), is("r2", "http://old:1", false));
+    assert_eq!(read(&host, "bare", Some(End::Source)), is("r3", "http://both:1", true));
+    let no = read(&host, "none", Some(End::Source)).unwrap_err();
+    assert!(no.contains("'none' (named by --source-profile)"), "{no}");
+    // A variable of this end stands above its profile.
+    let host = host.set("WEIR_SOURCE_AWS_ENDPOINT_URL", "http://own:1");
+    assert_eq!(read(&host, "old", Some(End::Source)), is("r2", "http://own:1", false));
 }
 
 #[test]

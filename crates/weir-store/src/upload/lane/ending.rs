@@ -42,6 +42,9 @@ impl Lane<'_> {
         };
         match ended {
             Ok(stored) => {
+                if let Whole::File(source) = &transfer.content {
+                    self.finishes(transfer.job, source.identity(), &stored);
+                }
                 transfer.take_journal().into_iter().for_each(Journal::remove);
                 self.state.objects.fetch_add(1, Relaxed);
                 self.run.queue.report(transfer.job, report(PutOutcome::Stored(stored), transfer));
@@ -120,7 +123,9 @@ impl Lane<'_> {
             tracing::info!("{error}; the upload begins again");
             return None;
         }
+        let is_false = matches!(&error, StoreError::Http(error) if error.is_verification());
         let is_hopeless = is_gone
+            || is_false
             || matches!(error, StoreError::Changed(_))
             || error.is_condition()
             || error.code().is_some_and(|code| HOPELESS.contains(&code));
@@ -131,7 +136,8 @@ impl Lane<'_> {
         }
         let is_cleared = is_gone || self.abort(transfer.job, &transfer.id);
         if !is_cleared {
-            transfer.note("its unfinished upload is still at the store; --abort removes it".to_owned());
+            let clears = self.run.options.clears;
+            transfer.note(format!("its unfinished upload is still at the store; {clears} removes it"));
         }
         transfer.take_journal().into_iter().for_each(Journal::remove);
         Some(PutOutcome::Failed(self.refused(transfer.job, error)))

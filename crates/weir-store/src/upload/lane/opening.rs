@@ -4,32 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_codec::digest::Algorithm;
-use weir_codec::hex;
 use weir_get::GetError;
 
 use super::Lane;
+use super::resuming::{Left, still_kept, was_stored};
 use crate::error::StoreError;
 use crate::upload::elsewhere::Elsewhere;
 use crate::upload::job::{Job, JobReport, PutOutcome, Source};
-use crate::upload::journal::{Intent, Journal, JournalError, KeptPart, STDIN, Said};
+use crate::upload::journal::{Intent, Journal, STDIN};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
 use crate::upload::transfer::{Transfer, Whole};
-use crate::upload::{Condition, Part, PartThere, Stored, Sum, Upload};
-
-/// What an earlier run has left.
-enum Left {
-    Nothing,
-    /// An upload with these parts.
-    Upload {
-        id: String,
-        plan: Plan,
-        algorithm: Option<Algorithm>,
-        parts: Vec<Part>,
-    },
-    /// The object itself: that run was cut off when all was done.
-    Stored(Stored),
-}
+use crate::upload::{Condition, Stored, Sum};
 
 impl Lane<'_> {
     /// Begins a job, and sends all of it, or a first part.
@@ -46,7 +32,8 @@ impl Lane<'_> {
             Ok(Some(report)) => report,
             Err(error) => JobReport::failed(error),
         };
-        if matches!(report.outcome, PutOutcome::Stored(_)) {
+        // What was there before is nothing that this lane has done.
+        if matches!(report.outcome, PutOutcome::Stored(_)) && report.connections > 0 {
             self.state.objects.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         notes.extend(report.notes);
@@ -62,8 +49,21 @@ impl Lane<'_> {
         let source = FileSource::open(path)?;
         let size = source.identity().size;
         let is_single = size <= self.run.options.part_size.unwrap_or(SINGLE);
-        if is_single || self.run.uploads.bounds().parts < 2 {
-            return self.single(job, Cut::File(&source, 0, size)).map(Some);
+        let is_single = is_single || self.run.uploads.bounds().parts < 2;
+        if let Some(stored) = self.was_finished(job, source.identity()) {
+            if !is_single {
+                // The run may have been ended between the last word on it and this one.
+                let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                self.journal(job, &path, notes)?.0.into_iter().for_each(Journal::remove);
+            }
+            return Ok(Some(JobReport {
+                resumed: size,
+                connections: 0,
+                ..stored_report(stored, size, None)
+            }));
+        }
+        if is_single {
+            return self.single_file(job, &source).map(Some);
         }
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (mut journal, said) = self.journal(job, &path, notes)?;
@@ -73,11 +73,7 @@ impl Lane<'_> {
         };
         let (id, plan, algorithm, parts) = match left {
             Ok(Left::Upload { id, plan, algorithm, parts }) => (id, plan, algorithm, parts),
-            Ok(Left::Stored(stored)) => {
-                journal.into_iter().for_each(Journal::remove);
-                notes.push("it was complete at the store already".to_owned());
-                return Ok(Some(stored_report(stored, size, None)));
-            }
+            Ok(Left::Stored(stored)) => return Ok(Some(was_stored(stored, size, journal, notes))),
             Ok(Left::Nothing) => {
                 let plan = Plan::of_size(size, &self.run.uploads.bounds(), self.run.options.part_size)?;
                 let intent = Intent::new(
@@ -90,21 +86,15 @@ impl Lane<'_> {
                     Ok((id, algorithm)) => (id, plan, algorithm, Vec::new()),
                     Err(error) if error.is_unknown_request() => {
                         notes.push("the store takes no parts: it was sent in one request".to_owned());
-                        return self.single(job, Cut::File(&source, 0, size)).map(Some);
+                        return self.single_file(job, &source).map(Some);
                     }
                     Err(error) => return Err(error),
                 }
             }
-            // What the earlier run has sent is there still.
-            Err(error) => {
-                let outcome = PutOutcome::Kept(error);
-                return Ok(Some(JobReport {
-                    outcome,
-                    ..JobReport::failed(StoreError::Usage(String::new()))
-                }));
-            }
+            Err(error) => return Ok(Some(still_kept(error))),
         };
-        let transfer = Transfer::of_file((job, id), (plan, algorithm), source, journal, parts);
+        let content = (Whole::File(source), size);
+        let transfer = Transfer::of_parts((job, id), (plan, algorithm), content, journal, parts, false);
         self.begun(Arc::new(transfer), notes, None);
         Ok(None)
     }
@@ -131,8 +121,7 @@ impl Lane<'_> {
         Ok(None)
     }
 
-    /// An object of another store or of a web server. One that is interrupted begins again: what was copied
-    /// before is known by the target, and what a kill has left there of an upload is taken away.
+    /// An object of another store or of a web server.
     fn open_elsewhere(
         &mut self,
         job: usize,
@@ -151,17 +140,33 @@ impl Lane<'_> {
             let _sends = source.sides.sends();
             return self.in_one(job, Cut::Held(&held)).map(Some);
         }
-        let (mut journal, said) = self.journal(job, Path::new(&source.shown), notes).unwrap_or_default();
-        if let Some(said) = said {
-            self.discard(job, &said);
+        let (mut journal, said) = self.journal(job, Path::new(&source.name), notes)?;
+        let left = match said {
+            Some(said) => self.left_of(job, source, said, notes),
+            None => Ok(Left::Nothing),
+        };
+        let content = (Whole::Elsewhere(Arc::clone(source)), size);
+        match left {
+            Ok(Left::Upload { id, plan, algorithm, parts }) => {
+                let transfer =
+                    Transfer::of_parts((job, id), (plan, algorithm), content, journal, parts, false);
+                self.begun(Arc::new(transfer), notes, None);
+            }
+            Ok(Left::Stored(stored)) => return Ok(Some(was_stored(stored, size, journal, notes))),
+            Ok(Left::Nothing) => {
+                let plan = source.plan(&bounds)?;
+                let first = self.fetch(source, 1, plan.range(1, size))?.ok_or_else(interrupted)?;
+                let target = (self.run.name)(&self.run.jobs[job].key);
+                let mut intent = Intent::new(source.name.clone(), Identity::of_size(size), target, plan);
+                intent.pin = source.pin();
+                intent.kept = source.kept.as_ref().map(|kept| kept.algorithm.name().to_owned());
+                let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
+                let transfer =
+                    Transfer::of_parts((job, id), (plan, algorithm), content, journal, Vec::new(), true);
+                self.begun(Arc::new(transfer), notes, Some(&first));
+            }
+            Err(error) => return Ok(Some(still_kept(error))),
         }
-        let plan = source.plan(&bounds)?;
-        let first = self.fetch(source, 1, plan.range(1, size))?.ok_or_else(interrupted)?;
-        let target = (self.run.name)(&self.run.jobs[job].key);
-        let intent = Intent::new(source.shown.clone(), Identity::default(), target, plan);
-        let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
-        let transfer = Transfer::of_elsewhere((job, id), (plan, algorithm), Arc::clone(source), journal);
-        self.begun(Arc::new(transfer), notes, Some(&first));
         Ok(None)
     }
 
@@ -198,6 +203,15 @@ impl Lane<'_> {
         self.run.queue.activate(&transfer);
         let outcome = first.map_or(Ok(None), |held| self.send_part(&transfer, 1, Cut::Held(held)));
         self.leave(&transfer, outcome);
+    }
+
+    /// A file in one request.
+    fn single_file(&mut self, job: usize, source: &FileSource) -> Result<JobReport, StoreError> {
+        let report = self.single(job, Cut::File(source, 0, source.identity().size))?;
+        if let PutOutcome::Stored(stored) = &report.outcome {
+            self.finishes(job, source.identity(), stored);
+        }
+        Ok(report)
     }
 
     /// An object in one request. Not every store knows conditions: one that does not stores whatever it is
@@ -244,116 +258,6 @@ impl Lane<'_> {
         }
     }
 
-    /// The journal of a job, if one can be kept.
-    fn journal(
-        &self,
-        job: usize,
-        source: &Path,
-        notes: &mut Vec<String>,
-    ) -> Result<(Option<Journal>, Option<Said>), StoreError> {
-        let Some(folder) = &self.run.options.journals else { return Ok((None, None)) };
-        match Journal::open(folder, source, &(self.run.name)(&self.run.jobs[job].key)) {
-            Ok((journal, said)) => Ok((Some(journal), said)),
-            Err(error @ JournalError::Busy) => {
-                Err(StoreError::Source(format!("cannot send {}: {error}", source.display())))
-            }
-            Err(error) => {
-                notes.push(format!("{error}; an interrupted upload would begin again"));
-                Ok((None, None))
-            }
-        }
-    }
-
-    /// What is left of the upload that the journal speaks of, by the store's word.
-    fn left(
-        &mut self,
-        job: usize,
-        identity: Identity,
-        said: Said,
-        notes: &mut Vec<String>,
-    ) -> Result<Left, StoreError> {
-        let is_same = said.intent.identity == identity && !self.run.options.fresh;
-        let id = match &said.id {
-            Some(id) if is_same => id.clone(),
-            _ => {
-                if said.id.is_some() && !self.run.options.fresh {
-                    notes.push(
-                        "the file has changed since its upload was interrupted; it begins again".to_owned(),
-                    );
-                }
-                self.discard(job, &said);
-                return Ok(Left::Nothing);
-            }
-        };
-        let Intent { plan, algorithm, .. } = said.intent;
-        let algorithm = algorithm.and_then(|name| name.parse::<Algorithm>().ok());
-        let kept = kept_parts(said.parts, algorithm);
-        let upload = Upload { object: self.run.object(job), id: &id };
-        let listed = self.run.uploads.parts(&mut self.caller, &upload);
-        self.count();
-        match listed {
-            Ok(Some(there)) => {
-                let parts = still_there(kept, &there, plan, identity.size, notes);
-                Ok(Left::Upload { id, plan, algorithm, parts })
-            }
-            Ok(None) => {
-                let whole = whole_of(algorithm, &kept, plan, identity.size);
-                let is_all = kept.len() == plan.parts(identity.size) as usize;
-                let stored =
-                    if is_all { self.stored(job, identity.size, whole.as_ref(), &kept) } else { None };
-                if stored.is_none() && !kept.is_empty() {
-                    notes.push(
-                        "the upload of an earlier run is at the store no more; it begins again".to_owned(),
-                    );
-                }
-                Ok(stored.map_or(Left::Nothing, Left::Stored))
-            }
-            Err(error) if error.is_unknown_request() => {
-                notes.push(
-                    "the store does not list the parts of an upload, so that of an earlier run begins again"
-                        .to_owned(),
-                );
-                self.abort(job, &id);
-                Ok(Left::Nothing)
-            }
-            Err(StoreError::Answer { what, why }) => {
-                Err(StoreError::Answer { what, why: format!("{why}; --force sends all of it again") })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The object, if it is what was sent.
-    pub(super) fn stored(
-        &mut self,
-        job: usize,
-        size: u64,
-        whole: Option<&Sum>,
-        parts: &[Part],
-    ) -> Option<Stored> {
-        let stored = self.run.uploads.stored(&mut self.caller, &self.run.jobs[job].key);
-        self.count();
-        stored.ok().flatten().filter(|stored| stored.is(size, whole, parts))
-    }
-
-    /// An upload of an earlier run is of no use any more.
-    fn discard(&mut self, job: usize, said: &Said) {
-        if let Some(id) = &said.id {
-            self.abort(job, id);
-            return;
-        }
-        // It was cut off while the upload was begun: that one was not there before, and has no part.
-        let Some(others) = &said.intent.others else { return };
-        let object = self.run.object(job);
-        let pending = self.run.uploads.pending(&mut self.caller, object.key).unwrap_or_default();
-        for one in pending.iter().filter(|one| !others.contains(&one.id)) {
-            let parts = self.run.uploads.parts(&mut self.caller, &Upload { object, id: &one.id });
-            if matches!(parts, Ok(Some(parts)) if parts.is_empty()) {
-                self.abort(job, &one.id);
-            }
-        }
-    }
-
     /// Begins an upload of parts, known to the journal before the store hears of it.
     fn begin(
         &mut self,
@@ -368,10 +272,12 @@ impl Lane<'_> {
         if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_empty()) {
             let since = pending.iter().map(|one| one.since.as_str()).min().unwrap_or_default();
             notes.push(format!(
-                "unfinished uploads of this object are at the store ({}, the first from {since}); --abort removes them",
-                pending.len()
+                "unfinished uploads of this object are at the store ({}, the first from {since}); {} removes them",
+                pending.len(),
+                run.options.clears
             ));
         }
+        intent.manner = Some(self.manner(job));
         intent.others = pending.map(|pending| pending.into_iter().map(|one| one.id).collect());
         loop {
             let algorithm = run.algorithm();
@@ -424,43 +330,6 @@ pub(super) fn whole_or_why(source: &Elsewhere) -> Result<Option<String>, StoreEr
     Ok(Some(format!("not verified against {}: {why}", source.shown)))
 }
 
-/// What the journal says of the parts that were sent.
-fn kept_parts(parts: Vec<KeptPart>, algorithm: Option<Algorithm>) -> Vec<Part> {
-    let of = |part: KeptPart| {
-        let value = part.sum.as_deref().and_then(|text| hex::decode(text).ok());
-        let sum = algorithm.zip(value).map(|(algorithm, value)| Sum { algorithm, value });
-        // Without its digest that of the whole is not known.
-        let is_known = algorithm.is_none() || sum.is_some();
-        is_known.then_some(Part { number: part.number, tag: part.tag, sum })
-    };
-    parts.into_iter().filter_map(of).collect()
-}
-
-/// Those of `kept` that are at the store as they were sent, by its list `there`.
-fn still_there(
-    kept: Vec<Part>,
-    there: &[PartThere],
-    plan: Plan,
-    size: u64,
-    notes: &mut Vec<String>,
-) -> Vec<Part> {
-    let is_there = |part: &Part| {
-        let length = plan.range(part.number, size).1;
-        let same = there.iter().find(|other| other.number == part.number);
-        same.is_some_and(|other| other.tag == part.tag && other.size == length)
-    };
-    let sent = kept.len();
-    let parts: Vec<Part> = kept.into_iter().filter(is_there).collect();
-    let again = sent - parts.len();
-    if again > 0 {
-        notes.push(format!(
-            "the store does not list {again} of the {sent} parts of an earlier run as they were sent; they are sent \
-             again"
-        ));
-    }
-    parts
-}
-
 /// A journal that cannot be written is none from then on.
 fn keep(
     journal: &mut Option<Journal>,
@@ -478,18 +347,7 @@ fn keep(
     }
 }
 
-fn stored_report(stored: Stored, size: u64, sum: Option<Sum>) -> JobReport {
+pub(super) fn stored_report(stored: Stored, size: u64, sum: Option<Sum>) -> JobReport {
     let outcome = PutOutcome::Stored(stored);
     JobReport { bytes: size, resumed: 0, connections: 1, sum, outcome, notes: Vec::new() }
-}
-
-/// The digest of all of a file from those of its parts.
-fn whole_of(algorithm: Option<Algorithm>, parts: &[Part], plan: Plan, size: u64) -> Option<Sum> {
-    let algorithm = algorithm?;
-    let mut each = parts.iter();
-    let first = each.next()?.sum.as_ref()?.value.clone();
-    let value = each.try_fold(first, |sum, part| {
-        algorithm.combined(&sum, &part.sum.as_ref()?.value, plan.range(part.number, size).1)
-    })?;
-    Some(Sum { algorithm, value })
 }

@@ -16,6 +16,32 @@ pub(super) fn are_wanted(cp: &Cp) -> bool {
     !cp.tui && (cp.what.choice.itemize_changes || cp.voice.verbose > 0 && !cp.dry_run)
 }
 
+/// What a dry run has told of, counted for its last line.
+#[derive(Debug, Default)]
+pub(super) struct Would {
+    copy: u64,
+    delete: u64,
+}
+
+impl Would {
+    pub(super) fn count(&mut self, deed: &Deed) {
+        match deed {
+            Deed::Copy => self.copy += 1,
+            Deed::Delete => self.delete += 1,
+            Deed::Change(change) => match change.act {
+                Act::Sent => self.copy += 1,
+                Act::Deleted => self.delete += 1,
+                Act::Made | Act::Linked | Act::Attributes => {}
+            },
+        }
+    }
+
+    /// For the record of a dry run.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "copy": self.copy, "delete": self.delete })
+    }
+}
+
 /// Prints a line. Beside a record, which has standard output to itself, on standard error.
 pub(super) fn say(cp: &Cp, job: &Job, deed: &Deed, name: &Name) {
     let line = match deed {

@@ -80,6 +80,7 @@ fn row(job: &ChainJob, host: &ChainHost, end: &HostReport) -> Value {
         "sessions": end.sessions,
         "taken_out": end.taken_out,
         "transport": report.and_then(|report| transport(report.way)),
+        "lanes": report.map(|report| report.lanes),
         "error": end.error,
     })
 }

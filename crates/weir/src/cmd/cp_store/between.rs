@@ -13,11 +13,10 @@ use weir_get::engine::{self, Task};
 use weir_get::http::exchange::Http;
 use weir_get::job::{Options, RunReport};
 use weir_observe::stage_clock::StageClock;
-use weir_store::StoreError;
 use weir_store::address::StoreUrl;
-use weir_store::caller::Caller;
-use weir_store::glob::Glob;
-use weir_store::listing::{Chosen, PagesSetup};
+use weir_store::caller::CallerSetup;
+use weir_store::environment::End;
+use weir_store::listing::Chosen;
 use weir_store::store::Store;
 use weir_store::tree::seen::SeenNames;
 use weir_store::tree::{self, Copy, StorePlace, across, down, prune, up};
@@ -25,13 +24,14 @@ use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::{self, Attributes, Condition};
 use weir_tree::compare::Keep;
 use weir_tree::walk::{Root, Wanted};
-use weir_tree::{Name, Target, destination};
+use weir_tree::{Target, destination};
 
 use super::Choice;
+use super::meant::{Meant, folder_of, meant, nothing, place_of_one};
 use super::told::{Held, Told, WayEnd};
 use crate::args::Cp;
-use crate::cmd::asked_store::{self, StoreWay};
-use crate::cmd::stores;
+use crate::cmd::asked_store;
+use crate::cmd::store_ends::{self, EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::live::Live;
 use crate::voice::Usage;
 
@@ -103,37 +103,66 @@ impl Between {
         told: &Told<'_>,
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<WayEnd> {
-        let urls: Vec<&StoreUrl> = match self {
-            Between::Down { from, .. } => vec![from],
-            Between::Up { to, .. } => vec![to],
-            Between::Across { from, to } if from.kind != to.kind && cp.store.endpoint.is_some() => {
-                return Err(stores::two_services(from, to).into());
-            }
-            Between::Across { from, to } => vec![from, to],
+        let (from, to) = match self {
+            Between::Down { from, .. } => (Some(from), None),
+            Between::Up { to, .. } => (None, Some(to)),
+            Between::Across { from, to } => (Some(from), Some(to)),
         };
-        let network = StoreWay::of(&cp.network, stop)?;
-        let stores =
-            urls.iter().map(|url| network.open(&cp.store, url)).collect::<anyhow::Result<Vec<_>>>()?;
-        let http = network.http(&stores.iter().collect::<Vec<_>>());
+        let words = EndWords { both: &cp.store, ends: &cp.ends, network: &cp.network };
+        let opened = StoreEnds::open(words, from, to, stop)?;
         let clock = StageClock::new(Instant::now());
         let copy = Copy {
             rules: &choice.rules,
             filter: &choice.filter,
             is_dry: cp.dry_run,
-            caller: asked_store::caller(&http, &clock, stop),
+            caller: asked_store::caller(&opened.main().http, &clock, stop),
             at_once: cp.lanes.map_or(AT_ONCE, |lanes| lanes as usize),
             hears: told,
         };
-        let way = Way { cp, choice, told, stop, http: &http, copy, stores: &stores, began: Instant::now() };
-        let ended = match self {
-            Between::Down { from, to } => way.down(from, to),
-            Between::Up { from, to } => way.up(from, to),
-            Between::Across { from, to } => way.across(from, to),
+        let journals = upload::journal::folder(&asked_store::own_variable);
+        let way = Way { cp, choice, told, stop, copy, journals, began: Instant::now() };
+        let ended = match (self, &opened) {
+            (Between::Down { from, to }, StoreEnds::Source(source)) => way.down(from, to, source),
+            (Between::Up { from, to }, StoreEnds::Target(target)) => way.up(from, to, &*target.store),
+            (Between::Across { from, to }, StoreEnds::Both { source, target, kinship }) => {
+                way.across((from, source), (to, target), *kinship)
+            }
+            _ => Err(Usage("neither end is a store".to_owned()).into()),
         };
         match ended {
             Err(_) if stop.load(Relaxed) => Ok(WayEnd { is_interrupted: true, ..WayEnd::default() }),
             other => other,
         }
+    }
+}
+
+/// Why a store does not copy by itself.
+const ESTRANGED: &str = "the objects come through here: both ends are of one service, and are asked by two \
+                         credentials or with two keys";
+
+/// Nothing is copied into itself.
+fn refuse_overlap(
+    (from, chosen): (&StoreUrl, &Meant<'_>),
+    (to, prefix): (&StoreUrl, &str),
+    only: Option<&str>,
+    kinship: Kinship,
+) -> Result<(), Usage> {
+    let overlaps = match only {
+        Some(key) => key == from.key,
+        None => prefix.starts_with(&chosen.prefix) || chosen.prefix.starts_with(prefix),
+    };
+    let refuses = match kinship {
+        Kinship::One => overlaps,
+        // Two askers may each mean a bucket of their own by one name: the same keys of it are told apart by
+        // what is in them.
+        Kinship::Estranged => overlaps && only.is_none() && prefix != chosen.prefix,
+        Kinship::None => false,
+    };
+    match from.bucket == to.bucket && refuses {
+        true => {
+            Err(Usage(format!("cannot copy {from} to {to}: one lies in the other; copy to another prefix")))
+        }
+        false => Ok(()),
     }
 }
 
@@ -144,33 +173,22 @@ fn is_of_a_host(path: &OsString) -> bool {
     end.is_some_and(|end| end > 0 && bytes[end] == b':')
 }
 
-/// What is copied of a bucket.
-struct Meant<'a> {
-    chosen: Chosen<'a>,
-    glob: Option<Glob>,
-    /// What all keys begin with that goes from their names: empty, or with a slash at its end.
-    prefix: String,
-    /// What the whole is called at the target.
-    base: Name,
-    is_one: bool,
-}
-
 struct Way<'a> {
     cp: &'a Cp,
     choice: &'a Choice,
     told: &'a Told<'a>,
     stop: &'a Arc<AtomicBool>,
-    http: &'a Http,
     copy: Copy<'a>,
-    stores: &'a [Arc<dyn Store>],
+    /// Where those of uploads lie.
+    journals: Option<PathBuf>,
     began: Instant,
 }
 
 impl Way<'_> {
-    fn down(&self, from: &StoreUrl, to: &Path) -> anyhow::Result<WayEnd> {
+    fn down(&self, from: &StoreUrl, to: &Path, source: &StoreEnd) -> anyhow::Result<WayEnd> {
         let shown = from.with_key("").to_string();
-        self.told.is_from(&self.stores[0], from.with_key(""));
-        let chosen = self.from(from, &shown)?;
+        self.told.is_from(&source.store, from.with_key(""));
+        let chosen = meant(&*source.store, self.copy.caller, from, &shown)?;
         let (root, only) = match chosen.is_one {
             true => {
                 let (root, name) = place_of_one(from, to)?;
@@ -182,7 +200,7 @@ impl Way<'_> {
         let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));
         let down = down::Down {
             copy: self.copy,
-            from: StorePlace { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
+            from: StorePlace { store: &*source.store, prefix: &chosen.prefix, shown: &shown },
             glob: chosen.glob.as_ref(),
             base: chosen.base.clone(),
             only,
@@ -229,18 +247,19 @@ impl Way<'_> {
             let pages = chosen.pages(scope, self.copy.caller).context(cannot)?;
             let mut jobs = down::start(scope, down, pages).context(cannot)?;
             let task = Task { source: &mut jobs, results: self.told, reserved: None };
-            let report = engine::run(task, &options, self.http, self.stop, &mut live);
+            let report = engine::run(task, &options, self.copy.caller.http, self.stop, &mut live);
             Ok((jobs.ended(), report))
         });
         live.clear();
         fetched
     }
 
+    fn hears(&self, note: String) {
+        tree::Hears::notes(self.told, note);
+    }
+
     fn not_deleted(&self) {
-        tree::Hears::notes(
-            self.told,
-            "nothing was deleted, since not all of the source could be listed".to_owned(),
-        );
+        self.hears("nothing was deleted, since not all of the source could be listed".to_owned());
     }
 
     /// The tree that is written. In a dry run it may not be there, and stays so.
@@ -257,7 +276,7 @@ impl Way<'_> {
         Ok(Target::open(root, options)?)
     }
 
-    fn up(&self, from: &[PathBuf], to: &StoreUrl) -> anyhow::Result<WayEnd> {
+    fn up(&self, from: &[PathBuf], to: &StoreUrl, target: &dyn Store) -> anyhow::Result<WayEnd> {
         let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.is_file());
         let only = match from {
             [path] if is_file(path) && !to.is_prefix() => Some(to.key.clone()),
@@ -274,7 +293,7 @@ impl Way<'_> {
             .into());
         }
         let shown = to.with_key("").to_string();
-        let place = StorePlace { store: &*self.stores[0], prefix: &prefix, shown: &shown };
+        let place = StorePlace { store: target, prefix: &prefix, shown: &shown };
         let wanted = Wanted {
             referents: self.choice.copy_links,
             one_file_system: self.choice.one_file_system,
@@ -286,17 +305,20 @@ impl Way<'_> {
             roots: roots.clone(),
             wanted,
             only: only.clone(),
+            journals: self.journals.as_deref(),
             attributes: Attributes::default(),
         };
         let mut end = WayEnd::default();
-        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, &*self.stores[0], to, &mut end))?;
+        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, (target, to), None, &mut end))?;
         end.is_interrupted = self.stop.load(Relaxed);
-        let hears = |note| tree::Hears::notes(self.told, note);
         if walked.empty_folders > 0 {
-            hears(format!("{} empty folders are not in the store, which has none", walked.empty_folders));
+            self.hears(format!(
+                "{} empty folders are not in the store, which has none",
+                walked.empty_folders
+            ));
         }
         if walked.specials > 0 {
-            hears(format!("{} named pipes, sockets and devices were left out", walked.specials));
+            self.hears(format!("{} named pipes, sockets and devices were left out", walked.specials));
         }
         let folders = roots.iter().filter(|root| root.path.is_dir() && only.is_none());
         let deletes = self.choice.delete && !end.is_interrupted;
@@ -312,8 +334,13 @@ impl Way<'_> {
     }
 
     /// Sends one lot of files.
-    fn send(&self, lot: Vec<upload::job::Job>, store: &dyn Store, to: &StoreUrl, end: &mut WayEnd) {
-        let environment = |name: &str| std::env::var(name).ok();
+    fn send(
+        &self,
+        lot: Vec<upload::job::Job>,
+        (store, to): (&dyn Store, &StoreUrl),
+        source: Option<&Http>,
+        end: &mut WayEnd,
+    ) {
         let options = upload::job::Options {
             lanes: self.cp.lanes,
             files_at_once: self.cp.lanes,
@@ -324,15 +351,19 @@ impl Way<'_> {
             part_size: None,
             check: upload::job::Check::Preferred,
             condition: Condition::None,
-            journals: upload::journal::folder(&environment),
+            journals: self.journals.clone(),
             fresh: false,
+            finished: None,
+            clears: upload::job::CLEARS,
         };
         let name = |key: &str| store.address(key);
         let shown = |key: &str| to.with_key(key).to_string();
-        let target = upload::engine::Target { uploads: store.uploads(), name: &name, shown: &shown };
+        let uploads = store.uploads();
+        let target = upload::engine::Target { uploads, name: &name, shown: &shown, source };
         let began = self.began.elapsed().as_secs_f64();
         let mut live = self.live(lot.len());
-        let report = upload::engine::run(target, &lot, &options, self.http, self.stop, &mut live);
+        let http = self.copy.caller.http;
+        let report = upload::engine::run(target, &lot, &options, http, self.stop, &mut live);
         live.clear();
         for (job, report) in lot.iter().zip(report.jobs) {
             self.told.sent(&shown(&job.key), report);
@@ -345,9 +376,16 @@ impl Way<'_> {
         Live::new(is_shown && !self.cp.dry_run, files)
     }
 
-    fn across(&self, from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<WayEnd> {
+    fn across(
+        &self,
+        (from, source): (&StoreUrl, &StoreEnd),
+        (to, target): (&StoreUrl, &StoreEnd),
+        kinship: Kinship,
+    ) -> anyhow::Result<WayEnd> {
         let shown = from.with_key("").to_string();
-        let chosen = self.from(from, &shown)?;
+        let from_caller = CallerSetup { http: &source.http, ..self.copy.caller };
+        let chosen = meant(&*source.store, from_caller, from, &shown)
+            .map_err(|error| store_ends::of_end(error, End::Source))?;
         let only = chosen.is_one.then(|| match to.is_prefix() {
             true => format!("{}{}", to.key, from.name()),
             false => to.key.clone(),
@@ -356,85 +394,43 @@ impl Way<'_> {
         if !chosen.base.is_root() {
             prefix.push_str(&format!("{}/", chosen.base.as_path().display()));
         }
-        let is_within = |one: &str, other: &str| one.starts_with(other);
-        let overlaps = match &only {
-            Some(key) => *key == from.key,
-            None => is_within(&prefix, &chosen.prefix) || is_within(&chosen.prefix, &prefix),
-        };
-        let is_one_store = from.is_of_service(to);
-        if is_one_store && from.bucket == to.bucket && overlaps {
-            return Err(Usage(format!(
-                "cannot copy {from} to {to}: one lies in the other; copy to another prefix"
-            ))
-            .into());
-        }
+        refuse_overlap((from, &chosen), (to, &prefix), only.as_deref(), kinship)?;
         let to_shown = to.with_key("").to_string();
-        let place = StorePlace { store: &*self.stores[1], prefix: &prefix, shown: &to_shown };
+        let place = StorePlace { store: &*target.store, prefix: &prefix, shown: &to_shown };
         let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));
         let sides = Arc::new(Sides::default());
+        let within = across::Within::new(kinship == Kinship::One);
+        if kinship == Kinship::Estranged {
+            self.hears(ESTRANGED.to_owned());
+        }
         let across = across::Across {
             copy: self.copy,
-            from: StorePlace { store: &*self.stores[0], prefix: &chosen.prefix, shown: &shown },
-            is_one_store,
+            from: StorePlace { store: &*source.store, prefix: &chosen.prefix, shown: &shown },
+            from_caller,
+            within: &within,
             sides: Arc::clone(&sides),
             bucket: &from.bucket,
             glob: chosen.glob.as_ref(),
             to: place,
             only,
+            journals: self.journals.as_deref(),
             seen: seen.as_ref(),
         };
         let mut end = WayEnd::default();
-        let mut sends = |lot| self.send(lot, &*self.stores[1], to, &mut end);
+        let mut sends = |lot| self.send(lot, (&*target.store, to), Some(&source.http), &mut end);
         let found = across::run(&across, chosen.chosen, self.stop, &mut sends)?;
-        end.is_server_side = is_one_store && end.evidence.is_none();
+        end.is_server_side = within.is_all() && end.evidence.is_none();
         end.is_interrupted = self.stop.load(Relaxed);
         end.sides = Held::of(&sides);
+        if let Some(words) = source.http.waits().words() {
+            self.hears(format!("the source asked for fewer requests: {words}"));
+        }
         if found == 0 && !from.key.is_empty() && !end.is_interrupted {
             end.error = Some(nothing(from));
         } else if let Some(seen) = seen.as_ref().filter(|_| !end.is_interrupted) {
             end.pruned(prune::there(&self.copy, &place, &prune::Source::List(seen), self.choice.max_delete)?);
         }
         Ok(end)
-    }
-
-    /// What `url` names: an object, all below a folder, or what matches.
-    fn from<'a>(&'a self, url: &StoreUrl, shown: &str) -> anyhow::Result<Meant<'a>> {
-        let lists = self.stores[0].lists();
-        let list = |prefix: &str| {
-            Chosen::List(PagesSetup {
-                lists,
-                prefix: prefix.to_owned(),
-                delimiter: None,
-                versions: false,
-                shown: shown.trim_end_matches('/').to_owned(),
-            })
-        };
-        let base = Name::root();
-        if let Some(glob) = Glob::parse(&url.key).filter(|_| url.version.is_none()) {
-            let chosen = list(glob.prefix());
-            let end = glob.prefix().rfind('/').map_or(0, |slash| slash + 1);
-            let prefix = glob.prefix()[..end].to_owned();
-            return Ok(Meant { chosen, glob: Some(glob), prefix, base, is_one: false });
-        }
-        let key = Glob::plain(&url.key);
-        if url.is_prefix() {
-            return Ok(Meant { chosen: list(&key), glob: None, prefix: key, base, is_one: false });
-        }
-        let looked = lists.look(&mut Caller::new(self.copy.caller), &key, url.version.as_deref())?;
-        if let Some(looked) = looked {
-            let version = looked.listed.version.clone().filter(|_| url.version.is_some());
-            let listed = weir_store::listing::Listed { version, ..looked.listed };
-            let end = key.rfind('/').map_or(0, |slash| slash + 1);
-            let (chosen, prefix) = (Chosen::One(Box::new(listed)), key[..end].to_owned());
-            return Ok(Meant { chosen, glob: None, prefix, base, is_one: true });
-        }
-        if url.version.is_some() {
-            return Err(StoreError::Absent(format!("cannot copy {url}: there is no such version")).into());
-        }
-        let prefix = format!("{key}/");
-        let base =
-            Name::new(url.name().as_bytes()).map_err(|error| Usage(format!("cannot copy {url}: {error}")))?;
-        Ok(Meant { chosen: list(&prefix), glob: None, prefix, base, is_one: false })
     }
 }
 
@@ -448,32 +444,4 @@ impl WayEnd {
             ));
         }
     }
-}
-
-fn nothing(url: &StoreUrl) -> String {
-    format!("cannot copy {url}: the bucket holds nothing of that name")
-}
-
-/// A key as a folder of keys.
-fn folder_of(key: &str) -> String {
-    match key {
-        "" => String::new(),
-        key if key.ends_with('/') => key.to_owned(),
-        key => format!("{key}/"),
-    }
-}
-
-/// Where one object goes: into the folder that `to` is, or to that name.
-fn place_of_one(url: &StoreUrl, to: &Path) -> anyhow::Result<(PathBuf, Name)> {
-    let is_folder = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
-    let (root, name) = match (is_folder, to.parent(), to.file_name()) {
-        (false, Some(around), Some(name)) => {
-            let around = if around.as_os_str().is_empty() { Path::new(".") } else { around };
-            (around.to_owned(), name.as_bytes().to_vec())
-        }
-        _ => (to.to_owned(), url.name().as_bytes().to_vec()),
-    };
-    let name =
-        Name::new(name).map_err(|error| Usage(format!("cannot copy {url}: {error}; name the file")))?;
-    Ok((root, name))
 }

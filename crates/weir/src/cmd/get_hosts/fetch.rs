@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use weir_cp::chain::ChainHost;
 use weir_cp::error::CopyError;
-use weir_fleet::launch::far_command::{self, CommandEnd, CommandLook, CommandOrder};
+use weir_fleet::launch::far_command::{
+    self, CommandEnd, CommandFile, CommandLook, CommandNews, CommandOrder,
+};
 use weir_report::json;
 use weir_report::schema::Record;
 use weir_tree::Name;
@@ -30,16 +32,32 @@ pub(super) struct Attempt {
     pub(super) why: String,
 }
 
-/// What was fetched, and by whom.
-#[derive(Debug)]
-pub(super) struct Fetched {
+/// Where a file is that is fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FetchedFile {
     pub(super) host: usize,
-    /// The record of its `get`.
-    pub(super) record: Record,
     /// The target is a folder.
     pub(super) is_folder: bool,
     /// What the file is called.
     pub(super) name: String,
+}
+
+/// What is known while a host fetches.
+pub(super) enum FetchNews<'a> {
+    /// How far it is.
+    Look(&'a CommandLook),
+    /// This file grows.
+    Grows(FetchedFile),
+    /// It does not any more: it could not be fetched there.
+    Failed,
+}
+
+/// What was fetched, and by whom.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) file: FetchedFile,
+    /// The record of its `get`.
+    pub(super) record: Record,
     /// How long it took, from the first word to the last.
     pub(super) elapsed: Duration,
 }
@@ -57,16 +75,29 @@ pub(super) fn by_one(
     hosts: &[ChainHost],
     order: &CommandOrder,
     stop: &AtomicBool,
-    look: &mut dyn FnMut(&CommandLook),
+    tell: &mut dyn FnMut(FetchNews<'_>),
 ) -> Fetching {
     let mut attempts: Vec<Attempt> = Vec::new();
     let (mut code, mut record) = (None, None);
     for (host, at) in hosts.iter().enumerate().take(MOST) {
+        if host > 0 {
+            tell(FetchNews::Failed);
+        }
         let start = Instant::now();
         tracing::info!("{} fetches", at.name);
         let shown = at.name.clone();
         let hears = Arc::new(move |line: &str| tracing::debug!("{shown}: {line}"));
-        let ended = far_command::run((&at.host, VERSION), order.clone(), stop, hears, look);
+        let mut news = |news: CommandNews<'_>| match news {
+            CommandNews::Look(look) => tell(FetchNews::Look(look)),
+            CommandNews::Grows(CommandFile { name, is_folder }) => {
+                if let Err(why) = is_due(order, name, *is_folder) {
+                    return tracing::debug!("{}: {why}", at.name);
+                }
+                let (name, is_folder) = (name.clone(), *is_folder);
+                tell(FetchNews::Grows(FetchedFile { host, is_folder, name }));
+            }
+        };
+        let ended = far_command::run((&at.host, VERSION), order.clone(), stop, hears, &mut news);
         let elapsed = start.elapsed();
         let end = match ended {
             _ if stop.load(Relaxed) => {
@@ -128,17 +159,25 @@ fn fetched(
     let [file] = &record.files[..] else {
         return Err(format!("it fetched {} files, and one was asked for", record.files.len()));
     };
-    let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
-    let due = order.name.clone().or_else(|| (!end.is_folder).then(|| last(&order.path)));
-    let name = last(&file.path);
-    if due.is_some_and(|due| due != name) || name.starts_with('~') && !end.is_folder {
-        return Err(format!("it fetched into another file: {}", file.path));
+    let (name, is_folder) = (last_of(&file.path), end.is_folder);
+    is_due(order, &name, is_folder)?;
+    Ok(Fetched { file: FetchedFile { host, is_folder, name }, record, elapsed })
+}
+
+fn last_of(path: &str) -> String {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// Whether a file of this name may be what was to be fetched.
+fn is_due(order: &CommandOrder, name: &str, is_folder: bool) -> Result<(), String> {
+    let due = order.name.clone().or_else(|| (!is_folder).then(|| last_of(&order.path)));
+    if due.is_some_and(|due| due != name) || name.starts_with('~') && !is_folder {
+        return Err(format!("it fetched into another file: {name}"));
     }
-    let is_one = Name::new(name.as_bytes()).is_ok_and(|name| !name.is_root());
-    if !is_one {
-        return Err(format!("the file that it fetched has no name: {}", file.path));
+    match Name::new(name.as_bytes()) {
+        Ok(one) if !one.is_root() && !name.contains('/') => Ok(()),
+        _ => Err(format!("the file that it fetched has no name of its own: {name}")),
     }
-    Ok(Fetched { host, record, is_folder: end.is_folder, name, elapsed })
 }
 
 #[cfg(test)]
@@ -168,7 +207,7 @@ mod tests {
             record.files = vec![FileRecord { path: said.to_owned(), ..FileRecord::default() }];
             let end = CommandEnd { code: 0, record: None, error: None, is_folder };
             let found = fetched(0, &order(path, name), &end, Some(record), Duration::ZERO);
-            assert_eq!(found.ok().map(|found| found.name).as_deref(), is_called, "{path} {said}");
+            assert_eq!(found.ok().map(|found| found.file.name).as_deref(), is_called, "{path} {said}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The record of a `get` to many hosts: the rows of `cp --to-hosts`, with one for the host that fetched, and
 //! that host's own record.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use weir_cp::chain::{ChainHost, ChainJob, ChainReport};
 use weir_report::schema::{Record, RunOutcome};
@@ -14,12 +16,12 @@ pub(super) fn of(
     hosts: &[ChainHost],
     fetching: &Fetching,
     fetched: &Fetched,
-    (job, report): (&ChainJob, &ChainReport),
+    (job, report, whole): (&ChainJob, &ChainReport, Duration),
     code: u8,
 ) -> Record {
     let chain = cp_hosts::record::of(job, report, code);
     let own = &fetched.record;
-    let seconds = fetched.elapsed.as_secs_f64() + report.elapsed.as_secs_f64();
+    let seconds = whole.as_secs_f64();
     let outcome = if code == 0 { RunOutcome::Complete } else { RunOutcome::Partial };
     // What took most of the time held the whole.
     let longer = if fetched.elapsed > report.elapsed { own } else { &chain };
@@ -39,10 +41,11 @@ pub(super) fn of(
         let complete = cp["complete"].as_u64().unwrap_or(0) + 1;
         cp["complete"] = complete.into();
         if let Some(rows) = cp["hosts"].as_array_mut() {
-            rows.insert(fetched.host.min(rows.len()), row(&hosts[fetched.host], fetched));
+            let host = fetched.file.host;
+            rows.insert(host.min(rows.len()), row(&hosts[host], fetched));
         }
     }
-    record.extra.insert("fetch".to_owned(), fetch(hosts, fetching, Some(fetched.host), Some(own)));
+    record.extra.insert("fetch".to_owned(), fetch(hosts, fetching, Some(fetched.file.host), Some(own)));
     record
 }
 
@@ -91,6 +94,7 @@ fn row(host: &ChainHost, fetched: &Fetched) -> Value {
         "sessions": 1,
         "taken_out": [],
         "transport": null,
+        "lanes": null,
         "error": null,
     })
 }

@@ -17,13 +17,13 @@ use weir_store::address::StoreUrl;
 use weir_store::cost::{Direction, Price, Requests, list_price};
 use weir_store::glob::Glob;
 use weir_store::listing::{self, PagesSetup};
-use weir_store::store::Store;
 use weir_tree::walk::{Root, Step, Walk, Wanted};
 use weir_tree::{Filter, Kind};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::args;
-use crate::cmd::asked_store::{self, StoreWay};
+use crate::cmd::asked_store;
+use crate::cmd::store_ends::{EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::interrupt;
 use crate::page;
 use crate::voice::{Printed, Usage};
@@ -77,34 +77,31 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
     }
     let url = |text: &String| StoreUrl::parse(text).transpose().map_err(|bad| Usage(bad.to_string()));
     let (to, from) = (url(target)?, url(&sources[0])?);
-    let way = StoreWay::of(&plan.network, stop)?;
-    let direction = match (&from, &to) {
-        (None, Some(_)) => Direction::Up,
-        (Some(_), None) => Direction::Down,
-        (Some(from), Some(to)) if from.kind == to.kind => Direction::Within,
-        _ => Direction::Through,
+    let words = EndWords { both: &plan.store, ends: &plan.ends, network: &plan.network };
+    let ends = StoreEnds::open(words, from.as_ref(), to.as_ref(), stop)?;
+    let direction = match &ends {
+        StoreEnds::Target(_) => Direction::Up,
+        StoreEnds::Source(_) => Direction::Down,
+        StoreEnds::Both { kinship: Kinship::One, .. } => Direction::Within,
+        StoreEnds::Both { .. } => Direction::Through,
     };
     let kind = to.as_ref().or(from.as_ref()).map(|url| url.kind);
-    let bounds = match (&to, &from) {
-        (Some(url), _) | (None, Some(url)) => way.open(&plan.store, url)?.uploads().bounds(),
-        (None, None) => return Err(Usage("neither end is a store".to_owned()).into()),
-    };
+    let bounds = ends.main().store.uploads().bounds();
     let mut requests = Requests::default();
     let mut notes = Vec::new();
     let add = |requests: &mut Requests, size: u64| {
         requests.add(direction, size, &bounds).map_err(|error| Usage(error.to_string()))
     };
-    match (plan.size, &from) {
+    match (plan.size, from.as_ref().zip(ends.source())) {
         (Some(size), _) => {
             add(&mut requests, size.0)?;
             notes.push("one object of --size; without it the source is looked at".to_owned());
         }
-        (None, Some(from)) => {
+        (None, Some((from, end))) => {
             if sources.len() > 1 {
                 return Err(Usage("one source from a store goes in a command".to_owned()).into());
             }
-            let store = way.open(&plan.store, from)?;
-            list(&way, &store, from, stop, &mut |size| Ok(add(&mut requests, size)?))?;
+            list(end, from, stop, &mut |size| Ok(add(&mut requests, size)?))?;
             notes.push(
                 "the source was listed for this, which is asked for once more when it is copied".to_owned(),
             );
@@ -173,13 +170,12 @@ fn files(source: &str, add: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> anyhow
 
 /// The sizes of what `from` names.
 fn list(
-    way: &StoreWay,
-    store: &Arc<dyn Store>,
+    end: &StoreEnd,
     from: &StoreUrl,
     stop: &Arc<AtomicBool>,
     add: &mut dyn FnMut(u64) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (http, clock) = (way.http(&[store]), StageClock::new(Instant::now()));
+    let clock = StageClock::new(Instant::now());
     let glob = Glob::parse(&from.key);
     let prefix = glob.as_ref().map_or_else(|| Glob::plain(&from.key), |glob| glob.prefix().to_owned());
     let is_meant = |key: &str| match &glob {
@@ -187,7 +183,7 @@ fn list(
         None => from.is_prefix() || key == prefix || key[prefix.len()..].starts_with('/'),
     };
     let setup = PagesSetup {
-        lists: store.lists(),
+        lists: end.store.lists(),
         prefix: prefix.clone(),
         delimiter: None,
         versions: false,
@@ -195,7 +191,7 @@ fn list(
     };
     let mut found = false;
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        for page in listing::ahead(scope, setup, asked_store::caller(&http, &clock, stop))? {
+        for page in listing::ahead(scope, setup, asked_store::caller(&end.http, &clock, stop))? {
             for object in page?.objects.iter().filter(|object| is_meant(&object.key)) {
                 found = true;
                 add(object.size)?;

@@ -1,7 +1,6 @@
 //! The namespaces of a fleet: a server, a router, and hosts, each with a link to the router; and a plan.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_units::{Bytes, Rate};
 
 use super::cases::FleetCase;
+use crate::support::wires::{cable, run, shape};
 use crate::support::{Object, Sandbox, Server, WEIR, Weir};
 
 /// Of each object.
@@ -129,41 +129,4 @@ fn serve(case: &FleetCase) -> Option<Server> {
         }
         object.serve(request, wire)
     })
-}
-
-/// A cable between two namespaces, each with the name of its interface and its address. `ip` knows a
-/// namespace by a process in it.
-fn cable(one: (&Namespace, &str, &str), other: (&Namespace, &str, &str)) -> anyhow::Result<()> {
-    let mut inside = Command::new("cat");
-    inside.stdin(Stdio::piped());
-    other.0.enter(&mut inside)?;
-    let mut inside = inside.spawn()?;
-    let pid = inside.id().to_string();
-    let made =
-        run(one.0, &["ip", "link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &pid]);
-    // It reads the end of its input.
-    drop(inside.stdin.take());
-    inside.wait()?;
-    made?;
-    for (place, name, address) in [one, other] {
-        run(place, &["ip", "address", "add", &format!("{address}/24"), "dev", name])?;
-        run(place, &["ip", "link", "set", name, "up"])?;
-    }
-    Ok(())
-}
-
-/// A bucket of one tick of the kernel's timer and a queue of 50 ms.
-fn shape(place: &Namespace, name: &str, mbit: u32) -> anyhow::Result<()> {
-    let (rate, burst) = (format!("{mbit}mbit"), (mbit * 125_000 / 250).max(3200).to_string());
-    let words = ["tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", &rate, "burst", &burst];
-    run(place, &[&words[..], &["latency", "50ms"]].concat())
-}
-
-fn run(place: &Namespace, words: &[&str]) -> anyhow::Result<()> {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]);
-    place.enter(&mut command)?;
-    let done = command.output()?;
-    anyhow::ensure!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
-    Ok(())
 }

@@ -431,7 +431,7 @@ pub(crate) const CASES: &[StoreCase] = &[
         name: "this end's processor",
         ways: &[Way::Put],
         here: Here::Quota(0.15),
-        objects: (1, 10 * MIB),
+        objects: (1, 100 * MIB),
         says: Says::One(&[CpuCore, Verify]),
         ..PLAIN
     },

@@ -1,0 +1,102 @@
+//! What a copy means by an address of a store, and what that is called at the other end.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use weir_store::StoreError;
+use weir_store::address::StoreUrl;
+use weir_store::caller::{Caller, CallerSetup};
+use weir_store::glob::Glob;
+use weir_store::listing::{Chosen, Listed, PagesSetup};
+use weir_store::store::Store;
+use weir_tree::Name;
+
+use crate::voice::Usage;
+
+/// What is copied of a bucket.
+pub struct Meant<'a> {
+    /// It.
+    pub chosen: Chosen<'a>,
+    /// The pattern that keys have to match.
+    pub glob: Option<Glob>,
+    /// What all keys begin with that goes from their names: empty, or with a slash at its end.
+    pub prefix: String,
+    /// What the whole is called at the target.
+    pub base: Name,
+    /// It is one object.
+    pub is_one: bool,
+}
+
+/// What `url` names: an object, all below a folder, or what matches.
+pub fn meant<'a>(
+    store: &'a dyn Store,
+    caller: CallerSetup<'_>,
+    url: &StoreUrl,
+    shown: &str,
+) -> anyhow::Result<Meant<'a>> {
+    let lists = store.lists();
+    let list = |prefix: &str| {
+        Chosen::List(PagesSetup {
+            lists,
+            prefix: prefix.to_owned(),
+            delimiter: None,
+            versions: false,
+            shown: shown.trim_end_matches('/').to_owned(),
+        })
+    };
+    let base = Name::root();
+    if let Some(glob) = Glob::parse(&url.key).filter(|_| url.version.is_none()) {
+        let chosen = list(glob.prefix());
+        let end = glob.prefix().rfind('/').map_or(0, |slash| slash + 1);
+        let prefix = glob.prefix()[..end].to_owned();
+        return Ok(Meant { chosen, glob: Some(glob), prefix, base, is_one: false });
+    }
+    let key = Glob::plain(&url.key);
+    if url.is_prefix() {
+        return Ok(Meant { chosen: list(&key), glob: None, prefix: key, base, is_one: false });
+    }
+    let looked = lists.look(&mut Caller::new(caller), &key, url.version.as_deref())?;
+    if let Some(looked) = looked {
+        let version = looked.listed.version.clone().filter(|_| url.version.is_some());
+        let listed = Listed { version, ..looked.listed };
+        let end = key.rfind('/').map_or(0, |slash| slash + 1);
+        let (chosen, prefix) = (Chosen::One(Box::new(listed)), key[..end].to_owned());
+        return Ok(Meant { chosen, glob: None, prefix, base, is_one: true });
+    }
+    if url.version.is_some() {
+        return Err(StoreError::Absent(format!("cannot copy {url}: there is no such version")).into());
+    }
+    let prefix = format!("{key}/");
+    let base =
+        Name::new(url.name().as_bytes()).map_err(|error| Usage(format!("cannot copy {url}: {error}")))?;
+    Ok(Meant { chosen: list(&prefix), glob: None, prefix, base, is_one: false })
+}
+
+/// Why a copy of `url` has nothing to do.
+pub fn nothing(url: &StoreUrl) -> String {
+    format!("cannot copy {url}: the bucket holds nothing of that name")
+}
+
+/// A key as a folder of keys.
+pub fn folder_of(key: &str) -> String {
+    match key {
+        "" => String::new(),
+        key if key.ends_with('/') => key.to_owned(),
+        key => format!("{key}/"),
+    }
+}
+
+/// Where one object goes: into the folder that `to` is, or to that name.
+pub fn place_of_one(url: &StoreUrl, to: &Path) -> anyhow::Result<(PathBuf, Name)> {
+    let is_folder = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
+    let (root, name) = match (is_folder, to.parent(), to.file_name()) {
+        (false, Some(around), Some(name)) => {
+            let around = if around.as_os_str().is_empty() { Path::new(".") } else { around };
+            (around.to_owned(), name.as_bytes().to_vec())
+        }
+        _ => (to.to_owned(), url.name().as_bytes().to_vec()),
+    };
+    let name =
+        Name::new(name).map_err(|error| Usage(format!("cannot copy {url}: {error}; name the file")))?;
+    Ok((root, name))
+}
