@@ -196,8 +196,8 @@ fn change(shared: &mut Shared, input: &mut Input<'_>) {
         5 => Value::Bytes(input.text().into_owned().into_bytes()),
         // A list that is packed as it must be, of lines that may be none.
         6 => Value::Bytes(pack_lines(input.text().as_bytes())),
-        _ => ["objects", "range", "join", "waiting", "leased", "done"]
-            .get(usize::from(input.byte()) % 7)
+        _ => ["objects", "range", "join", "waiting", "leased", "done", "abort"]
+            .get(usize::from(input.byte()) % 8)
             .map_or(Value::Int(i64::MAX), |word| Value::Text((*word).to_owned())),
     };
     let sql = format!("UPDATE {table} SET {column} = $1 WHERE $2 = 0 OR rowid = $2 RETURNING 1");
@@ -210,7 +210,7 @@ fn results(claim: &BatchClaim, failed: Option<FailureClass>) -> BatchResults {
     let (count, bytes, note) = match &claim.work {
         BatchWork::Objects(objects) => (objects.len() as u64, 0, None),
         BatchWork::Range(_, range) => (1, range.range.end - range.range.start, Some("a part".to_owned())),
-        BatchWork::Join(..) => (1, 0, None),
+        BatchWork::Join(..) | BatchWork::Abort(..) => (1, 0, None),
     };
     let failure = |class| ObjectFailure { position: 0, class, reason: "it failed".to_owned() };
     let failures: Vec<_> = failed.into_iter().map(failure).collect();
@@ -233,7 +233,7 @@ fn works(
     clock: &AtomicI64,
     input: &mut Input<'_>,
 ) -> Result<(), FleetError> {
-    let mut helper = Helper { pace: 1 << 20, watched: Vec::new() };
+    let mut helper = Helper { pace: Some(1 << 20), watched: Vec::new() };
     for _ in 0..CLAIMS {
         let claim = match ledger.claim(worker, LEASE)? {
             Claimed::Batch(claim) => *claim,
@@ -276,6 +276,7 @@ fn holds(shared: &mut Shared, claim: &BatchClaim) {
             assert!(bytes <= u128::from(MAX_BYTES), "{bytes} bytes");
             assert_eq!(unpack(&pack(objects)).as_ref(), Some(objects), "it cannot be written again");
         }
+        BatchWork::Abort(_, upload) => assert!(upload.len() <= 1 << 20, "{upload}"),
         BatchWork::Range(object, range) | BatchWork::Join(object, range, _) => {
             assert!(range.range.start <= range.range.end, "{range:?}");
             assert!(object.size.is_none_or(|size| range.range.end <= size), "{range:?} of {object:?}");

@@ -151,6 +151,7 @@ fn of_fleets(add: &mut Add) {
         BatchWork::Objects(vec![object(), object()]),
         BatchWork::Range(object(), range.clone()),
         BatchWork::Join(object(), range, vec!["n".to_owned()]),
+        BatchWork::Abort(object(), "u".to_owned()),
     ];
     let order = WorkOrder { words: vec!["--lanes=2".to_owned()], host: "h".to_owned(), ledger: None };
     let away =

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use weir_model::fleet::{FleetVerdict, Outlier};
 use weir_model::verdict::MainLimit;
 
-use crate::ledger::{FleetStatus, WorkerRow};
+use crate::ledger::{FleetStatus, GONE, WorkerRow};
 
 /// The rate that is shown: workers tell of their bytes once in ten seconds at the least (a third of their
 /// lease), so a shorter time would show when they told.
@@ -20,10 +20,6 @@ const LEAST: i64 = 2_000;
 
 /// Statuses that are kept: those of a minute, a second apart.
 const KEPT: usize = 64;
-
-/// A worker without a word for so long is gone, milliseconds: an idle one asks every 5 s, a busy one renews
-/// within 20 minutes even with the longest lease, but then it has a batch.
-const GONE: u64 = 120_000;
 
 /// What was moved in some time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -193,7 +189,7 @@ impl FleetPace {
         let mut hosts = BTreeMap::<&str, (HostPace, BTreeMap<&str, f64>)>::new();
         let mut gone = 0;
         for worker in status.workers.iter().filter(|worker| !worker.departed) {
-            if worker.silent > GONE && worker.leased == worker.overdue {
+            if worker.is_gone() {
                 gone += 1;
                 continue;
             }

@@ -71,6 +71,11 @@ impl StoreUrl {
         Some(StoreUrl::read(kind, text, rest))
     }
 
+    /// Both are of one account of one service, which copies by itself.
+    pub fn is_of_service(&self, other: &StoreUrl) -> bool {
+        self.kind == other.kind && self.account == other.account
+    }
+
     /// A store without a bucket (`s3://`), which stands for its list of buckets.
     pub fn service(text: &str) -> Option<StoreUrl> {
         let (scheme, rest) = text.split_once("://")?;

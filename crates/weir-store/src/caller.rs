@@ -71,6 +71,16 @@ impl<'a> Caller<'a> {
         Caller { client: self.client.as_user(), ..self }
     }
 
+    /// Objects of web servers may be elsewhere than they are said to be: see [`Client::follows`].
+    pub fn follows(self) -> Caller<'a> {
+        Caller { client: self.client.follows(), ..self }
+    }
+
+    /// It is to give up.
+    pub fn is_stopped(&self) -> bool {
+        self.client.dial().is_stopped()
+    }
+
     /// How often the last request was sent: of more than once the first may have been done although its
     /// answer was lost.
     pub fn attempts(&self) -> u32 {

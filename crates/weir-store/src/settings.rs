@@ -16,8 +16,9 @@ use crate::environment::{End, Environment};
 use crate::error::StoreError;
 use crate::gcs::{self, GcsSettings, GcsStore};
 use crate::network::{Network, endpoint_of};
-use crate::s3::{S3Bucket, S3Settings, S3Store};
+use crate::s3::{self, S3Bucket, S3Settings, S3Store};
 use crate::store::Store;
+use crate::upload::Bounds;
 
 /// The user's words on stores.
 #[derive(Clone, Default)]
@@ -73,6 +74,16 @@ pub struct Settings<'a> {
     pub flags: StoreFlags,
     /// The environment's.
     pub environment: Environment<'a>,
+}
+
+/// What a store of this kind takes as parts of one upload that several hosts fill. `None`: none is shared
+/// there. Azure has no uploads, but blocks that wait for a list, and drops them with whatever else gets the
+/// name.
+pub fn shared_bounds(kind: StoreKind) -> Option<Bounds> {
+    match kind {
+        StoreKind::S3 | StoreKind::Gcs => Some(s3::BOUNDS),
+        StoreKind::Azure => None,
+    }
 }
 
 impl Settings<'_> {

@@ -33,6 +33,12 @@ pub trait Store: Send + Sync {
     /// The key, and the version, whose address `url` is; `None`: it is none of this bucket.
     fn named(&self, url: &Url) -> Option<(String, Option<String>)>;
 
+    /// Each look tells a version ([`crate::listing::Listed::version`]), and whoever may fetch the object may
+    /// fetch that one of it. Others want a right of their own for this, and are held to a tag.
+    fn pins_versions(&self) -> bool {
+        false
+    }
+
     /// Who keeps it.
     fn service(&self) -> Service;
 

@@ -4,6 +4,11 @@
 //! Real are the ledger and its statements, its leases, fences, splits and attempts. Simulated are the time
 //! that it takes to answer (one question after another, so many a second), the pace of each worker, and what
 //! befalls them. A line of a simulated batch stands for many objects, since the ledger does not look at them.
+//!
+//! `--together N`: a simulated batch stands for N of them, one after another in the same hands. What is asked
+//! for it takes the ledger as long as N questions do, in one piece, and renewals are told of less often and
+//! take as much longer. So it is as busy as it would be, and each answer later than it would be; whoever is
+//! killed loses more.
 
 use std::error::Error;
 use std::path::Path;
@@ -38,6 +43,8 @@ const AHEAD: Micros = 400_000;
 const FIRST_TOLD: Micros = 300_000;
 const TOLD: Micros = SECOND;
 const RARELY_TOLD: Micros = 10 * SECOND;
+/// So often where many batches are simulated as one: a sixth of a lease.
+const THINNED: Micros = 5 * SECOND;
 /// Renewals take a twentieth of the time.
 const RENEWING: Micros = 20;
 const TICK: Micros = 50_000;
@@ -54,6 +61,8 @@ struct Setting {
     objects: u64,
     /// Of a batch.
     of_a_batch: u64,
+    /// Batches that are simulated as one.
+    together: u64,
     /// Objects a second of a worker.
     pace: f64,
     /// Questions a second that the ledger answers.
@@ -75,6 +84,7 @@ impl Setting {
             workers: flags.number("workers", 1000)?,
             objects: flags.number("objects", 10_000_000)?,
             of_a_batch: flags.number("of-a-batch", 1000)?,
+            together: flags.number("together", 1_u64)?.max(1),
             pace: flags.number("pace", 1000.0)?,
             answers: flags.number("answers", 4500.0)?,
             slow: flags.number("slow", 1.0)?,
@@ -87,7 +97,14 @@ impl Setting {
 
     /// Objects that a line stands for.
     fn scale(&self) -> f64 {
-        self.of_a_batch as f64 / LINES as f64
+        (self.of_a_batch * self.together) as f64 / LINES as f64
+    }
+
+    /// When a batch is told of again, where it would be after `natural`; and for how many times that stands.
+    fn thinned(&self, natural: Micros) -> (Micros, f64) {
+        let most = if self.together > 1 { THINNED } else { TOLD };
+        let between = natural.max(most);
+        (between, between as f64 / natural as f64)
     }
 }
 
@@ -116,7 +133,8 @@ struct Worker {
     idle: Micros,
     /// Questions without an answer, one after another.
     unheard: u32,
-    renewing: Micros,
+    /// For how many renewals the next one stands.
+    stands_for: f64,
     /// When it tells of what is in hand next.
     tells: Micros,
     /// It asks for a batch already.
@@ -128,7 +146,7 @@ struct Worker {
 
 #[derive(Default)]
 struct Figures {
-    questions: u64,
+    questions: f64,
     longest: Micros,
     end: Micros,
     kills: u64,
@@ -159,7 +177,7 @@ pub fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let database = SqliteDatabase::open(&folder.0.join("fleet.db"), true, now)?;
     let patience = Patience { longest: Duration::from_secs(60), stop: Arc::default() };
     let mut ledger = SqlLedger::new(Box::new(database), patience);
-    let batches = setting.objects.div_ceil(setting.of_a_batch);
+    let batches = setting.objects.div_ceil(setting.of_a_batch * setting.together);
     plan(&mut ledger, batches, &batch(&setting))?;
     let mut world = World::new(setting, ledger, clock);
     while let Some(event) = world.events.next() {
@@ -224,10 +242,11 @@ impl World {
         }
     }
 
-    /// Asks the ledger. `None`: it is away, and the worker asks again later.
+    /// Asks the ledger, which takes as long for it as for so many questions. `None`: it is away, and the
+    /// worker asks again later.
     fn ask<T>(
         &mut self,
-        at: Micros,
+        (at, count): (Micros, f64),
         worker: usize,
         what: What,
         question: impl FnOnce(&mut SqlLedger) -> Result<T, weir_fleet::FleetError>,
@@ -246,12 +265,20 @@ impl World {
         }
         self.clock.store(START + (begins / 1000) as i64, Relaxed);
         let answer = question(&mut self.ledger)?;
-        self.free = begins + micros(1.0 / self.setting.answers);
+        self.free = begins + micros(count / self.setting.answers);
         let own = &mut self.workers[worker];
         (own.unheard, own.clerk) = (0, self.free);
-        self.figures.questions += 1;
+        self.figures.questions += count;
         self.figures.longest = self.figures.longest.max(self.free - at);
         Ok(Some((answer, self.free)))
+    }
+
+    /// So many questions more of a worker, at once. Returns when they are answered.
+    fn more(&mut self, worker: usize, count: f64) -> Micros {
+        self.free += micros(count / self.setting.answers);
+        self.figures.questions += count;
+        self.workers[worker].clerk = self.free;
+        self.free
     }
 
     fn join(&mut self, at: Micros, worker: usize) -> Result<(), Box<dyn Error>> {
@@ -260,7 +287,7 @@ impl World {
             pid: worker as u32,
             version: "1".to_owned(),
         };
-        let Some((id, done)) = self.ask(at, worker, What::Join, |ledger| ledger.join(&who))? else {
+        let Some((id, done)) = self.ask((at, 1.0), worker, What::Join, |ledger| ledger.join(&who))? else {
             return Ok(());
         };
         let own = &mut self.workers[worker];
@@ -278,8 +305,13 @@ impl World {
 
     fn claim(&mut self, at: Micros, worker: usize) -> Result<(), Box<dyn Error>> {
         let Some(id) = self.workers[worker].id else { return Ok(()) };
-        let asked = self.ask(at, worker, What::Claim, |ledger| ledger.claim(id, LEASE))?;
+        let asked = self.ask((at, 1.0), worker, What::Claim, |ledger| ledger.claim(id, LEASE))?;
         let Some((claimed, done)) = asked else { return Ok(()) };
+        let done = match &claimed {
+            // Of the others that it stands for each would be claimed too.
+            Claimed::Batch(_) => self.more(worker, self.setting.together as f64 - 1.0),
+            _ => done,
+        };
         match claimed {
             Claimed::Batch(claim) => self.take(done, worker, &claim),
             Claimed::Wait(WaitReason::Held, pause) => return self.help(done, worker, id, pause),
@@ -314,8 +346,8 @@ impl World {
     ) -> Result<(), Box<dyn Error>> {
         let own = &self.workers[worker];
         if own.hand.is_none() && own.ended.is_empty() {
-            let helper = Helper { pace: own.pace as u64, watched: own.watched.clone() };
-            let asked = self.ask(at, worker, What::Claim, |ledger| ledger.help(id, LEASE, &helper))?;
+            let helper = Helper { pace: Some(own.pace as u64), watched: own.watched.clone() };
+            let asked = self.ask((at, 1.0), worker, What::Claim, |ledger| ledger.help(id, LEASE, &helper))?;
             let Some((helped, done)) = asked else { return Ok(()) };
             match helped {
                 Helped::Batch(claim) => {
@@ -354,6 +386,7 @@ impl World {
             own.idle += at.saturating_sub(since);
         }
         own.tells = at.max(hand.began + FIRST_TOLD);
+        own.stands_for = 1.0;
         self.events.add(own.tells, worker, own.life, What::Renew);
         hand.began = hand.began.max(at);
         hand.end = hand.began + micros(hand.lines as f64 * scale / own.pace);
@@ -371,19 +404,22 @@ impl World {
         let own = &self.workers[worker];
         // Of a batch that is in hand no more nothing is told.
         let Some(hand) = own.hand.as_ref().filter(|_| own.tells <= at) else { return Ok(()) };
-        let (lease, lines) = (hand.lease, hand.lines);
+        let (lease, lines, count) = (hand.lease, hand.lines, own.stands_for.max(1.0));
         let moved = at.saturating_sub(hand.began) as f64 / SECOND as f64 * own.pace;
         // Begun is what will be before the next time, twice.
-        let soon = moved + own.pace * 2.0;
+        let again = if self.setting.together > 1 { THINNED } else { TOLD };
+        let soon = moved + own.pace * 2.0 * (again / SECOND) as f64;
         let reached = ((soon / scale).ceil() as u64).min(lines);
-        let asked =
-            self.ask(at, worker, What::Renew, |ledger| ledger.renew(lease, LEASE, reached, moved as u64))?;
+        let asked = self.ask((at, count), worker, What::Renew, |ledger| {
+            ledger.renew(lease, LEASE, reached, moved as u64)
+        })?;
         let Some((renewed, done)) = asked else { return Ok(()) };
+        let alone = (done - at).saturating_sub(micros((count - 1.0) / self.setting.answers));
+        let (between, stands_for) = self.setting.thinned(TOLD.max(alone * RENEWING).min(RARELY_TOLD));
         let own = &mut self.workers[worker];
-        own.renewing = done - at;
         match renewed {
             Renewed::Held { objects, .. } => {
-                let between = TOLD.max(own.renewing * RENEWING).min(RARELY_TOLD);
+                own.stands_for = stands_for;
                 own.tells = done + between;
                 self.events.add(own.tells, worker, own.life, What::Renew);
                 self.cut(done, worker, lease, objects);
@@ -441,7 +477,8 @@ impl World {
         let Some(hand) = self.workers[worker].ended.pop() else { return Ok(()) };
         let results = self.results(hand.lines);
         let lease = hand.lease;
-        let asked = self.ask(at, worker, What::Finish, |ledger| ledger.finish(lease, &results))?;
+        let count = self.setting.together as f64;
+        let asked = self.ask((at, count), worker, What::Finish, |ledger| ledger.finish(lease, &results))?;
         let Some((finished, done)) = asked else {
             self.workers[worker].ended.push(hand);
             return Ok(());
@@ -492,7 +529,8 @@ impl World {
         let seconds = end as f64 / SECOND as f64;
         let paces: f64 = self.workers.iter().map(|worker| worker.pace).sum();
         let ideal = self.setting.objects as f64 / paces;
-        let Setting { workers, objects, answers, .. } = self.setting;
+        let Setting { workers, objects, answers, together, .. } = self.setting;
+        let batches = batches * together;
         println!(
             "| workers | objects | batches | at best | took | of the best | questions/s | ledger busy | longest \
              answer | kills | leases lost | tails taken | simulated in |"
@@ -502,8 +540,8 @@ impl World {
             "| {workers} | {objects} | {batches} | {ideal:.0} s | {seconds:.0} s | {:.0} % | {:.0} | {:.0} % | \
              {:.2} s | {kills} | {lost} | {helped} | {:.0} s |",
             ideal / seconds * 100.0,
-            questions as f64 / seconds,
-            questions as f64 / answers / seconds * 100.0,
+            questions / seconds,
+            questions / answers / seconds * 100.0,
             longest as f64 / SECOND as f64,
             real.as_secs_f64()
         );

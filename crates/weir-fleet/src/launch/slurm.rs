@@ -53,6 +53,8 @@ pub struct SlurmArray {
     pub options: Vec<String>,
     /// Variables that hold secrets.
     pub secrets: Vec<(String, String)>,
+    /// The same of what a task may find by itself as well, in a file of its user's.
+    pub spare: Vec<(String, String)>,
     /// The node that all tasks must be on, because the ledger is a file of it.
     pub node: Option<String>,
 }
@@ -168,7 +170,8 @@ impl SlurmArray {
         self.check_surroundings()?;
         let mut command = Command::new("sbatch");
         command.arg("--parsable").arg(format!("--array=0-{}", self.tasks.saturating_sub(1)));
-        command.args(&self.options).envs(self.secrets.iter().map(|(name, value)| (name, value)));
+        let secrets = self.spare.iter().chain(&self.secrets).map(|(name, value)| (name, value));
+        command.args(&self.options).envs(secrets);
         // With them sbatch would wait for the end, or for none of its options.
         command.env_remove("SBATCH_WAIT").env_remove("SBATCH_ARRAY_INX");
         let answer = asked("sbatch", command, &self.script(), stop)?;

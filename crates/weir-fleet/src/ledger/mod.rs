@@ -25,8 +25,8 @@ use crate::object::{FleetObject, ObjectRange};
 
 pub use open::{LedgerPlace, Patience};
 pub use sql::{
-    FailureRow, FleetStatus, ObjectRow, OfLate, PlanLease, PlanStep, PlannedBatch, PlannedLarge, SqlLedger,
-    WorkerRow,
+    FailureRow, FleetStatus, GONE, ObjectRow, OfLate, PlanLease, PlanStep, PlannedBatch, PlannedLarge,
+    SqlLedger, WorkerRow,
 };
 
 /// What is moved to where, as `weir fleet plan` was told.
@@ -97,6 +97,8 @@ pub enum BatchWork {
     /// All ranges of a large one are there: it is verified and gets its name. What was noted of each range
     /// ([`BatchResults::note`]), in the order of the bytes.
     Join(FleetObject, ObjectRange, Vec<String>),
+    /// A large object was given up, and this is what its workers had in common (an upload): it is taken away.
+    Abort(FleetObject, String),
 }
 
 /// A batch that was given out.
@@ -117,8 +119,9 @@ pub struct BatchClaim {
 /// An idle worker's question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Helper {
-    /// Bytes a second that it moved of late.
-    pub pace: u64,
+    /// Bytes a second that it moved of late; `None`: it has moved too little to tell, as one that came when
+    /// all was given out.
+    pub pace: Option<u64>,
     /// The ledger's last answer, if the worker has been idle since.
     pub watched: Vec<WatchedBatch>,
 }
@@ -290,7 +293,7 @@ pub trait FleetLedger: Send {
     fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError>;
 
     /// What the workers on one large object have in common (a number of an upload): `token`, or what another
-    /// said before.
+    /// said before. Empty: the object was given up, or is done.
     fn share_token(&mut self, large: i64, token: &str) -> Result<String, FleetError>;
 
     /// What held the worker. Told twice it counts once.

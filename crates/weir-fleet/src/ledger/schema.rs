@@ -5,7 +5,8 @@ use super::database::{DatabaseError, Transaction};
 /// Each version's statements, from the first on: a ledger of version 2 had the first two done to it. Version
 /// 1 is the tables themselves. None of them is ever changed, since there are ledgers that it was done to; and
 /// none takes away what statements of the version before need, since older workers go on beside a newer one.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// The version that this weir writes.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -45,11 +45,10 @@ impl Cutter {
     /// One more. What is cut goes behind `cut`.
     pub fn push(&mut self, object: &FleetObject, cut: &mut Vec<Cut>) {
         let size = object.size.unwrap_or(0);
-        // Without a strong tag nothing proves that pieces which several hosts fetch are of one version.
-        let is_pinned = object.etag.as_deref().is_some_and(|etag| !etag.starts_with("W/"));
-        if is_pinned && self.rules.large.is_some_and(|large| size > large) {
-            let least = size.div_ceil(MAX_RANGES).next_multiple_of(1 << 20);
-            cut.push(Cut::Large(PlannedLarge { line: pack([object]), size, range: RANGE.max(least) }));
+        if self.rules.large.is_some_and(|large| size > large)
+            && let Some(range) = self.range(object, size)
+        {
+            cut.push(Cut::Large(PlannedLarge { line: pack([object]), size, range }));
             return;
         }
         if size >= ALONE.min(self.rules.batch_bytes) {
@@ -66,6 +65,17 @@ impl Cutter {
                 }
             }
             None => self.add(size, &line, cut),
+        }
+    }
+
+    /// The bytes of a range of a large object; `None`: it stays whole.
+    fn range(&self, object: &FleetObject, size: u64) -> Option<u64> {
+        // Without a strong tag nothing proves that pieces which several hosts fetch are of one version.
+        let is_pinned = object.etag.as_deref().is_some_and(|etag| !etag.starts_with("W/"));
+        match &self.rules.parts {
+            Some(parts) if is_pinned || parts.is_of_files => parts.range(object, size),
+            None if is_pinned => Some(RANGE.max(size.div_ceil(MAX_RANGES).next_multiple_of(1 << 20))),
+            _ => None,
         }
     }
 

@@ -18,6 +18,11 @@ pub mod tree;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde::Serialize;
+use weir_store::address::StoreUrl;
+use weir_store::settings::shared_bounds;
+use weir_store::upload::Bounds;
+use weir_store::upload::plan::LARGE as LARGE_PART;
+use weir_store::upload::shared::part_size;
 
 use crate::error::FleetError;
 use crate::ledger::{PlanEnds, PlanLease, PlanStep, PlannedBatch, PlannedLarge, SqlLedger, Tally};
@@ -62,8 +67,47 @@ pub struct PlanRules {
     pub batch_objects: u64,
     /// An object of more bytes becomes ranges; `None`: none does.
     pub large: Option<u64>,
+    /// Ranges are parts of an upload into a store, which takes such ones.
+    pub parts: Option<PartsRule>,
     /// How often an object is tried.
     pub attempts: u64,
+}
+
+/// What parts of an upload are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartsRule {
+    /// What the store takes.
+    pub bounds: Bounds,
+    /// Bytes of a part that the source is best read in.
+    pub wish: u64,
+    /// A file is known by its size and its time.
+    pub is_of_files: bool,
+}
+
+impl PartsRule {
+    /// Of a plan between these ends; `None`: a large object of it goes by one worker.
+    fn of(ends: &PlanEnds) -> Option<PartsRule> {
+        let target = StoreUrl::parse(&ends.target)?.ok()?;
+        let bounds = shared_bounds(target.kind)?;
+        let source = StoreUrl::parse(&ends.source).transpose().ok()?;
+        // A store copies its own by itself, and a web server's list names no version.
+        let is_of_files = source.is_none() && ends.source.starts_with('/');
+        let is_shared = is_of_files || source.is_some_and(|source| !source.is_of_service(&target));
+        let wish = if is_of_files { LARGE_PART } else { 0 };
+        is_shared.then_some(PartsRule { bounds, wish, is_of_files })
+    }
+
+    /// The bytes of a range of an object of `size` bytes, of whole parts; `None`: the store takes no such
+    /// object, or it is not known by anything that several workers could hold it to.
+    fn range(&self, object: &FleetObject, size: u64) -> Option<u64> {
+        let is_known = !self.is_of_files || object.mtime.is_some();
+        // What is verified by a digest that parts do not add up to goes by one worker.
+        if !is_known || object.digest.is_some() || size > self.bounds.most {
+            return None;
+        }
+        let part = part_size(size, &self.bounds, self.wish);
+        Some(part * (RANGE / part).max(1))
+    }
 }
 
 impl Default for PlanRules {
@@ -72,6 +116,7 @@ impl Default for PlanRules {
             batch_bytes: BATCH_BYTES,
             batch_objects: BATCH_OBJECTS,
             large: Some(LARGE),
+            parts: None,
             attempts: ATTEMPTS,
         }
     }
@@ -180,12 +225,13 @@ impl Plan<'_> {
         written
     }
 
-    /// Into a store a large object goes by one worker, in parts over all its connections, or the store copies
-    /// it itself: only a folder takes what several bring, and `/dev/null` keeps no part.
+    /// A folder takes what several workers bring, and a store the parts of one upload. Where a store copies
+    /// by itself or knows no shared uploads, a large object goes by one worker; `/dev/null` keeps no part.
     fn rules(&self) -> PlanRules {
         let is_folder = !self.ends.target.contains("://") && !self.ends.keeps_nothing();
-        let large = self.rules.large.filter(|_| is_folder);
-        PlanRules { large, ..self.rules.clone() }
+        let parts = PartsRule::of(&self.ends);
+        let large = self.rules.large.filter(|_| is_folder || parts.is_some());
+        PlanRules { large, parts, ..self.rules.clone() }
     }
 
     fn write_under(

@@ -45,7 +45,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// worker finds it there.
 const MOST_AWAY: Duration = Duration::from_secs(3600);
 
-/// The pace is that of the last seconds: half of it is new after so long.
+/// The pace is that of the last seconds: half of it is new after so long. Of less time than that none is known:
+/// a few small objects tell of their waits.
 const PACE: Duration = Duration::from_secs(1);
 
 /// How a worker ended.
@@ -102,8 +103,8 @@ pub(super) struct Clerk<'a> {
     draining: Option<Instant>,
     away: Option<(Instant, u32)>,
     pace: (Instant, DeskTotals, f64, f64),
-    /// Bytes a second that moved of late, without those that were there.
-    carrying: f64,
+    /// Bytes a second that moved of late, without those that were there, and for how long any did.
+    carrying: (f64, Duration),
     /// Batches of others, while there is nothing to do here.
     watched: Vec<WatchedBatch>,
     /// Time spent in calls of the ledger.
@@ -139,7 +140,7 @@ impl<'a> Clerk<'a> {
             draining: None,
             away: None,
             pace: (now, DeskTotals::default(), 0.0, 0.0),
-            carrying: 0.0,
+            carrying: (0.0, Duration::ZERO),
             watched: Vec::new(),
             asked: Duration::ZERO,
         }
@@ -201,6 +202,7 @@ impl<'a> Clerk<'a> {
         if let Some(why) = self.desk.trouble() {
             return Ok(Step::End(WorkerEnd::Trouble(why)));
         }
+        self.share()?;
         self.hand_in()?;
         self.renew()?;
         self.tell()?;
@@ -222,6 +224,15 @@ impl<'a> Clerk<'a> {
 
     fn is_stopped(&self) -> bool {
         self.signals.stop.load(Relaxed)
+    }
+
+    /// Asks what workers on large objects have in common.
+    fn share(&mut self) -> Result<(), FleetError> {
+        while let Some((large, token)) = self.desk.to_share() {
+            let shared = self.ask(|ledger| ledger.share_token(large, &token))?;
+            self.desk.shares((large, token), shared);
+        }
+        Ok(())
     }
 
     /// Tells the ledger what became of complete batches.
@@ -310,7 +321,9 @@ impl<'a> Clerk<'a> {
         if reason == WaitReason::Held {
             let asked = Instant::now();
             let (worker, length) = (self.worker, self.manner.length);
-            let helper = Helper { pace: self.carrying as u64, watched: std::mem::take(&mut self.watched) };
+            let (carrying, span) = self.carrying;
+            let pace = (span >= PACE).then_some(carrying as u64);
+            let helper = Helper { pace, watched: std::mem::take(&mut self.watched) };
             match self.ask(|ledger| ledger.help(worker, length, &helper))? {
                 Helped::Batch(claim) => {
                     self.desk.add(*claim, asked);
@@ -374,7 +387,14 @@ impl<'a> Clerk<'a> {
         let bytes = blend(bytes, bytes_now - bytes_before);
         let objects = blend(objects, objects_now - objects_before);
         let carried = |totals: &DeskTotals| (totals.moved.1 + totals.under_way) as f64;
-        self.carrying = blend(self.carrying, carried(&now) - carried(&before));
+        let fresh = carried(&now) - carried(&before);
+        // What was there says nothing of how fast bytes would come.
+        if fresh > 0.0 || now.same == before.same {
+            self.carrying.0 = blend(self.carrying.0, fresh);
+        }
+        if fresh > 0.0 {
+            self.carrying.1 += span;
+        }
         self.pace = (Instant::now(), now, bytes, objects);
         self.desk.set_pace(bytes, objects);
     }

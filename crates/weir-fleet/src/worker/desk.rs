@@ -24,6 +24,20 @@ use crate::class::FailureClass;
 use crate::ledger::{BatchClaim, BatchLease, BatchResults};
 use crate::object::{FleetObject, ObjectRange};
 
+/// What the ledger says to whoever wants to share something ([`Desk::share`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shared {
+    /// This is what all have in common; empty: the object was given up, or is done.
+    As(String),
+    /// It was not asked.
+    Never,
+    /// It was asked, and its answer is not known.
+    Unknown,
+}
+
+/// How soon whoever waits for an answer of the ledger looks whether it is there.
+const POLL: Duration = Duration::from_millis(100);
+
 /// An object to be moved.
 #[derive(Debug, Clone)]
 pub struct FleetTask {
@@ -51,6 +65,8 @@ pub enum TaskShare {
     Range(ObjectRange),
     /// All bytes are there: it gets its name. What was noted of each range.
     Join(ObjectRange, Vec<String>),
+    /// It was given up, and this upload of it is to be taken away.
+    Abort(String),
 }
 
 /// How an object ended.
@@ -137,6 +153,26 @@ impl Desk {
             if is_late {
                 return NextTask::NotYet;
             }
+        }
+    }
+
+    /// Asks the ledger what this worker and others on a large object have in common: `token`, or what another
+    /// said before.
+    pub(super) fn share(&self, large: i64, token: &str) -> Shared {
+        let mut state = self.lock();
+        if state.is_last {
+            return Shared::Never;
+        }
+        let own = (large, token.to_owned());
+        state.asked.push((own.clone(), false));
+        state.has_news = true;
+        self.news.notify_all();
+        loop {
+            if let Some(at) = state.answered.iter().position(|(asked, _)| *asked == own) {
+                return state.answered.swap_remove(at).1;
+            }
+            // The clerk has a deadline, hears signals, and leaves nobody without an answer.
+            self.room.wait_for(&mut state, POLL);
         }
     }
 
@@ -227,6 +263,22 @@ impl Desk {
             self.news.wait_for(&mut state, wait);
         }
         state.has_news = false;
+    }
+
+    /// What the ledger is to be asked to share ([`Desk::share`]).
+    pub(super) fn to_share(&self) -> Option<(i64, String)> {
+        let mut state = self.lock();
+        let (asked, is_tried) = state.asked.last_mut()?;
+        *is_tried = true;
+        Some(asked.clone())
+    }
+
+    /// The answer.
+    pub(super) fn shares(&self, asked: (i64, String), token: String) {
+        let mut state = self.lock();
+        state.asked.retain(|(own, _)| *own != asked);
+        state.answered.push((asked, Shared::As(token)));
+        self.room.notify_all();
     }
 
     /// A complete batch, and what became of it.
@@ -334,7 +386,13 @@ impl Desk {
 
     /// No more comes.
     pub(super) fn close(&self) {
-        self.lock().is_last = true;
+        let mut state = self.lock();
+        state.is_last = true;
+        for (asked, is_tried) in std::mem::take(&mut state.asked) {
+            let shared = if is_tried { Shared::Unknown } else { Shared::Never };
+            state.answered.push((asked, shared));
+        }
+        drop(state);
         self.room.notify_all();
     }
 

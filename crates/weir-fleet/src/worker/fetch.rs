@@ -123,7 +123,7 @@ impl<'a> Fetch<'a> {
         let object = &*task.object;
         let piece = match &task.share {
             TaskShare::Range(range) => Some(range.range.clone()),
-            TaskShare::Whole | TaskShare::Join(..) => None,
+            TaskShare::Whole | TaskShare::Join(..) | TaskShare::Abort(_) => None,
         };
         // A piece has no digest of its own: that of all is compared when they are joined.
         let expectations = match &object.digest {
@@ -155,17 +155,7 @@ impl<'a> Fetch<'a> {
             TaskEnd::Failed(FailureClass::Invalid, reason)
         };
         match &self.from {
-            FetchSource::Web(Some(base)) => {
-                let rest = percent_encode(&object.source, PATH).to_string();
-                let whole = format!("{}{rest}", base.as_str());
-                let url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
-                // A name with `..` would lead out of its folder.
-                if url.as_str().starts_with(base.as_str()) {
-                    Ok(url)
-                } else {
-                    Err(bad("it leaves its folder"))
-                }
-            }
+            FetchSource::Web(Some(base)) => url_below(base, object),
             FetchSource::Web(None) => match StoreUrl::parse(&shown) {
                 Some(Ok(url)) => self
                     .buckets
@@ -199,6 +189,18 @@ impl<'a> Fetch<'a> {
             ..Options::default()
         }
     }
+}
+
+/// The address of an object below `base`.
+pub(super) fn url_below(base: &Url, object: &FleetObject) -> Result<Url, TaskEnd> {
+    let bad = |why: &str| {
+        let reason = format!("cannot fetch '{}': {why}", object.source_text().escape_debug());
+        TaskEnd::Failed(FailureClass::Invalid, reason)
+    };
+    let rest = percent_encode(&object.source, PATH).to_string();
+    let url = Url::parse(&format!("{}{rest}", base.as_str())).map_err(|error| bad(&error.to_string()))?;
+    // A name with `..` would lead out of its folder.
+    if url.as_str().starts_with(base.as_str()) { Ok(url) } else { Err(bad("it leaves its folder")) }
 }
 
 /// `ALGORITHM:HEX`, as a manifest has it.
@@ -314,7 +316,7 @@ impl Results for FetchResults<'_> {
         let end = match report.outcome {
             JobOutcome::Complete => match &task.share {
                 TaskShare::Range(range) => return self.has_piece(&task, &range.range),
-                TaskShare::Whole | TaskShare::Join(..) => TaskEnd::Moved(report.bytes),
+                TaskShare::Whole | TaskShare::Join(..) | TaskShare::Abort(_) => TaskEnd::Moved(report.bytes),
             },
             JobOutcome::Skipped | JobOutcome::Unchanged => TaskEnd::Same(report.bytes),
             JobOutcome::Partial(GetError::Interrupted) | JobOutcome::Failed(GetError::Interrupted) => {

@@ -9,7 +9,11 @@
 //! | a web server, a store | a folder | [`fetch`] | `weir-get` |
 //! | a folder | a store | [`send`] | the uploads of `weir-store` |
 //! | a store | the same store | [`across`] | the store's own copies |
+//! | another store, a web server | a store | [`through`] | the uploads of `weir-store`, part by part |
 //! | a folder | a folder | [`local`] | `copy_file_range(2)` |
+//!
+//! A large object may be several workers' at once: ranges of one file ([`pieces`]), or parts of one upload
+//! ([`parts`]).
 //!
 //! That an object is at its target once is made there: a part is verified and gets its name by a rename that
 //! replaces nothing (a store: by a PUT under the condition that nothing is there). The ledger hears of it
@@ -23,12 +27,14 @@ pub mod fetch;
 mod hand;
 mod leftovers;
 pub mod local;
+mod parts;
 mod pieces;
 pub mod send;
 pub mod shares;
 mod target;
 #[cfg(test)]
 mod tests;
+pub mod through;
 mod why;
 
 use std::sync::Arc;

@@ -1,15 +1,15 @@
 //! From a folder into a store, by the engine of uploads: some hundreds of files a run of it, large ones in
-//! parts.
+//! parts. [`Sender`] is what sends, whatever the objects are made of.
 //!
 //! Every object is stored under the condition that nothing has its key. Where something has, it is looked at:
 //! with the size and the time or the digest of the file it is its upload, and else it stays, and the file
 //! fails.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
 
 use std::os::unix::fs::MetadataExt;
 use weir_get::GetError;
@@ -18,16 +18,19 @@ use weir_get::job::Observer;
 use weir_observe::stage_clock::StageClock;
 use weir_store::StoreError;
 use weir_store::caller::{Caller, CallerSetup};
-use weir_store::listing::mtime_text;
-use weir_store::store::Store;
+use weir_store::listing::{Looked, mtime_text};
 use weir_store::tree::content;
 use weir_store::upload::engine::{self, Target};
 use weir_store::upload::job::{CLEARS, Check, Job, JobReport, Options, PutOutcome, Source};
+use weir_store::upload::plan::LARGE;
 use weir_store::upload::{Attributes, Condition, kinds};
 use weir_tree::Name;
 use weir_units::instant;
 
+use super::across::StoreEnd;
 use super::desk::{FleetTask, NextTask, TaskEnd, TaskShare};
+use super::fetch::expectation;
+use super::parts::{self, PartsError, PartsTarget};
 use super::why::{class_of_io, class_of_store};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
@@ -43,22 +46,18 @@ const LOT_BYTES: u64 = 1 << 30;
 const POLL: Duration = Duration::from_millis(50);
 
 /// A minute without a byte is a broken path, as for `weir put`.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Attempts of the engine. The ledger gives an object out again, later and to another host.
-const RETRIES: u32 = 3;
+pub(super) const RETRIES: u32 = 3;
 
-/// A mover into a store.
-pub struct Send<'a> {
-    from: PathBuf,
-    store: Arc<dyn Store>,
-    prefix: String,
-    shown: String,
-    http: &'a Http,
-    manner: SendManner,
-}
+/// Read at once for a digest.
+const PIECE: usize = 1 << 20;
 
-/// How it sends.
+/// Notes of a worker that are told.
+const NOTES: u32 = 20;
+
+/// How uploads are sent.
 #[derive(Debug, Clone, Default)]
 pub struct SendManner {
     /// Fixes the number of connections.
@@ -67,23 +66,203 @@ pub struct SendManner {
     pub journals: Option<PathBuf>,
 }
 
+/// Objects of a run of the engine.
+pub(super) type Lot = Vec<(FleetTask, Job)>;
+
+/// Whether what has the key of a job is what the job would store; `None`: nothing has it.
+pub(super) type IsThere<'a> = dyn FnMut(&mut Caller<'_>, &Job) -> Result<Option<bool>, StoreError> + 'a;
+
+/// What sends into a store, whatever it is made of.
+pub(super) struct Sender<'a> {
+    to: StoreEnd,
+    http: &'a Http,
+    manner: SendManner,
+    notes: AtomicU32,
+}
+
+impl<'a> Sender<'a> {
+    pub(super) fn new(to: StoreEnd, http: &'a Http, manner: SendManner) -> Sender<'a> {
+        Sender { to, http, manner, notes: AtomicU32::new(0) }
+    }
+
+    /// What an object is called at the target.
+    pub(super) fn key(&self, object: &FleetObject) -> Result<String, &'static str> {
+        let rest = std::str::from_utf8(&object.target).map_err(|_| "its key would be no UTF-8; rename it")?;
+        let key = format!("{}{rest}", self.to.prefix);
+        let is_too_long = key.len() > weir_store::key::MOST;
+        if is_too_long { Err("its key would be longer than 1024 bytes; shorten its path") } else { Ok(key) }
+    }
+
+    /// What has the key.
+    pub(super) fn look(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Looked>, StoreError> {
+        self.to.store.lists().look(caller, key, None)
+    }
+
+    /// The job of a share of an object, of which `whole` is that of all; or how the share has ended.
+    /// `is_same`: what has the key is the source's object. `wish`: bytes of a part that the source is best
+    /// read in.
+    pub(super) fn share(
+        &self,
+        run: &MoverRun<'_>,
+        caller: &mut Caller<'_>,
+        task: &FleetTask,
+        whole: Job,
+        (is_same, wish): (&dyn Fn(&Looked) -> bool, u64),
+    ) -> Result<Job, TaskEnd> {
+        let target = PartsTarget { to: &self.to, is_same, wish };
+        let shown = format!("{}{}", self.to.shown, whole.key);
+        let kept = match &whole.source {
+            Source::Elsewhere(source) => source.kept.clone(),
+            Source::File(_) | Source::Stdin => None,
+        };
+        let shared = match &task.share {
+            TaskShare::Whole => Ok(whole),
+            TaskShare::Range(range) => target.range(run, caller, range, whole),
+            TaskShare::Join(range, notes) => {
+                let must = task.object.digest.is_some();
+                let joined = target.join(caller, (range, notes), &whole, (kept.as_ref(), must));
+                joined.and_then(|end| Err(PartsError::End(end)))
+            }
+            TaskShare::Abort(token) => {
+                let aborted = target.abort(caller, token, &whole.key);
+                aborted.and_then(|end| Err(PartsError::End(end)))
+            }
+        };
+        shared.map_err(|error| error.end(&shown))
+    }
+
+    /// Takes away an upload of an object that was given up, whatever its source is now.
+    pub(super) fn abort(&self, caller: &mut Caller<'_>, token: &str, key: &str) -> TaskEnd {
+        let target = PartsTarget { to: &self.to, is_same: &|_| false, wish: 0 };
+        let aborted = target.abort(caller, token, key);
+        aborted.unwrap_or_else(|error| error.end(&format!("{}{key}", self.to.shown)))
+    }
+
+    fn options(&self, run: &MoverRun<'_>) -> Options {
+        Options {
+            lanes: self.manner.lanes,
+            files_at_once: None,
+            rate_cap: run.rate,
+            timeout: TIMEOUT,
+            connect_timeout: TIMEOUT,
+            retries: RETRIES,
+            part_size: None,
+            check: Check::Preferred,
+            condition: Condition::Absent,
+            journals: self.manner.journals.clone(),
+            keeps: false,
+            fresh: false,
+            finished: None,
+            clears: CLEARS,
+        }
+    }
+
+    /// Sends a lot, and tells the desk what became of each of it.
+    pub(super) fn send(
+        &self,
+        run: &MoverRun<'_>,
+        caller: &mut Caller<'_>,
+        lot: Lot,
+        is_there: &mut IsThere<'_>,
+        observer: &mut dyn Observer,
+    ) {
+        let (tasks, jobs): (Vec<FleetTask>, Vec<Job>) = lot.into_iter().unzip();
+        let name = |key: &str| self.to.store.address(key);
+        let shown = |key: &str| format!("{}{key}", self.to.shown);
+        let target = Target { uploads: self.to.store.uploads(), name: &name, shown: &shown, source: None };
+        let report = engine::run(target, &jobs, &self.options(run), self.http, run.stop, observer);
+        for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
+            report.notes.iter().for_each(|note| self.note(&shown(&job.key), note));
+            if let (PutOutcome::Sent(parts), Some(share)) = (&report.outcome, &job.share) {
+                let bytes = share.bytes.end - share.bytes.start;
+                run.desk.end(task, TaskEnd::Moved(bytes), Some(parts::note(&job.source, parts)));
+                continue;
+            }
+            match self.end(run, caller, job, report, is_there) {
+                Some(end) => run.desk.end(task, end, None),
+                None => run.desk.give_back(task),
+            }
+        }
+    }
+
+    /// The first ones are told: a million objects may each have the same.
+    fn note(&self, shown: &str, note: &str) {
+        match self.notes.fetch_add(1, Relaxed) {
+            ..NOTES => tracing::warn!("{shown}: {note}"),
+            NOTES => tracing::warn!("{shown}: {note}; more of this kind are told by -v"),
+            _ => tracing::info!("{shown}: {note}"),
+        }
+    }
+
+    /// What became of an object; `None`: the run was ended.
+    fn end(
+        &self,
+        run: &MoverRun<'_>,
+        caller: &mut Caller<'_>,
+        job: &Job,
+        report: JobReport,
+        is_there: &mut IsThere<'_>,
+    ) -> Option<TaskEnd> {
+        let size = job.size.unwrap_or(0);
+        let error = match report.outcome {
+            PutOutcome::Stored(_) | PutOutcome::Sent(_) => return Some(TaskEnd::Moved(size)),
+            PutOutcome::Kept(error) | PutOutcome::Failed(error) => error,
+        };
+        if job.share.is_some() || !matches!(error, StoreError::Usage(_)) {
+            return self.failed(run, job, &error);
+        }
+        match is_there(caller, job) {
+            Ok(None) => self.failed(run, job, &error),
+            Ok(Some(true)) => Some(TaskEnd::Same(size)),
+            Ok(Some(false)) => {
+                let reason = format!(
+                    "{}{} exists and is not what the source has; it is kept: move it away, or choose another target",
+                    self.to.shown, job.key
+                );
+                Some(TaskEnd::Failed(FailureClass::Name, reason))
+            }
+            Err(error) => self.failed(run, job, &error),
+        }
+    }
+
+    /// `None`: it is the run that was ended.
+    fn failed(&self, run: &MoverRun<'_>, job: &Job, error: &StoreError) -> Option<TaskEnd> {
+        if run.stop.load(Relaxed) && matches!(error, StoreError::Http(GetError::Interrupted)) {
+            return None;
+        }
+        let key = format!("{}{}", self.to.shown, job.key);
+        if job.share.is_some() && error.is_of_no_upload() {
+            let why = format!(
+                "the upload of {key} is at the store no more, and its parts with it ({error}); weir fleet retry begins \
+                 again"
+            );
+            return Some(TaskEnd::Failed(FailureClass::Invalid, why));
+        }
+        let reason = match error {
+            StoreError::Changed(source) => {
+                format!("{key}: {source} changed while it was sent; make a new plan for it")
+            }
+            error => format!("{key}: {error}"),
+        };
+        Some(TaskEnd::Failed(class_of_store(error), reason))
+    }
+}
+
+/// A mover from a folder into a store.
+pub struct Send<'a> {
+    from: PathBuf,
+    to: Sender<'a>,
+    http: &'a Http,
+}
+
 impl<'a> Send<'a> {
-    /// From the folder `from` into the bucket `store`, whose keys begin with `prefix`; `shown`:
-    /// `s3://BUCKET/`.
-    pub fn new(
-        from: &Path,
-        store: Arc<dyn Store>,
-        prefix: &str,
-        shown: &str,
-        http: &'a Http,
-        manner: SendManner,
-    ) -> Send<'a> {
-        let (from, prefix, shown) = (from.to_owned(), prefix.to_owned(), shown.to_owned());
-        Send { from, store, prefix, shown, http, manner }
+    /// From the folder `from` into `to`.
+    pub fn new(from: &Path, to: StoreEnd, http: &'a Http, manner: SendManner) -> Send<'a> {
+        Send { from: from.to_owned(), to: Sender::new(to, http, manner), http }
     }
 
     /// The next files; `None`: there are no more, or the run is to end.
-    fn lot(&self, run: &MoverRun<'_>) -> Option<Vec<(FleetTask, Job)>> {
+    fn lot(&self, run: &MoverRun<'_>, caller: &mut Caller<'_>) -> Option<Lot> {
         let (mut lot, mut bytes) = (Vec::new(), 0);
         while lot.len() < LOT && bytes < LOT_BYTES && !run.stop.load(Relaxed) {
             let wait = if lot.is_empty() { POLL } else { Duration::ZERO };
@@ -93,7 +272,9 @@ impl<'a> Send<'a> {
                 NextTask::NotYet => break,
                 NextTask::End => break,
             };
-            match self.job(&task) {
+            let job = self.job(run, caller, &task).and_then(|job| verified(run, &task, job));
+            match job {
+                Err(_) if run.stop.load(Relaxed) => run.desk.give_back(&task),
                 Ok(job) => {
                     bytes += job.size.unwrap_or(0);
                     lot.push((task, job));
@@ -104,14 +285,25 @@ impl<'a> Send<'a> {
         (!lot.is_empty()).then_some(lot)
     }
 
-    fn job(&self, task: &FleetTask) -> Result<Job, TaskEnd> {
+    fn job(&self, run: &MoverRun<'_>, caller: &mut Caller<'_>, task: &FleetTask) -> Result<Job, TaskEnd> {
+        if let TaskShare::Abort(token) = &task.share {
+            let key = self.to.key(&task.object);
+            return Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(caller, token, &key)));
+        }
+        let (whole, modified) = self.whole(task)?;
+        let size = whole.size;
+        let is_same = |there: &Looked| {
+            there.mtime.is_some() && there.mtime == modified && Some(there.listed.size) == size
+        };
+        self.to.share(run, caller, task, whole, (&is_same, LARGE))
+    }
+
+    /// The job of all of a file, and when that was last changed.
+    fn whole(&self, task: &FleetTask) -> Result<(Job, Option<SystemTime>), TaskEnd> {
         let object = &*task.object;
         let bad = |class, why: &str| {
             TaskEnd::Failed(class, format!("cannot send '{}': {why}", object.source_text()))
         };
-        if task.share != TaskShare::Whole {
-            return Err(bad(FailureClass::Invalid, "a part of it alone is not sent; plan it whole"));
-        }
         let path = self.path(object).map_err(|why| bad(FailureClass::Invalid, &why))?;
         let data = std::fs::symlink_metadata(&path).map_err(|error| {
             let is_gone = error.kind() == std::io::ErrorKind::NotFound;
@@ -129,13 +321,14 @@ impl<'a> Send<'a> {
             let why = "it is not the file of the manifest any more; make a new plan for it";
             return Err(bad(FailureClass::Changed, why));
         }
-        let key = self.key(object).map_err(|why| bad(FailureClass::Name, why))?;
+        let key = self.to.key(object).map_err(|why| bad(FailureClass::Name, why))?;
         let content_type = kinds::of(&key).map(str::to_owned);
         let mut attributes = Attributes { content_type, ..Attributes::default() };
         if let Ok(time) = data.modified() {
             attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
         }
-        Ok(Job { source: Source::File(path), key, size: Some(data.len()), attributes })
+        let job = Job { source: Source::File(path), key, size: Some(data.len()), attributes, share: None };
+        Ok((job, instant::at(data.mtime(), data.mtime_nsec() as u32)))
     }
 
     fn path(&self, object: &FleetObject) -> Result<PathBuf, String> {
@@ -144,86 +337,52 @@ impl<'a> Send<'a> {
         Ok(if name.is_root() { self.from.clone() } else { self.from.join(name.as_path()) })
     }
 
-    fn key(&self, object: &FleetObject) -> Result<String, &'static str> {
-        let rest = std::str::from_utf8(&object.target).map_err(|_| "its key would be no UTF-8; rename it")?;
-        let key = format!("{}{rest}", self.prefix);
-        let is_too_long = key.len() > weir_store::key::MOST;
-        if is_too_long { Err("its key would be longer than 1024 bytes; shorten its path") } else { Ok(key) }
-    }
-
-    fn options(&self, run: &MoverRun<'_>) -> Options {
-        Options {
-            lanes: self.manner.lanes,
-            files_at_once: None,
-            rate_cap: run.rate,
-            timeout: TIMEOUT,
-            connect_timeout: TIMEOUT,
-            retries: RETRIES,
-            part_size: None,
-            check: Check::Preferred,
-            condition: Condition::Absent,
-            journals: self.manner.journals.clone(),
-            fresh: false,
-            finished: None,
-            clears: CLEARS,
-        }
-    }
-
-    /// What became of a file; `None`: the run was ended.
-    fn end(
-        &self,
-        run: &MoverRun<'_>,
-        caller: &mut Caller<'_>,
-        job: &Job,
-        report: JobReport,
-    ) -> Option<TaskEnd> {
-        let size = job.size.unwrap_or(0);
-        let error = match report.outcome {
-            PutOutcome::Stored(_) => return Some(TaskEnd::Moved(size)),
-            PutOutcome::Kept(error) | PutOutcome::Failed(error) => error,
-        };
-        if run.stop.load(Relaxed) && matches!(error, StoreError::Http(GetError::Interrupted)) {
-            return None;
-        }
-        let failed = |error: &StoreError| {
-            let reason = format!("{}{}: {error}", self.shown, job.key);
-            Some(TaskEnd::Failed(class_of_store(error), reason))
-        };
-        if !matches!(error, StoreError::Usage(_)) {
-            return failed(&error);
-        }
-        match self.is_there(caller, job) {
-            Ok(true) => Some(TaskEnd::Same(size)),
-            Ok(false) => {
-                let reason = format!(
-                    "{}{} exists and is not what the source has; it is kept: move it away, or choose another target",
-                    self.shown, job.key
-                );
-                Some(TaskEnd::Failed(FailureClass::Name, reason))
-            }
-            Err(error) => failed(&error),
-        }
-    }
-
-    /// The object that has the key is an upload of this file.
-    fn is_there(&self, caller: &mut Caller<'_>, job: &Job) -> Result<bool, StoreError> {
-        let Source::File(path) = &job.source else { return Ok(false) };
+    /// Whether the object that has the key is an upload of this file.
+    fn is_there(&self, caller: &mut Caller<'_>, job: &Job) -> Result<Option<bool>, StoreError> {
+        let Source::File(path) = &job.source else { return Ok(None) };
         let local = |error: std::io::Error| {
             StoreError::Local(format!("{}: {}", path.display(), weir_units::plain(&error)))
         };
-        let Some(there) = self.store.lists().look(caller, &job.key, None)? else { return Ok(false) };
+        let Some(there) = self.to.look(caller, &job.key)? else { return Ok(None) };
         let file = File::open(path).map_err(local)?;
         let data = file.metadata().map_err(local)?;
         if there.listed.size != data.len() {
-            return Ok(false);
+            return Ok(Some(false));
         }
         if there.mtime.is_some() && there.mtime == instant::at(data.mtime(), data.mtime_nsec() as u32) {
-            return Ok(true);
+            return Ok(Some(true));
         }
-        let Some((algorithm, value)) = content::digest_of(&there) else { return Ok(false) };
+        let Some((algorithm, value)) = content::digest_of(&there) else { return Ok(Some(false)) };
         let own = content::digest(&file, algorithm, 0, data.len()).map_err(local)?;
-        Ok(own == value)
+        Ok(Some(own == value))
     }
+}
+
+/// The file has the digest that the manifest names, if it names one.
+fn verified(run: &MoverRun<'_>, task: &FleetTask, job: Job) -> Result<Job, TaskEnd> {
+    let (Some(digest), Source::File(path)) = (&task.object.digest, &job.source) else { return Ok(job) };
+    let expected = expectation(digest)?.expected;
+    let cannot = |error: std::io::Error| {
+        let reason = format!("cannot read {}: {}", path.display(), weir_units::plain(&error));
+        TaskEnd::Failed(class_of_io(&error), reason)
+    };
+    let mut file = File::open(path).map_err(cannot)?;
+    let (mut found, mut buffer) = (expected.algorithm().start(), vec![0; PIECE]);
+    loop {
+        let length = file.read(&mut buffer).map_err(cannot)?;
+        if length == 0 || run.stop.load(Relaxed) {
+            break;
+        }
+        found.update(&buffer[..length]);
+        run.desk.stir();
+    }
+    if expected.matches(&found.finish()) {
+        return Ok(job);
+    }
+    let (name, hex) = (expected.algorithm().name(), expected.hex());
+    let reason =
+        format!("{name} of {} is not {hex}, which the manifest says; nothing is sent", path.display());
+    Err(TaskEnd::Failed(FailureClass::Digest, reason))
 }
 
 impl Mover for Send<'_> {
@@ -232,9 +391,6 @@ impl Mover for Send<'_> {
     }
 
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
-        let options = self.options(run);
-        let name = |key: &str| self.store.address(key);
-        let shown = |key: &str| format!("{}{key}", self.shown);
         let clock = StageClock::new(Instant::now());
         let mut caller = Caller::new(CallerSetup {
             http: self.http,
@@ -245,16 +401,9 @@ impl Mover for Send<'_> {
             connect_timeout: TIMEOUT,
             retries: RETRIES,
         });
-        while let Some(lot) = self.lot(run) {
-            let (tasks, jobs): (Vec<FleetTask>, Vec<Job>) = lot.into_iter().unzip();
-            let target = Target { uploads: self.store.uploads(), name: &name, shown: &shown, source: None };
-            let report = engine::run(target, &jobs, &options, self.http, run.stop, observer);
-            for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
-                match self.end(run, &mut caller, job, report) {
-                    Some(end) => run.desk.end(task, end, None),
-                    None => run.desk.give_back(task),
-                }
-            }
+        while let Some(lot) = self.lot(run, &mut caller) {
+            let is_there = &mut |caller: &mut Caller<'_>, job: &Job| self.is_there(caller, job);
+            self.to.send(run, &mut caller, lot, is_there, observer);
         }
     }
 }

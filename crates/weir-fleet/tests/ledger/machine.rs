@@ -102,7 +102,8 @@ impl World<'_> {
             Claimed::Batch(claim) => self.take(at, *claim),
             Claimed::Wait(WaitReason::Held, _) if self.random.bool() => {
                 let watched = std::mem::take(&mut self.workers[at].watched);
-                let helper = Helper { pace: self.random.u64(1..1000), watched };
+                let pace = self.random.bool().then(|| self.random.u64(1..1000));
+                let helper = Helper { pace, watched };
                 match self.ledger.help(id, LEASE, &helper).expect("an answer") {
                     Helped::Batch(claim) => self.take(at, *claim),
                     Helped::Watch(watched) => self.workers[at].watched = watched,

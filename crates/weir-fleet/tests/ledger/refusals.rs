@@ -71,7 +71,7 @@ fn a_damaged_ledger_and_one_of_a_newer_weir_are_named() {
     let raw = rusqlite::Connection::open(&path).unwrap();
     raw.execute("UPDATE ledger SET version = 9", []).unwrap();
     let newer = open(&path).unwrap_err().to_string();
-    assert!(newer.contains("has version 9, this weir knows up to 2; use a newer weir"), "{newer}");
+    assert!(newer.contains("has version 9, this weir knows up to 3; use a newer weir"), "{newer}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::{LEASE, START, batch, clock, ends, folder, object, plan, sqlite, who}
 fn helped(
     ledger: &mut SqlLedger,
     worker: WorkerId,
-    pace: u64,
+    pace: Option<u64>,
     watched: &mut Vec<WatchedBatch>,
 ) -> Option<BatchClaim> {
     let helper = Helper { pace, watched: std::mem::take(watched) };
@@ -41,7 +41,7 @@ fn claimed(ledger: &mut SqlLedger, worker: WorkerId) -> BatchClaim {
 fn count(claim: &BatchClaim) -> u64 {
     match &claim.work {
         BatchWork::Objects(objects) => objects.len() as u64,
-        BatchWork::Range(..) | BatchWork::Join(..) => 1,
+        BatchWork::Range(..) | BatchWork::Join(..) | BatchWork::Abort(..) => 1,
     }
 }
 
@@ -201,10 +201,10 @@ fn the_idle_take_the_tail_of_who_is_slow() {
     plan(&mut ledger, 100, 100);
     let [slow, fast] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
     let old = claimed(&mut ledger, slow);
-    assert_eq!(helped(&mut ledger, fast, 1000, &mut Vec::new()), None, "it has just begun");
+    assert_eq!(helped(&mut ledger, fast, Some(1000), &mut Vec::new()), None, "it has just begun");
     clock.fetch_add(20_000, Relaxed);
     ledger.renew(old.lease, LEASE, 20, 200).unwrap();
-    let tail = helped(&mut ledger, fast, 1000, &mut Vec::new()).expect("half of what is not begun");
+    let tail = helped(&mut ledger, fast, Some(1000), &mut Vec::new()).expect("half of what is not begun");
     assert_eq!(count(&tail), 40);
     assert_eq!(
         ledger.renew(old.lease, LEASE, 21, 210).unwrap(),
@@ -244,17 +244,43 @@ fn a_slow_host_does_not_keep_the_last_object() {
     let (old, fast) = slow_one(&mut ledger);
     let (mut moved, mut watched) = (0, Vec::new());
     goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 10]);
-    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None, "it is watched first");
+    assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched), None, "it is watched first");
     goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 4]);
-    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None, "and for some seconds");
+    assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched), None, "and for some seconds");
     goes_on(&mut ledger, &clock, &old, &mut moved, &[1000]);
     // 985 s are left to it: at 2 kB/s the helper would need half of that, and no less.
-    assert_eq!(helped(&mut ledger, fast, 1900, &mut watched.clone()), None);
-    let taken = helped(&mut ledger, fast, 100_000, &mut watched).expect("all of it");
+    assert_eq!(helped(&mut ledger, fast, Some(1900), &mut watched.clone()), None);
+    let taken = helped(&mut ledger, fast, Some(100_000), &mut watched).expect("all of it");
     assert_eq!(taken.lease.batch, old.lease.batch);
     assert_eq!(ledger.renew(old.lease, LEASE, 1, 16_000).unwrap(), Renewed::Lost);
     assert!(!ledger.release(old.lease).unwrap(), "it is another's");
     assert_eq!(ledger.finish(taken.lease, &all_moved(1)).unwrap(), Finished::Done);
+}
+
+/// A worker that came when all was given out has moved nothing: what others moved says what it might.
+#[test]
+fn who_has_moved_nothing_is_as_good_as_the_others_were() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 1).unwrap();
+    ledger.append(&mut lease, &[batch(&[object(0, 1_000_000)])], &[]).unwrap();
+    ledger.append(&mut lease, &[batch(&[object(1, 1_000_000)])], &[]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let [first, second] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let done = claimed(&mut ledger, first);
+    let old = claimed(&mut ledger, first);
+    let (mut moved, mut watched) = (0, Vec::new());
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 5]);
+    for _ in 0..2 {
+        assert_eq!(helped(&mut ledger, second, None, &mut watched), None, "nobody has brought anything");
+        goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 5]);
+    }
+    let brought = Tally { objects: 1, bytes: 1_000_000 };
+    ledger.finish(done.lease, &BatchResults { moved: brought, ..all_moved(1) }).unwrap();
+    goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 5]);
+    // It brought 1 MB in 20 s beside this, and 980 s are left to it.
+    let taken = helped(&mut ledger, second, None, &mut watched).expect("all of it");
+    assert_eq!(taken.lease.batch, old.lease.batch);
 }
 
 #[test]
@@ -264,11 +290,11 @@ fn what_is_nearly_done_is_not_begun_anew_by_another() {
     let (old, fast) = slow_one(&mut ledger);
     let (mut moved, mut watched) = (0, Vec::new());
     goes_on(&mut ledger, &clock, &old, &mut moved, &[10_000; 80]);
-    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+    assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched), None);
     goes_on(&mut ledger, &clock, &old, &mut moved, &[10_000; 10]);
     // 10 s are left to it, in which the helper would have the rest ten times over, and all of it once.
-    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched.clone()), None);
-    assert!(helped(&mut ledger, fast, 1_000_000, &mut watched).is_some());
+    assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched.clone()), None);
+    assert!(helped(&mut ledger, fast, Some(1_000_000), &mut watched).is_some());
 }
 
 #[test]
@@ -279,10 +305,10 @@ fn who_tells_of_no_byte_is_not_taken_for_slow_at_once() {
     let (mut moved, mut watched) = (0, Vec::new());
     // All of it takes the helper 10 s.
     for _ in 0..8 {
-        assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+        assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched), None);
         goes_on(&mut ledger, &clock, &old, &mut moved, &[0; 5]);
     }
-    assert!(helped(&mut ledger, fast, 100_000, &mut watched).is_some());
+    assert!(helped(&mut ledger, fast, Some(100_000), &mut watched).is_some());
 }
 
 #[test]
@@ -296,7 +322,7 @@ fn workers_that_take_a_batch_from_each_other_come_to_an_end() {
         let (mut moved, mut watched, mut seconds) = (0, Vec::new(), 0);
         // Whoever has it is slow, and whoever has not would be quick.
         let taken = loop {
-            if let Some(taken) = helped(&mut ledger, idle, 1_000_000, &mut watched) {
+            if let Some(taken) = helped(&mut ledger, idle, Some(1_000_000), &mut watched) {
                 break taken;
             }
             goes_on(&mut ledger, &clock, &old, &mut moved, &[1000]);
@@ -318,14 +344,53 @@ fn who_is_slow_only_beside_others_keeps_what_it_has() {
     // The other one moved a hundred times as much a second, on the same link.
     goes_on(&mut ledger, &clock, &old, &mut moved, &[1000; 20]);
     for _ in 0..3 {
-        assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+        assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched), None);
         goes_on(&mut ledger, &clock, &old, &mut moved, &[60_000; 5]);
     }
     // It slows down again: that counts from when it does.
     goes_on(&mut ledger, &clock, &old, &mut moved, &[1; 5]);
-    assert_eq!(helped(&mut ledger, fast, 100_000, &mut watched), None);
+    assert_eq!(helped(&mut ledger, fast, Some(100_000), &mut watched), None);
     goes_on(&mut ledger, &clock, &old, &mut moved, &[1; 6]);
-    assert!(helped(&mut ledger, fast, 100_000, &mut watched).is_some());
+    assert!(helped(&mut ledger, fast, Some(100_000), &mut watched).is_some());
+}
+
+#[test]
+fn what_was_shared_of_an_object_that_is_given_up_is_taken_away() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    let mut lease = ledger.begin(&ends(), "a test", 2).unwrap();
+    let large = PlannedLarge { line: pack([&object(0, 3 << 30)]), size: 3 << 30, range: 1 << 30 };
+    ledger.append(&mut lease, &[], &[large]).unwrap();
+    ledger.seal(&lease).unwrap();
+    let worker = ledger.join(&who(1)).unwrap();
+    for round in 0..2 {
+        let claim = claimed(&mut ledger, worker);
+        let BatchWork::Range(_, range) = &claim.work else { panic!("{claim:?}") };
+        assert_eq!(range.token, None, "in round {round} it begins from its first byte");
+        let token = format!("upload {round}");
+        assert_eq!(ledger.share_token(range.large, &token).unwrap(), token);
+        let (class, reason) = (FailureClass::Name, "kept".to_owned());
+        let failures = vec![ObjectFailure { position: 0, class, reason }];
+        let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+        assert_eq!(ledger.share_token(range.large, "too late").unwrap(), "");
+        assert!(!ledger.status().unwrap().complete, "its upload is there still");
+        let claim = claimed(&mut ledger, worker);
+        assert_eq!(claim.work, BatchWork::Abort(object(0, 3 << 30), token));
+        let failed = |class| {
+            let failures = vec![ObjectFailure { position: 0, class, reason: "away".to_owned() }];
+            BatchResults { covered: 1, failures, ..BatchResults::default() }
+        };
+        // Where nobody can take it away the fleet comes to its end all the same.
+        let results = match round {
+            0 => BatchResults { covered: 1, same: Tally { objects: 1, bytes: 0 }, ..BatchResults::default() },
+            _ => failed(FailureClass::Invalid),
+        };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+        let status = ledger.status().unwrap();
+        assert!(status.complete && (status.failed, status.same.objects) == (1, 0), "{status:?}");
+        assert_eq!(ledger.retry(&[]).unwrap(), 1);
+    }
 }
 
 #[test]
@@ -361,7 +426,7 @@ fn a_large_object_is_joined_when_its_ranges_are_there() {
                 assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
                 break;
             }
-            BatchWork::Objects(_) => panic!("it is large"),
+            BatchWork::Objects(_) | BatchWork::Abort(..) => panic!("it is large, and not given up"),
         }
     }
     let status = ledger.status().unwrap();
@@ -458,7 +523,7 @@ fn what_is_set_holds_from_the_next_question_on() {
     assert_eq!(reason(&mut ledger, second), None);
     ledger.set(&|settings| settings.draining = true).unwrap();
     assert_eq!(ledger.claim(second, LEASE).unwrap(), Claimed::Leave);
-    assert_eq!(helped(&mut ledger, second, 1, &mut Vec::new()), None);
+    assert_eq!(helped(&mut ledger, second, Some(1), &mut Vec::new()), None);
 }
 
 #[test]

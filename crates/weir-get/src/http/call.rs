@@ -10,9 +10,9 @@ use weir_observe::stage_clock::Stage;
 
 use crate::error::GetError;
 use crate::http::Exchange;
-use crate::http::authority::{MAX_MENDED, Mend};
+use crate::http::authority::{Authorizer, MAX_MENDED, Mend};
 use crate::http::connection::Connection;
-use crate::http::exchange::{Client, is_at_home, login, may_be_refused, origin_of, redirect};
+use crate::http::exchange::{Client, is_at_home, is_redirect, login, may_be_refused, origin_of, redirect};
 use crate::http::logins::{MAX_ANSWERS, Sent, Space};
 use crate::http::request::{Origin, USER_AGENT, add_cookies, head_of, safe_elsewhere};
 use crate::http::said;
@@ -128,8 +128,9 @@ const CONTINUE: Duration = Duration::from_secs(1);
 const PIECE: usize = 256 << 10;
 
 impl Client<'_> {
-    /// Sends `call` with `content` and reads its answer. Redirects are not followed; a refusal that an
-    /// authorizer can mend is asked again. For a call of the user's own see [`Client::as_user`].
+    /// Sends `call` with `content` and reads its answer. Redirects are not followed but by
+    /// [`Client::follows`]; a refusal that an authorizer can mend is asked again. For a call of the user's
+    /// own see [`Client::as_user`].
     pub fn call(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, GetError> {
         let (home, mut call) = (call.url.clone(), call.clone());
         let (mut mended, mut answers, mut led) = (0, 0, 0);
@@ -137,21 +138,8 @@ impl Client<'_> {
             let origin = origin_of(&call.url)?;
             let authorizer = self.http.authorizer(&call.url).cloned();
             let user = self.user(&home, &call).filter(|_| authorizer.is_none());
-            let mut fields = self.own_fields(&call, user.as_ref());
-            if let Some(authorizer) = &authorizer {
-                let added = authorizer.fields(call.method, &call.url, &fields)?;
-                fields.extend(added);
-            }
-            let secrets: Vec<String> = fields.iter().map(|(_, value)| value.clone()).collect();
-            if content.length() > 0 || !matches!(call.method, "GET" | "HEAD" | "DELETE") {
-                fields.push(("content-length".to_owned(), content.length().to_string()));
-            }
-            if call.asks_first {
-                fields.push(("expect".to_owned(), "100-continue".to_owned()));
-            }
-            if let Some(authorizer) = &authorizer {
-                authorizer.seals(call.method, &call.url, &mut fields);
-            }
+            let (fields, secrets) =
+                self.all_fields(&call, user.as_ref(), authorizer.as_deref(), content.length())?;
             let (head, connection) = self.exchange(&call, &origin, &fields, content)?;
             let mut reply = self.read_reply(&call, head, connection)?;
             if let Some(user) = user {
@@ -169,6 +157,10 @@ impl Client<'_> {
                     }
                     _ => {}
                 }
+            }
+            if let Some(next) = self.leads_to(&call, &reply.head, (authorizer.is_none(), led))? {
+                (led, call.url) = (led + 1, next);
+                continue;
             }
             let refused = may_be_refused(&reply.head);
             if refused {
@@ -192,6 +184,54 @@ impl Client<'_> {
             mended += 1;
             content.rewind()?;
         }
+    }
+
+    /// Where an answer leads to, if that is to be followed ([`Client::follows`]).
+    fn leads_to(
+        &self,
+        call: &Call<'_>,
+        head: &ResponseHead,
+        (is_free, led): (bool, usize),
+    ) -> Result<Option<Url>, GetError> {
+        let refused =
+            |why: &str| Err(GetError::Redirect { host: object::host_of(&call.url), detail: why.to_owned() });
+        let follows = self.follows && is_free && matches!(call.method, "GET" | "HEAD");
+        if !follows || !is_redirect(head.status) || head.header("location").is_none() {
+            return Ok(None);
+        }
+        let next = redirect(&call.url, head)?;
+        match self.http.authorizer(&next) {
+            Some(_) => refused("it leads into a store that is asked with credentials"),
+            None if led >= self.http.max_redirects() => refused("it leads on without end"),
+            None => Ok(Some(next)),
+        }
+    }
+
+    /// The fields of a call with a body of so many bytes, and what is secret in them.
+    #[allow(clippy::type_complexity, reason = "names and values, and values alone")]
+    fn all_fields(
+        &self,
+        call: &Call<'_>,
+        user: Option<&ShownUser>,
+        authorizer: Option<&dyn Authorizer>,
+        length: u64,
+    ) -> Result<(Vec<(String, String)>, Vec<String>), GetError> {
+        let mut fields = self.own_fields(call, user);
+        if let Some(authorizer) = authorizer {
+            let added = authorizer.fields(call.method, &call.url, &fields)?;
+            fields.extend(added);
+        }
+        let secrets: Vec<String> = fields.iter().map(|(_, value)| value.clone()).collect();
+        if length > 0 || !matches!(call.method, "GET" | "HEAD" | "DELETE") {
+            fields.push(("content-length".to_owned(), length.to_string()));
+        }
+        if call.asks_first {
+            fields.push(("expect".to_owned(), "100-continue".to_owned()));
+        }
+        if let Some(authorizer) = authorizer {
+            authorizer.seals(call.method, &call.url, &mut fields);
+        }
+        Ok((fields, secrets))
     }
 
     /// What the user shows to the host of `call`; `None` for calls that are not the user's own.

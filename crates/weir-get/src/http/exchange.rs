@@ -22,8 +22,8 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-pub(super) use redirects::redirect;
-use redirects::{is_choice, is_redirect, take_as_file};
+use redirects::{is_choice, take_as_file};
+pub(super) use redirects::{is_redirect, redirect};
 use session::Known;
 use user::{Shown, UserAnswer};
 pub(super) use user::{is_at_home, login, may_be_refused};
@@ -313,6 +313,8 @@ pub struct Client<'a> {
     tries_again: bool,
     /// Calls show the user's login, fields and cookies where nobody else speaks for them.
     pub(super) as_user: bool,
+    /// Calls for which nobody speaks follow redirects.
+    pub(super) follows: bool,
     /// What was left out of the request that is under way.
     notes: Vec<String>,
 }
@@ -337,6 +339,7 @@ impl<'a> Client<'a> {
             put_aside,
             tries_again: true,
             as_user: false,
+            follows: false,
             notes,
             unless: None,
         }
@@ -352,6 +355,12 @@ impl<'a> Client<'a> {
     /// given, and redirects that keep the method are followed.
     pub fn as_user(self) -> Client<'a> {
         Client { as_user: true, ..self }
+    }
+
+    /// Calls without a body ([`crate::http::call`]) for which nobody speaks follow redirects, as a download
+    /// does. They lead to nothing that is asked for with credentials: who sends a redirect may not have them.
+    pub fn follows(self) -> Client<'a> {
+        Client { follows: true, ..self }
     }
 
     /// From now on a name that is long in coming is an error ([`GetError::NamePending`]), with which the job

@@ -128,6 +128,10 @@ impl Store for GcsStore {
         by(&json).or_else(|| by(&self.xml.object("", None).ok()?))
     }
 
+    fn pins_versions(&self) -> bool {
+        true
+    }
+
     fn service(&self) -> Service {
         let address = self.settings.endpoint.to_string();
         let has_one_namespace = address.trim_end_matches('/') == ENDPOINT;

@@ -20,6 +20,7 @@ use weir_get::http::authority::Authorizer;
 pub use authorizer::S3Authorizer;
 pub use dialect::{Dialect, generation_of};
 pub use lists::read_page;
+pub(crate) use upload::BOUNDS;
 
 use crate::credentials::Provider;
 use crate::credentials::aws::DEFAULT_REGION;

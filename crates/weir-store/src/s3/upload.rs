@@ -32,7 +32,7 @@ const PAGE: usize = 4 << 20;
 const PAGES: usize = 12;
 
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>
-const BOUNDS: Bounds =
+pub(crate) const BOUNDS: Bounds =
     Bounds { parts: 10_000, least_part: 5 << 20, most_part: 5 << 30, most_single: 5 << 30, most: 5 << 40 };
 
 /// CRC64NVME is Amazon's own choice, and its parts add up; every store knows MD5.

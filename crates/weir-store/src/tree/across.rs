@@ -1,7 +1,6 @@
 //! From one prefix of a store to another: the store copies the objects itself, or they come through here,
 //! where two stores are asked, or one that does not copy.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -15,6 +14,7 @@ use super::decide::{Decision, decide};
 use super::known::{Known, facts_of};
 use super::names::name_of;
 use super::seen::SeenNames;
+use super::through::Through;
 use super::up::{LOT, lot};
 use super::{Copy, StorePlace};
 use crate::caller::{Caller, CallerSetup};
@@ -23,10 +23,10 @@ use crate::error::StoreError;
 use crate::glob::Glob;
 use crate::key;
 use crate::listing::{Chosen, Listed, Looked, Page, PagesSetup, ahead};
-use crate::upload::elsewhere::{Elsewhere, Sides};
+use crate::upload::elsewhere::Sides;
 use crate::upload::job::{Job, Source as JobSource};
+use crate::upload::journal;
 use crate::upload::plan::SINGLE;
-use crate::upload::{Attributes, Sum, journal};
 
 /// Objects that wait for a thread.
 const WAITING: usize = 256;
@@ -279,35 +279,11 @@ impl Across<'_> {
         let looked = self.look(callers, object)?;
         let gone = || StoreError::Absent(format!("{} was deleted meanwhile", self.from.url(&object.key)));
         let looked = looked.ok_or_else(gone)?;
-        let kept = content::digest_of(&looked).map(|(algorithm, value)| Sum { algorithm, value });
-        let url = self.from.store.object(&object.key, version.as_deref())?;
-        let source = Elsewhere {
-            name: self.name(object),
-            pins: self.from.store.authorizer().pins(&url),
-            url,
-            shown: self.from.url(&object.key),
-            size: looked.listed.size,
-            kept,
-            sides: Arc::clone(&self.sides),
-            pin: Mutex::default(),
-            sums: Mutex::new(BTreeMap::new()),
-        };
+        let shown = self.from.url(&object.key);
+        let Through { source, attributes, .. } =
+            Through::of_store(self.from.store, shown, looked, version.as_deref(), &self.sides)?;
         let size = Some(source.size);
-        let source = JobSource::Elsewhere(Arc::new(source));
-        Ok(Some(Job { source, key: to.to_owned(), size, attributes: attributes_of(looked) }))
-    }
-}
-
-/// What a store says of an object that another can keep.
-fn attributes_of(looked: Looked) -> Attributes {
-    let Looked { headers, metadata, .. } = looked;
-    let of = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-    Attributes {
-        content_type: of("content-type"),
-        content_encoding: of("content-encoding"),
-        content_disposition: of("content-disposition"),
-        cache_control: of("cache-control"),
-        metadata,
-        ..Attributes::default()
+        let (source, key) = (JobSource::Elsewhere(Arc::new(source)), to.to_owned());
+        Ok(Some(Job { source, key, size, attributes, share: None }))
     }
 }

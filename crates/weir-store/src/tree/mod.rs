@@ -6,7 +6,8 @@
 //! * Up ([`up`]): each file that the walk meets is held against the object of its name. A list of the target runs
 //!   beside the walk; while it is short, it answers. A file that it has not answered for, since it is still on
 //!   its way or longer than is kept, is asked for by itself. So nothing waits for a list of ten million keys.
-//! * Across ([`across`]): between two prefixes, with what is known of the target as for the way up.
+//! * Across ([`across`]): between two prefixes, with what is known of the target as for the way up. What
+//!   no store copies itself comes through here ([`through`]).
 //! * What the source lacks ([`prune`]) is decided at the end, and by the source itself: a key is deleted if
 //!   no file of its name is there, a file if its name was in no page of the list ([`seen`]).
 
@@ -18,6 +19,7 @@ mod known;
 mod names;
 pub mod prune;
 pub mod seen;
+pub mod through;
 pub mod up;
 
 use weir_tree::Filter;

@@ -279,7 +279,7 @@ impl Up<'_> {
             attributes.metadata.push(("mtime".to_owned(), mtime_text(time)));
         }
         let source = JobFile::File(met.path.clone());
-        Job { source, key: met.key.clone(), size: Some(met.entry.size()), attributes }
+        Job { source, key: met.key.clone(), size: Some(met.entry.size()), attributes, share: None }
     }
 
     fn compare(&self, caller: &mut Caller<'_>, met: &Met) -> Result<Decision, StoreError> {

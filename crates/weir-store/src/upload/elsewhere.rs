@@ -1,19 +1,22 @@
-//! An object of another store as what is sent: each part is fetched by requests of its own, of one version,
-//! and held until the target has taken it. Nothing of it is left on this machine.
+//! An object of another store or of a web server as what is sent: each part is fetched by requests of its
+//! own, of one version, and held until the target has taken it. Nothing of it is left on this machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use url::Url;
+use weir_codec::digest::{Algorithm, Digest};
 use weir_codec::hex;
 use weir_get::GetError;
 use weir_get::error::Fate;
 use weir_get::http::call::{AtHand, Call, Reply};
 use weir_http::content_range::ContentRange;
+use weir_http::head::ResponseHead;
+use weir_http::validator::Validators;
 
 use super::journal::KeptPart;
 use super::plan::{PART, Plan};
@@ -24,13 +27,33 @@ use crate::environment::End;
 use crate::error::StoreError;
 
 /// What one request fetches: as much as an answer may hold in memory.
-const PIECE: u64 = PART;
+pub const PIECE: u64 = PART;
 
-/// How long both sides of a copy took, all lanes together.
+/// How soon a lane that waits for its turn hears a signal.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How long both sides of a copy took, all lanes together, and how many are at work on which now.
 #[derive(Debug, Default)]
 pub struct Sides {
     source: AtomicU64,
     target: AtomicU64,
+    fetching: AtomicU32,
+    sending: AtomicU32,
+}
+
+/// Time of one side, which ends with this.
+pub(super) struct OneSide<'a> {
+    spent: &'a AtomicU64,
+    at_work: &'a AtomicU32,
+    began: Instant,
+}
+
+impl Drop for OneSide<'_> {
+    fn drop(&mut self) {
+        let span = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.spent.fetch_add(span, Relaxed);
+        self.at_work.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Sides {
@@ -40,13 +63,23 @@ impl Sides {
         (of(&self.source), of(&self.target))
     }
 
-    fn add(side: &AtomicU64, since: Instant) {
-        side.fetch_add(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    /// So many lanes fetch now, and so many send.
+    pub fn at_work(&self) -> (u32, u32) {
+        (self.fetching.load(Relaxed), self.sending.load(Relaxed))
     }
 
-    /// Time since then went to the target.
-    pub(super) fn sent(&self, since: Instant) {
-        Sides::add(&self.target, since);
+    fn fetches(&self) -> OneSide<'_> {
+        Sides::begin(&self.source, &self.fetching)
+    }
+
+    /// From now on a lane sends.
+    pub(super) fn sends(&self) -> OneSide<'_> {
+        Sides::begin(&self.target, &self.sending)
+    }
+
+    fn begin<'a>(spent: &'a AtomicU64, at_work: &'a AtomicU32) -> OneSide<'a> {
+        at_work.fetch_add(1, Relaxed);
+        OneSide { spent, at_work, began: Instant::now() }
     }
 }
 
@@ -54,7 +87,7 @@ impl Sides {
 pub struct Elsewhere {
     /// Its address.
     pub url: Url,
-    /// Its store honours `If-Match` on a GET.
+    /// Whoever has it honours `If-Match` on a GET.
     pub pins: bool,
     /// `gs://BUCKET/KEY`.
     pub shown: String,
@@ -62,14 +95,52 @@ pub struct Elsewhere {
     pub name: String,
     /// Bytes, as it was listed.
     pub size: u64,
-    /// The digest that its store keeps of all of it.
+    /// The version that is meant, as far as it is known before: a tag that is not weak, or a date that is
+    /// strong.
+    pub version: Option<String>,
+    /// The digest that all of it must have.
     pub kept: Option<Sum>,
+    /// Who says so: `its store's`.
+    pub origin: &'static str,
     /// Where the time goes.
     pub sides: Arc<Sides>,
+    /// What is known of it while it is fetched.
+    pub fetched: Fetched,
+}
+
+/// What is known of an object while it is fetched.
+#[derive(Default)]
+pub struct Fetched {
     /// What all answers must be of.
-    pub pin: Mutex<Option<String>>,
-    /// Digests of parts, of the kind that is kept.
-    pub sums: Mutex<BTreeMap<u32, (Vec<u8>, u64)>>,
+    pin: Mutex<Option<String>>,
+    /// Digests of parts, of a kind that adds up.
+    sums: Mutex<BTreeMap<u32, (Vec<u8>, u64)>>,
+    in_turn: Mutex<InTurn>,
+    turns: Condvar,
+}
+
+/// A digest of a kind that does not add up: of the parts one after another, whoever fetches them.
+#[derive(Default)]
+struct InTurn {
+    digest: Option<Box<dyn Digest>>,
+    /// The part that is next.
+    next: u32,
+    /// One could not be fetched: the next does not come.
+    is_broken: bool,
+    /// Those before are others' to fetch.
+    is_share: bool,
+}
+
+/// Lets those go that wait for a part which does not come.
+struct MayBreak<'a>(&'a Fetched, bool);
+
+impl Drop for MayBreak<'_> {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.in_turn.lock().is_broken = true;
+            self.0.turns.notify_all();
+        }
+    }
 }
 
 impl fmt::Debug for Elsewhere {
@@ -81,6 +152,13 @@ impl fmt::Debug for Elsewhere {
     }
 }
 
+/// What says that two answers are of one version (RFC 9110 section 8.8): a tag that is not weak, or a date
+/// that is strong.
+pub fn version_of(head: &ResponseHead) -> Option<String> {
+    let tag = head.header("etag").filter(|tag| !tag.starts_with("W/")).map(str::to_owned);
+    tag.or_else(|| Validators::from_fields(&head.fields).strong().map(str::to_owned))
+}
+
 impl Elsewhere {
     /// How it is cut: into parts that several lanes can hold in memory, unless the target takes none so
     /// small.
@@ -90,31 +168,92 @@ impl Elsewhere {
         Plan::of_size(self.size, bounds, Some(PART.max(least).min(bounds.most_part)))
     }
 
-    /// The part `number`, `length` bytes from `start` on.
+    /// It begins, perhaps for the second time; `is_share`: with some of its parts alone.
+    pub(super) fn begin(&self, is_share: bool) {
+        *self.fetched.pin.lock() = self.version.clone();
+        self.fetched.sums.lock().clear();
+        let digest = self.kept.as_ref().map(|kept| kept.algorithm).filter(|one| !adds_up(*one));
+        let digest = digest.filter(|_| !is_share).map(Algorithm::start);
+        *self.fetched.in_turn.lock() = InTurn { digest, next: 1, is_broken: false, is_share };
+    }
+
+    /// The part `number`, `length` bytes from `start` on; `None`: another one could not be had, and its lane
+    /// says why. Parts are taken in their order.
     pub(super) fn fetch(
         &self,
         caller: &mut Caller<'_>,
         number: u32,
         (start, length): (u64, u64),
-    ) -> Result<Held, StoreError> {
-        let began = Instant::now();
-        let fetched = Held::fetched(length, PIECE, |at, length| self.piece(caller, start + at, length));
-        Sides::add(&self.sides.source, began);
-        let held = fetched?;
-        if let Some(kept) = &self.kept {
-            let sum = held.digest(kept.algorithm)?;
-            self.sums.lock().insert(number, (sum, length));
+    ) -> Result<Option<Held>, StoreError> {
+        let mut breaks = MayBreak(&self.fetched, true);
+        let side = self.sides.fetches();
+        let held = Held::fetched(length, PIECE, |at, length| self.piece(caller, start + at, length))?;
+        drop(side);
+        let is_whole = match &self.kept {
+            Some(kept) if adds_up(kept.algorithm) => {
+                let sum = held.digest(kept.algorithm)?;
+                self.fetched.sums.lock().insert(number, (sum, length));
+                true
+            }
+            Some(_) => self.digest_in_turn(caller, number, &held)?,
+            None => true,
+        };
+        breaks.1 = false;
+        Ok(is_whole.then_some(held))
+    }
+
+    /// Takes a part into the digest of all when those before it are in; false: one of them does not come.
+    fn digest_in_turn(&self, caller: &Caller<'_>, number: u32, held: &Held) -> Result<bool, StoreError> {
+        let mut turn = self.fetched.in_turn.lock();
+        // The lanes before this one have deadlines.
+        while turn.next != number && !turn.is_share {
+            if caller.is_stopped() {
+                return Err(GetError::Interrupted.into());
+            }
+            if turn.is_broken {
+                return Ok(false);
+            }
+            self.fetched.turns.wait_for(&mut turn, POLL);
         }
-        Ok(held)
+        if let Some(digest) = &mut turn.digest {
+            held.feed(&mut **digest)?;
+        }
+        turn.next += 1;
+        self.fetched.turns.notify_all();
+        Ok(true)
+    }
+
+    /// The digest of all of the version that is meant, fetched once more. `hears` of every piece.
+    pub fn digest(
+        &self,
+        caller: &mut Caller<'_>,
+        algorithm: Algorithm,
+        hears: &dyn Fn(),
+    ) -> Result<Vec<u8>, StoreError> {
+        *self.fetched.pin.lock() = self.version.clone();
+        let mut digest = algorithm.start();
+        let mut at = 0;
+        while at < self.size {
+            let piece = self.piece(caller, at, PIECE.min(self.size - at))?;
+            digest.update(&piece);
+            at += piece.len() as u64;
+            hears();
+        }
+        Ok(digest.finish())
+    }
+
+    /// The version that answers have to be of, as far as it is known.
+    pub(super) fn pin(&self) -> Option<String> {
+        self.fetched.pin.lock().clone()
     }
 
     /// Its store still has what `pin` names. From then on nothing else is taken.
     pub(super) fn is_still(&self, caller: &mut Caller<'_>, pin: &str) -> Result<bool, StoreError> {
-        *self.pin.lock() = Some(pin.to_owned());
+        *self.fetched.pin.lock() = Some(pin.to_owned());
         match self.piece(caller, 0, 1.min(self.size)) {
             Ok(_) => Ok(true),
             Err(StoreError::Changed(_)) => {
-                *self.pin.lock() = None;
+                self.fetched.pin.lock().clone_from(&self.version);
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -123,18 +262,22 @@ impl Elsewhere {
 
     /// The digest of a part that was fetched, as a journal writes it.
     pub(super) fn sum_of(&self, number: u32) -> Option<String> {
-        self.sums.lock().get(&number).map(|(sum, _)| hex::encode(sum))
+        self.fetched.sums.lock().get(&number).map(|(sum, _)| hex::encode(sum))
     }
 
     /// The parts of `there` that are known by the digest that its store keeps, which is what the journal
     /// `said`; the others have to be fetched again, since all together are held against it.
     pub(super) fn known(&self, there: Vec<Part>, said: &[KeptPart], plan: Plan) -> Vec<Part> {
         let Some(kept) = &self.kept else { return there };
+        if !adds_up(kept.algorithm) {
+            // It is computed from the first part on.
+            return Vec::new();
+        }
         let of_part = |number: u32| {
             let text = said.iter().find(|part| part.number == number)?.kept.as_deref()?;
             hex::decode(text).ok().filter(|sum| sum.len() == kept.algorithm.len())
         };
-        let mut sums = self.sums.lock();
+        let mut sums = self.fetched.sums.lock();
         let mut is_known = |part: &Part| {
             let sum = of_part(part.number);
             let length = plan.range(part.number, self.size).1;
@@ -144,12 +287,14 @@ impl Elsewhere {
     }
 
     fn piece(&self, caller: &mut Caller<'_>, start: u64, length: u64) -> Result<Vec<u8>, StoreError> {
-        let pin = self.pin.lock().clone();
+        let pin = self.fetched.pin.lock().clone();
         let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
         fields.extend(pin.iter().filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag.clone())));
         let most = usize::try_from(length).unwrap_or(usize::MAX);
         let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::default()).map_err(|error| error.at(End::Source))?;
+        let reply = caller
+            .ask(&call, &mut AtHand::default())
+            .map_err(|error| self.of_source(error).at(End::Source))?;
         match reply.head.status {
             200 | 206 => {}
             404 | 412 | 416 if pin.is_some() || reply.head.status != 404 => return Err(self.changed()),
@@ -157,6 +302,16 @@ impl Elsewhere {
         }
         self.is_it(&reply, (start, length), pin)?;
         Ok(reply.body)
+    }
+
+    /// A fault on the way to it: which of the two ends it is of is told.
+    fn of_source(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Http(error) if !matches!(error, GetError::Interrupted) => {
+                StoreError::Answered { what: format!("fetch {}", self.shown), answer: Box::new(error) }
+            }
+            other => other,
+        }
     }
 
     /// The answer holds these bytes of the version that was begun with.
@@ -177,34 +332,50 @@ impl Elsewhere {
         if !is_range || reply.body.len() as u64 != length {
             return Err(self.changed());
         }
-        let tag = reply.head.header("etag").filter(|tag| !tag.starts_with("W/")).map(str::to_owned);
-        match (pin, tag) {
-            (Some(pin), Some(tag)) if pin != tag => Err(self.changed()),
-            (None, None) if length < self.size => Err(StoreError::Answer {
-                what: format!("fetch {}", self.shown),
-                why: "has no ETag, so nothing says that two parts are of one version".to_owned(),
-            }),
-            (None, tag) => {
-                *self.pin.lock() = tag;
+        let unproven = |why: &str| {
+            Err(StoreError::Answer { what: format!("fetch {}", self.shown), why: why.to_owned() })
+        };
+        match (pin, version_of(&reply.head)) {
+            (Some(pin), Some(version)) if pin != version => Err(self.changed()),
+            (None, None) if length < self.size => {
+                unproven("has no ETag, so nothing says that two parts are of one version")
+            }
+            // A store that honours the condition has given its word.
+            (Some(_), None) if !self.pins => {
+                unproven("has no ETag any more, so nothing says that it is of the same version")
+            }
+            (None, version) => {
+                *self.fetched.pin.lock() = version;
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
+    /// Digests of the parts that were fetched, of the kind that is kept, by their numbers.
+    pub fn sums(&self) -> BTreeMap<u32, Vec<u8>> {
+        self.fetched.sums.lock().iter().map(|(number, (sum, _))| (*number, sum.clone())).collect()
+    }
+
     fn changed(&self) -> StoreError {
         StoreError::Changed(self.shown.clone())
     }
 
-    /// All parts together have the digest that the store keeps. `Ok(false)`: that cannot be told from parts.
+    /// All parts together have the digest that is known. `Ok(false)`: none is.
     pub(super) fn is_whole(&self) -> Result<bool, StoreError> {
         let Some(kept) = &self.kept else { return Ok(false) };
-        let sums = self.sums.lock();
-        let mut parts = sums.values();
-        let Some((first, _)) = parts.next() else { return Ok(false) };
-        let combined =
-            |sum: Vec<u8>, (part, length): &(Vec<u8>, u64)| kept.algorithm.combined(&sum, part, *length);
-        let Some(found) = parts.try_fold(first.clone(), combined) else { return Ok(false) };
+        let found = match adds_up(kept.algorithm) {
+            true => {
+                let sums = self.fetched.sums.lock();
+                let mut parts = sums.values();
+                let first = parts.next().map(|(first, _)| first.clone());
+                first.and_then(|first| {
+                    parts.try_fold(first, |sum, (part, length)| kept.algorithm.combined(&sum, part, *length))
+                })
+            }
+            false => self.fetched.in_turn.lock().digest.take().map(|digest| digest.finish()),
+        };
+        let Some(found) = found else { return Ok(false) };
         if found == kept.value {
             return Ok(true);
         }
@@ -213,8 +384,14 @@ impl Elsewhere {
             algorithm: kept.algorithm.name(),
             expected: hex::encode(&kept.value),
             found: hex::encode(&found),
-            origin: "its store's".to_owned(),
+            origin: self.origin.to_owned(),
             fate: Fate::Discarded,
         }))
     }
+}
+
+/// The digest of two pieces is known by those of each.
+fn adds_up(algorithm: Algorithm) -> bool {
+    let none = algorithm.of(b"");
+    algorithm.combined(&none, &none, 0).is_some()
 }

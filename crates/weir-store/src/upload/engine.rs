@@ -146,7 +146,8 @@ pub fn run(
 ) -> RunReport {
     let bounds = target.uploads.bounds();
     let single = if bounds.parts < 2 { u64::MAX } else { options.part_size.unwrap_or(SINGLE) };
-    let large: Vec<bool> = jobs.iter().map(|job| job.size.is_none_or(|size| size > single)).collect();
+    let large: Vec<bool> =
+        jobs.iter().map(|job| job.share.is_some() || job.size.is_none_or(|size| size > single)).collect();
     let small = options.files_at_once.unwrap_or(MAX_SMALL);
     let bulk = options.lanes.unwrap_or(FIRST_LANES);
     let algorithm = match options.check {

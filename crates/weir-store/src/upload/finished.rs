@@ -252,7 +252,7 @@ mod tests {
 
     fn job(key: &str) -> Job {
         let source = Source::File(PathBuf::from("/x"));
-        Job { source, key: key.to_owned(), size: Some(5), attributes: Attributes::default() }
+        Job { source, key: key.to_owned(), size: Some(5), attributes: Attributes::default(), share: None }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What there is to send, how, and what became of it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use weir_units::Rate;
 
 use super::elsewhere::Elsewhere;
 use super::finished::Finished;
-use super::{Attributes, Condition, Stored, Sum};
+use super::shared::SharedUpload;
+use super::{Attributes, Condition, Part, Stored, Sum};
 use crate::error::StoreError;
 
 /// An object to be stored.
@@ -24,6 +26,17 @@ pub struct Job {
     pub size: Option<u64>,
     /// What is kept with it.
     pub attributes: Attributes,
+    /// A part of it alone, into an upload that others fill as well and somebody else ends.
+    pub share: Option<JobShare>,
+}
+
+/// What of an object is sent, and into which upload.
+#[derive(Debug, Clone)]
+pub struct JobShare {
+    /// Which was begun.
+    pub upload: SharedUpload,
+    /// Of the object; whole parts.
+    pub bytes: Range<u64>,
 }
 
 /// What is sent.
@@ -60,6 +73,9 @@ pub struct Options {
     pub condition: Condition,
     /// Where journals lie; `None`: an upload that is interrupted begins again.
     pub journals: Option<PathBuf>,
+    /// What a signal cuts off stays at the store for the next run of the same command. False where that may be
+    /// another host's, which knows nothing of it: it is taken away.
+    pub keeps: bool,
     /// Begin again whatever an earlier run left.
     pub fresh: bool,
     /// Which files an earlier run has stored, and this one stores; `None`: nobody asks.
@@ -91,6 +107,8 @@ pub const MAX_SMALL: u32 = 16;
 pub enum PutOutcome {
     /// It is stored.
     Stored(Stored),
+    /// Of a share: these parts are at the store.
+    Sent(Vec<Part>),
     /// Parts of it are at the store, and the same command resumes.
     Kept(StoreError),
     /// Nothing of it is kept.

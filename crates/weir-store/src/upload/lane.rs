@@ -104,7 +104,8 @@ pub(super) fn run(run: &Run<'_>, state: &LaneState) {
         clock: &state.source_clock,
         on_socket: &|_| {},
         ..setup
-    });
+    })
+    .follows();
     let mut lane = Lane { run, state, caller, source, setup, dial, throttled: 0 };
     loop {
         state.clock.enter(Stage::Idle);
@@ -228,14 +229,19 @@ impl Lane<'_> {
         number: u32,
     ) -> Result<Option<(Part, u64)>, StoreError> {
         let held = self.fetch(source, number, transfer.plan.range(number, source.size))?;
-        let began = Instant::now();
-        let sent = self.send_part(transfer, number, Cut::Held(&held));
-        source.sides.sent(began);
-        sent
+        // Another lane tells why all of it comes to nothing.
+        let Some(held) = held else { return Ok(None) };
+        let _sends = source.sides.sends();
+        self.send_part(transfer, number, Cut::Held(&held))
     }
 
     /// Meanwhile the target waits for this lane, which has nothing for it.
-    fn fetch(&mut self, source: &Elsewhere, number: u32, place: (u64, u64)) -> Result<Held, StoreError> {
+    fn fetch(
+        &mut self,
+        source: &Elsewhere,
+        number: u32,
+        place: (u64, u64),
+    ) -> Result<Option<Held>, StoreError> {
         self.state.clock.enter(Stage::Idle);
         let held = source.fetch(&mut self.source, number, place);
         self.state.clock.enter(Stage::Other);
@@ -278,10 +284,19 @@ impl Lane<'_> {
     ) -> Result<Option<(Part, u64)>, StoreError> {
         let uploads = self.run.uploads;
         let upload = Upload { object: self.run.object(transfer.job), id: &transfer.id };
-        let (tag, sum) =
-            self.send(cut, transfer.algorithm, Some(transfer), &mut |caller, sum, content| {
+        let mut algorithm = transfer.algorithm;
+        loop {
+            let sent = self.send(cut, algorithm, Some(transfer), &mut |caller, sum, content| {
                 uploads.part(caller, &upload, number, sum, content)
-            })?;
-        Ok(Some((Part { number, tag, sum }, cut.length())))
+            });
+            match sent {
+                Ok((tag, sum)) => return Ok(Some((Part { number, tag, sum }, cut.length()))),
+                // An upload that others fill does not begin again for it.
+                Err(error) if transfer.share.is_some() && self.run.weakens(algorithm, &error) => {
+                    algorithm = self.run.algorithm().filter(|next| Some(*next) != algorithm);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }

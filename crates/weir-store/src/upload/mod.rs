@@ -31,6 +31,7 @@ pub mod plain;
 pub mod plan;
 mod proof;
 mod queue;
+pub mod shared;
 pub mod source;
 mod state;
 mod transfer;

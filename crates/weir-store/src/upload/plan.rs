@@ -17,7 +17,7 @@ pub const SINGLE: u64 = PART;
 const PIECES: u64 = 256;
 
 /// The largest part that is chosen for its requests' sake: what is lost where a connection breaks.
-const LARGE: u64 = 64 << 20;
+pub const LARGE: u64 = 64 << 20;
 
 /// Of a stream, parts after which they are twice as large: with 8 MiB to begin with, 10,000 parts hold
 /// 8 GiB x (2^10 - 1), which is more than the 5 TiB of the largest object, and the last has 4 GiB.
@@ -58,6 +58,11 @@ impl Plan {
             None => mib(size / PIECES).clamp(PART, LARGE).max(least).min(bounds.most_part),
         };
         Ok(Plan { part, grows: false })
+    }
+
+    /// Of parts of so many bytes, as whoever began the upload has chosen.
+    pub(super) fn of_part(part: u64) -> Plan {
+        Plan { part, grows: false }
     }
 
     /// For a stream of unknown length.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
-use weir_codec::digest::Algorithm;
+use weir_codec::digest::{Algorithm, Digest};
 use weir_get::GetError;
 use weir_get::http::call::Content;
 use weir_get::http::connection::Dial;
@@ -329,8 +329,17 @@ impl Held {
 
     /// Its digest.
     pub(super) fn digest(&self, algorithm: Algorithm) -> Result<Vec<u8>, StoreError> {
-        let Some(file) = &self.spilled else { return Ok(algorithm.of(&self.bytes)) };
         let mut digest = algorithm.start();
+        self.feed(&mut *digest)?;
+        Ok(digest.finish())
+    }
+
+    /// Has `digest` take its bytes.
+    pub(super) fn feed(&self, digest: &mut dyn Digest) -> Result<(), StoreError> {
+        let Some(file) = &self.spilled else {
+            digest.update(&self.bytes);
+            return Ok(());
+        };
         let (mut buffer, mut at) = (vec![0; PIECE], 0);
         while at < self.length {
             let got = file.read_at(&mut buffer, at).map_err(|error| cannot_hold(&error))?;
@@ -340,7 +349,7 @@ impl Held {
             digest.update(&buffer[..got]);
             at += got as u64;
         }
-        Ok(digest.finish())
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! One upload in parts, as its lanes share it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 
@@ -11,6 +12,7 @@ use weir_observe::stage_clock::Stage;
 use super::elsewhere::Elsewhere;
 use super::journal::{Journal, KeptPart};
 use super::plan::{PART, Plan};
+use super::shared::SharedUpload;
 use super::source::{FileSource, HELD, Stream};
 use super::{Part, Sum};
 use crate::error::StoreError;
@@ -27,6 +29,8 @@ pub(super) struct Transfer {
     pub(super) plan: Plan,
     pub(super) algorithm: Option<Algorithm>,
     pub(super) content: Whole,
+    /// Bytes of a share, which somebody else ends; `None`: it is all of the object.
+    pub(super) share: Option<u64>,
     /// Bytes that an earlier run had sent.
     pub(super) resumed: u64,
     /// Bytes sent, those under way included.
@@ -91,6 +95,7 @@ impl Transfer {
             plan,
             algorithm,
             content,
+            share: None,
             resumed,
             moved: AtomicI64::new(i64::try_from(resumed).unwrap_or(i64::MAX)),
             most_lanes: AtomicU32::new(0),
@@ -115,6 +120,7 @@ impl Transfer {
             plan,
             algorithm,
             content: Whole::Stream(Mutex::new((stream, next)), stage),
+            share: None,
             resumed: 0,
             moved: AtomicI64::new(0),
             most_lanes: AtomicU32::new(0),
@@ -124,8 +130,35 @@ impl Transfer {
         }
     }
 
+    /// Of a share of an object: the parts `numbers`, which hold so many bytes.
+    pub(super) fn of_share(
+        job: usize,
+        upload: &SharedUpload,
+        content: Whole,
+        (numbers, bytes): (Range<u32>, u64),
+    ) -> Transfer {
+        let state = TransferState { todo: numbers.rev().collect(), ..TransferState::default() };
+        Transfer {
+            job,
+            id: upload.id.clone(),
+            plan: upload.plan(),
+            algorithm: upload.algorithm(),
+            content,
+            share: Some(bytes),
+            resumed: 0,
+            moved: AtomicI64::new(0),
+            most_lanes: AtomicU32::new(0),
+            journal: Mutex::default(),
+            state: Mutex::new(state),
+            notes: Mutex::default(),
+        }
+    }
+
     /// The whole size, where it is known.
     pub(super) fn size(&self) -> Option<u64> {
+        if self.share.is_some() {
+            return self.share;
+        }
         match &self.content {
             Whole::File(source) => Some(source.identity().size),
             Whole::Stream(..) => None,

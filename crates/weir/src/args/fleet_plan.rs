@@ -12,6 +12,7 @@ Examples:
   weir fleet plan /data/ s3://bucket/data/ --ledger plan.db             the files of a folder, into a store
   weir fleet plan s3://bucket/ /mnt/all/ --ledger postgres://db/fleet   all objects of a bucket, for many hosts
   weir fleet plan https://host/d/ /mnt/d/ --ledger plan.db              what a web server lists, folder by folder
+  weir fleet plan s3://bucket/a/ gs://other/a/ --ledger plan.db         from one store into another, through the workers
   weir fleet plan --list names https://host/d/ /mnt/d/ --ledger l.db    what a list names below a URL
   weir ls -r s3://b/ | weir fleet plan --list - s3://b/ /mnt/ --ledger l.db
 A line of a list is a name below SRC, and behind a TAB each its name at DST, its size in bytes and
@@ -47,6 +48,9 @@ pub struct FleetPlan {
     /// Print one JSON object at the end.
     #[arg(long)]
     pub json: bool,
+    /// Print errors only, and with --json its object.
+    #[arg(short, long)]
+    pub quiet: bool,
 
     /// How object stores are asked.
     #[command(flatten)]

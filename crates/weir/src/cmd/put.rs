@@ -201,6 +201,7 @@ fn options(put: &Put, environment: weir_store::environment::Environment<'_>) -> 
         check: put.check(),
         condition,
         journals: journal::folder(environment),
+        keeps: true,
         fresh: put.force,
         finished: None,
         clears: "--abort",
@@ -350,7 +351,7 @@ fn record(plan: &Plan, filled: &Filled, report: &RunReport, code: u8) -> Record 
 
 fn file_record(file: FileRecord, report: &JobReport) -> FileRecord {
     let error = match &report.outcome {
-        PutOutcome::Stored(_) => None,
+        PutOutcome::Stored(_) | PutOutcome::Sent(_) => None,
         PutOutcome::Failed(error) => Some(error.to_string()),
         PutOutcome::Kept(error) if report.bytes == 0 => Some(format!(
             "{error}; what was sent before is at the store: run the same command again to resume"

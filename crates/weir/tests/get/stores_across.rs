@@ -4,81 +4,13 @@
 
 use crate::support;
 
-use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use support::bucket::{Bucket, Fault};
-use support::{MIB, Object, Request, Run, Sandbox, Server, Wire, base64, pattern};
+use support::google::Google;
+use support::{MIB, Object, Run, Sandbox, Server, base64, pattern};
 use weir_codec::Algorithm;
-
-/// A bucket `src` of Google's that can be read.
-#[derive(Default)]
-struct Google {
-    objects: BTreeMap<String, Object>,
-    /// What its list and its looks say of all of an object, in place of the truth.
-    crc32c: Option<String>,
-    /// After so many requests for bytes each object is another one.
-    changes_after: Option<usize>,
-    /// Bytes a second.
-    rate: Option<u64>,
-}
-
-impl Google {
-    fn with(objects: &[(&str, usize)]) -> Google {
-        let objects = objects.iter().map(|(key, length)| {
-            let mut object = Object::new(*length);
-            object.bytes = Arc::new(pattern(*length, *length as u64));
-            ((*key).to_owned(), object)
-        });
-        Google { objects: objects.collect(), ..Google::default() }
-    }
-
-    fn item(&self, key: &str) -> Option<String> {
-        let object = self.objects.get(key)?;
-        let crc32c = self.crc32c.clone().unwrap_or_else(|| base64(&Algorithm::CRC32C.of(&object.bytes)));
-        let item = serde_json::json!({
-            "name": key, "size": object.bytes.len().to_string(), "updated": "2026-11-26T10:00:00.0Z",
-            "crc32c": crc32c, "generation": "17", "contentType": "text/x-of-tests",
-            "metadata": {"owner": "me", "mtime": "1700000000.5"},
-        });
-        Some(item.to_string())
-    }
-
-    fn serve(&self, fetched: &AtomicUsize, request: &Request, wire: &mut Wire) -> io::Result<()> {
-        let path = request.path().to_owned();
-        if path == "/storage/v1/b/src/o" {
-            let (_, prefix) = request.target.split_once("prefix=").unwrap_or_default();
-            let prefix = prefix.split('&').next().unwrap_or_default().replace("%2F", "/");
-            let keys = self.objects.keys().filter(|key| key.starts_with(&prefix));
-            let items: Vec<String> = keys.filter_map(|key| self.item(key)).collect();
-            return wire.answer("200 OK", &[], format!("{{\"items\":[{}]}}", items.join(",")).as_bytes());
-        }
-        let key = |text: &str| text.replace("%2F", "/").replace("%20", " ");
-        if let Some(rest) = path.strip_prefix("/storage/v1/b/src/o/") {
-            return match self.item(&key(rest)) {
-                Some(item) => wire.answer("200 OK", &[], item.as_bytes()),
-                None => wire.answer("404 Not Found", &[], b"{}"),
-            };
-        }
-        let Some(object) = path.strip_prefix("/src/").and_then(|rest| self.objects.get(&key(rest))) else {
-            return wire.answer("404 Not Found", &[], b"<Error><Code>NoSuchKey</Code></Error>");
-        };
-        let count = fetched.fetch_add(1, Relaxed);
-        let object = match self.changes_after {
-            Some(after) if count >= after => object.changed(),
-            _ => object.clone(),
-        };
-        let object = if let Some(rate) = self.rate { object.rate(rate) } else { object };
-        object.serve(request, wire)
-    }
-
-    fn start(self) -> Server {
-        let fetched = AtomicUsize::new(0);
-        Server::start(move |request, wire| self.serve(&fetched, request, wire))
-    }
-}
 
 /// `weir cp --json` with both stores.
 fn copy(sandbox: &Sandbox, google: &str, amazon: &str, args: &[&str]) -> Run {

@@ -6,6 +6,7 @@ pub(crate) mod browser;
 pub(crate) mod bucket;
 mod dice;
 mod expect;
+pub(crate) mod google;
 pub(crate) mod http2;
 pub(crate) mod http_servers;
 pub(crate) mod listed;

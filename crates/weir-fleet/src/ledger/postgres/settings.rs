@@ -86,6 +86,16 @@ impl DatabaseUrl {
         (&self.open, self.password.as_deref())
     }
 
+    /// The password that this process knows for it: of the address, a service, the environment, or
+    /// `~/.pgpass`.
+    ///
+    /// # Errors
+    /// In words, where the address or a service makes no sense.
+    pub fn known_password(&self) -> Result<Option<String>, String> {
+        let settings = PostgresSettings::of(self)?;
+        Ok(settings.config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+    }
+
     /// An address by which other hosts reach the same database, with all that this process knows of the way
     /// to it, its password too.
     ///

@@ -284,6 +284,11 @@ pub(super) fn claim_of(
             let (object, range) = large(transaction, row)?;
             BatchWork::Range(object, range)
         }
+        Some("abort") => {
+            let sql = "SELECT note FROM batch WHERE id = $1";
+            let note = one(transaction.query(sql, &[lease.batch.into()])?, "a batch")?;
+            BatchWork::Abort(large(transaction, row)?.0, must(note.text(0), "an upload")?.to_owned())
+        }
         _ => {
             let (object, range) = large(transaction, row)?;
             let sql = "SELECT note FROM batch WHERE large = $1 AND kind = 'range' ORDER BY part";
@@ -346,7 +351,10 @@ pub(super) fn share_token(
     large: i64,
     token: &str,
 ) -> Result<String, DatabaseError> {
-    let sql = "UPDATE large SET token = coalesce(token, $2) WHERE id = $1 RETURNING token";
-    let row = one(transaction.query(sql, &[large.into(), token.into()])?, "a large object")?;
+    let sql = "UPDATE large SET token = coalesce(token, $2) WHERE id = $1 AND EXISTS \
+               (SELECT 1 FROM batch WHERE large = $1 AND kind = 'join' AND state <> 'done') RETURNING token";
+    let rows = transaction.query(sql, &[large.into(), token.into()])?;
+    // Whoever says it too late for an object that was given up takes its own away.
+    let Some(row) = rows.first() else { return Ok(String::new()) };
     must(row.text(0).map(str::to_owned), "a token")
 }

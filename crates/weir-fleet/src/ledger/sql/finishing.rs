@@ -7,7 +7,7 @@ use weir_units::backoff::doubled;
 
 use super::super::database::{DatabaseError, Row, Transaction, Value};
 use super::super::{BatchLease, BatchResults, Finished, ObjectFailure};
-use super::moving::{GivenUp, Offshoot, bytes_of, give_up_large, keep, objects};
+use super::moving::{GivenUp, Offshoot, bytes_of, end_abort, give_up_large, keep, objects};
 use super::{must, one};
 use crate::object::FleetObject;
 
@@ -27,6 +27,7 @@ struct Held {
     tries: u64,
     large: Option<i64>,
     is_join: bool,
+    is_abort: bool,
     attempts: u64,
     host: Option<String>,
 }
@@ -77,6 +78,7 @@ fn held(transaction: &mut dyn Transaction, lease: BatchLease, row: &Row) -> Resu
         tries: row.count(3),
         large: row.int(5),
         is_join: row.text(4) == Some("join"),
+        is_abort: row.text(4) == Some("abort"),
         attempts: settings.count(0),
         host: host.first().and_then(|row| row.text(0)).map(str::to_owned),
     })
@@ -199,7 +201,13 @@ fn of_large(
     results: &BatchResults,
 ) -> Result<(), DatabaseError> {
     let batch = held.lease.batch;
+    if held.is_abort && results.failures.is_empty() {
+        return end_abort(transaction, batch);
+    }
     if let Some(failure) = results.failures.first() {
+        if held.is_final(failure) && held.is_abort {
+            return end_abort(transaction, batch);
+        }
         if held.is_final(failure) {
             return give_up_large(transaction, large, failure.class, &reason_of(failure), held.tries + 1);
         }

@@ -104,9 +104,14 @@ pub(super) fn help(
     )?;
     let mut stragglers: Vec<_> = rows.iter().filter_map(|row| Straggler::of(row, hall.now)).collect();
     stragglers.sort_by(|a, b| b.time.total_cmp(&a.time));
+    let pace = match helper.pace {
+        Some(pace) => pace,
+        None => typical(transaction)?,
+    };
     let mut watched = Vec::new();
     for straggler in stragglers {
-        let is_taken = straggler.can_be_cut() || is_seen_slow(&straggler, helper, hall.now, &mut watched);
+        let seen = (helper.watched.as_slice(), &mut watched);
+        let is_taken = straggler.can_be_cut() || is_seen_slow(&straggler, pace, hall.now, seen);
         if !is_taken {
             continue;
         }
@@ -123,10 +128,24 @@ pub(super) fn help(
     Ok(Helped::Watch(watched))
 }
 
-/// Whether all of it is better taken. What is to be remembered until then, or from now on, goes to `watched`.
-fn is_seen_slow(straggler: &Straggler, helper: &Helper, now: i64, watched: &mut Vec<WatchedBatch>) -> bool {
-    let before = helper.watched.iter().find(|watched| watched.lease == straggler.lease);
-    let slow = before.and_then(|before| straggler.is_worth_taking(helper.pace, before, now));
+/// Bytes a second of the worker that was the fastest since it joined: what is to be expected of one of which
+/// nothing is known. A holder that is slower than that by much is held by what another may not have.
+fn typical(transaction: &mut dyn Transaction) -> Result<u64, DatabaseError> {
+    let sql = "SELECT max(bytes / (seen - joined)) FROM worker WHERE seen > joined";
+    let rows = transaction.query(sql, &[])?;
+    Ok(rows.first().map_or(0, |row| row.count(0)).saturating_mul(1000))
+}
+
+/// Whether all of it is better taken by who moves `pace` bytes a second. What is to be remembered until then,
+/// or from now on, goes to `watched`.
+fn is_seen_slow(
+    straggler: &Straggler,
+    pace: u64,
+    now: i64,
+    (known, watched): (&[WatchedBatch], &mut Vec<WatchedBatch>),
+) -> bool {
+    let before = known.iter().find(|watched| watched.lease == straggler.lease);
+    let slow = before.and_then(|before| straggler.is_worth_taking(pace, before, now));
     let first = WatchedBatch { lease: straggler.lease, since: now, bytes: straggler.moved };
     watched.push(before.filter(|_| slow.is_none()).copied().unwrap_or(first));
     slow == Some(true)

@@ -6,7 +6,7 @@ use weir_model::fleet::{FleetEnd, FleetEnds, FleetEvidence, HeldBy, WorkerEviden
 
 use super::super::PlanEnds;
 use super::super::database::{DatabaseError, Transaction};
-use super::{SqlLedger, claiming, one, planning};
+use super::{SqlLedger, claiming, one, planning, steering};
 use crate::error::FleetError;
 
 /// A verdict is on the last ten minutes, milliseconds: what held in the night says little of now.
@@ -20,10 +20,6 @@ const LEAST: i64 = 60_000;
 
 /// Before and after the last worker that came or went, milliseconds.
 const AROUND: i64 = 60_000;
-
-/// A worker that was not heard of for so long is gone, milliseconds: two leases, in each of which it renews
-/// three times.
-const GONE: i64 = 60_000;
 
 /// A worker's row.
 struct Known {
@@ -56,8 +52,11 @@ fn evidence(transaction: &mut dyn Transaction) -> Result<FleetEvidence, Database
     if let Some(last) = events.filter(|at| *at < since + AROUND).max() {
         read(transaction, last - AROUND, (last + AROUND).min(since), &mut spans)?;
     }
+    let held = steering::held(transaction)?;
     let told = |worker: Known| {
-        let is_gone = now - worker.seen > GONE;
+        let held = held.get(&worker.id).copied().unwrap_or_default();
+        let silent = now.saturating_sub(worker.seen).max(0).unsigned_abs();
+        let is_gone = steering::is_gone(silent, held.leased, held.overdue);
         WorkerEvidence {
             host: worker.host,
             joined: seconds(worker.joined),

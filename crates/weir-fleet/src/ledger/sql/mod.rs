@@ -24,7 +24,7 @@ use crate::error::FleetError;
 
 pub use exporting::ObjectRow;
 pub use planning::{PlanLease, PlanStep, PlannedBatch, PlannedLarge};
-pub use steering::{FailureRow, FleetStatus, OfLate, WorkerRow};
+pub use steering::{FailureRow, FleetStatus, GONE, OfLate, WorkerRow};
 
 /// A ledger in a database.
 pub struct SqlLedger {

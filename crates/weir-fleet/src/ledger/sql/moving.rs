@@ -135,8 +135,11 @@ pub(super) fn give_up(
     class: FailureClass,
     reason: &str,
 ) -> Result<(), DatabaseError> {
-    let sql = "SELECT large, fence FROM batch WHERE id = $1";
+    let sql = "SELECT large, fence, kind FROM batch WHERE id = $1";
     let row = one(transaction.query(sql, &[batch.into()])?, "a batch")?;
+    if row.text(2) == Some("abort") {
+        return end_abort(transaction, batch);
+    }
     let attempts = row.count(1);
     let Some(large) = row.int(0) else {
         for (position, object) in (0..).zip(&objects(transaction, batch)?) {
@@ -167,7 +170,28 @@ pub(super) fn give_up_large(
     };
     GivenUp { batch: join, position: 0, class, reason, attempts, object }.insert(transaction)?;
     let sql = "UPDATE batch SET state = 'done', finished = {now}, failed = objects, fence = fence + 1 \
-               WHERE large = $1 AND state <> 'done'";
+               WHERE large = $1 AND state <> 'done' AND kind <> 'abort'";
     transaction.execute(sql, &[large.into()])?;
+    abandon(transaction, large)
+}
+
+/// What the workers on an object had in common is to be taken away: a batch of its own.
+fn abandon(transaction: &mut dyn Transaction, large: i64) -> Result<(), DatabaseError> {
+    let sql = "SELECT token FROM large WHERE id = $1";
+    let row = one(transaction.query(sql, &[large.into()])?, "a large object")?;
+    let Some(token) = row.text(0) else { return Ok(()) };
+    let batch = next_batch(transaction)?;
+    transaction.execute(
+        "INSERT INTO batch (id, kind, state, objects, bytes, priority, due, large, part, range_start, range_end, \
+         note) VALUES ($1, 'abort', 'waiting', 0, 0, 0, {now}, $2, 0, 0, 0, $3)",
+        &[batch.into(), large.into(), token.into()],
+    )?;
+    Ok(())
+}
+
+/// Taken away, or nobody can.
+pub(super) fn end_abort(transaction: &mut dyn Transaction, batch: i64) -> Result<(), DatabaseError> {
+    let sql = "UPDATE batch SET state = 'done', finished = {now}, ask = NULL WHERE id = $1";
+    transaction.execute(sql, &[batch.into()])?;
     Ok(())
 }

@@ -98,7 +98,7 @@ fn begin_again(transaction: &mut dyn Transaction, failed: &Failed) -> Result<(),
     transaction.execute(
         "UPDATE batch SET state = 'waiting', tries = 0, losses = 0, failed = 0, moved = 0, moved_bytes = 0, \
          same = 0, same_bytes = 0, note = NULL, finished = NULL, ask = NULL, avoid = NULL, \
-         due = CASE WHEN kind = 'join' THEN $2 ELSE {now} END WHERE large = $1",
+         due = CASE WHEN kind = 'join' THEN $2 ELSE {now} END WHERE large = $1 AND kind <> 'abort'",
         &[large, i64::MAX.into()],
     )?;
     let sql = "DELETE FROM failure WHERE batch = $1 AND position = $2";

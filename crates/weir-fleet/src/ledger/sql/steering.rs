@@ -83,6 +83,23 @@ pub struct FailureRow {
     pub example: String,
 }
 
+/// A worker without a word for so long that holds nothing any more is gone, milliseconds: two leases, in each
+/// of which it renews three times. An idle one asks every 5 s.
+pub const GONE: u64 = 60_000;
+
+impl WorkerRow {
+    /// It was not heard of for long, and holds nothing: it ended without a word, or its host did.
+    pub fn is_gone(&self) -> bool {
+        !self.departed && is_gone(self.silent, self.leased, self.overdue)
+    }
+}
+
+/// A worker that was silent for so many milliseconds, and has leases of which so many have ended. With a long
+/// lease it may be silent while its batch is its own.
+pub(super) fn is_gone(silent: u64, leased: u64, overdue: u64) -> bool {
+    silent > GONE && leased == overdue
+}
+
 /// Where a fleet stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FleetStatus {
@@ -226,14 +243,14 @@ fn workers(transaction: &mut dyn Transaction) -> Result<Vec<WorkerRow>, Database
 
 /// What a worker has now.
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
-    leased: u64,
-    overdue: u64,
+pub(super) struct Held {
+    pub(super) leased: u64,
+    pub(super) overdue: u64,
     bytes: u64,
 }
 
 /// By worker, in one pass over the open batches: a question a worker would be a thousand of them.
-fn held(transaction: &mut dyn Transaction) -> Result<HashMap<i64, Held>, DatabaseError> {
+pub(super) fn held(transaction: &mut dyn Transaction) -> Result<HashMap<i64, Held>, DatabaseError> {
     // Both conditions, for whichever index there is.
     let sql = "SELECT worker, count(*), CAST(sum(CASE WHEN due <= {now} THEN 1 ELSE 0 END) AS BIGINT), \
                CAST(sum(progress) AS BIGINT) FROM batch WHERE state <> 'done' AND state = 'leased' GROUP BY worker";

@@ -44,6 +44,7 @@ impl HeldBatch {
             BatchWork::Objects(objects) => (objects, TaskShare::Whole),
             BatchWork::Range(object, range) => (vec![object], TaskShare::Range(range)),
             BatchWork::Join(object, range, notes) => (vec![object], TaskShare::Join(range, notes)),
+            BatchWork::Abort(object, token) => (vec![object], TaskShare::Abort(token)),
         };
         let mut held = HeldBatch {
             lease: claim.lease,
@@ -89,7 +90,7 @@ impl HeldBatch {
         match &self.share {
             TaskShare::Whole => self.objects[position].size.unwrap_or(0),
             TaskShare::Range(range) => range.range.end - range.range.start,
-            TaskShare::Join(..) => 0,
+            TaskShare::Join(..) | TaskShare::Abort(_) => 0,
         }
     }
 

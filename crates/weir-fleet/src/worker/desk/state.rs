@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::held::{BYTES_AT_ONCE, HeldBatch, LEAST_AT_ONCE};
-use super::{DeskTotals, FleetTask, TaskEnd};
+use super::{DeskTotals, FleetTask, Shared, TaskEnd};
 use crate::class::FailureClass;
 use crate::ledger::BatchLease;
 
@@ -41,6 +41,10 @@ pub(super) struct DeskState {
     pub(super) lost: HashSet<BatchLease>,
     /// When a byte or an object was last heard of.
     pub(super) stirred: Instant,
+    /// What workers on a large object are to have in common, and whether the ledger was asked.
+    pub(super) asked: Vec<((i64, String), bool)>,
+    /// What they have in common.
+    pub(super) answered: Vec<((i64, String), Shared)>,
 }
 
 /// Failures that are kept in words.
@@ -64,6 +68,8 @@ impl DeskState {
             samples: Vec::new(),
             lost: HashSet::new(),
             stirred: Instant::now(),
+            asked: Vec::new(),
+            answered: Vec::new(),
         }
     }
 

@@ -12,7 +12,7 @@ pub(super) fn is_downgrade(home: &Url, url: &Url) -> bool {
 }
 
 /// It leads on, by its status.
-pub(super) fn is_redirect(status: u16) -> bool {
+pub(in crate::http) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 

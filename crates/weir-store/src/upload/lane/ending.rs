@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use weir_get::GetError;
+
 use super::Lane;
 use super::opening::whole_or_why;
 use crate::caller::{Caller, CallerSetup};
@@ -25,6 +27,9 @@ impl Lane<'_> {
     /// Ends an upload whose parts are all at the store, or one of which failed.
     pub(super) fn end(&mut self, transfer: &Transfer) {
         let (parts, bytes) = transfer.parts();
+        if transfer.share.is_some() {
+            return self.end_share(transfer, parts, bytes);
+        }
         let ended = match transfer.take_error() {
             Some(error) => Err(error),
             None => self.complete(transfer, &parts, bytes),
@@ -58,6 +63,24 @@ impl Lane<'_> {
                 }
             }
         }
+    }
+
+    /// A share has ended. The upload is not this run's to end.
+    fn end_share(&mut self, transfer: &Transfer, parts: Vec<Part>, bytes: u64) {
+        let checked = match (transfer.take_error(), &transfer.content) {
+            (Some(error), _) => Err(error),
+            (None, Whole::File(source)) => source.check(),
+            (None, _) => Ok(()),
+        };
+        let report = JobReport {
+            bytes,
+            resumed: 0,
+            connections: transfer.most_lanes.load(Relaxed),
+            sum: None,
+            outcome: checked.map_or_else(PutOutcome::Failed, |()| PutOutcome::Sent(parts)),
+            notes: transfer.take_notes(),
+        };
+        self.run.queue.report(transfer.job, report);
     }
 
     fn complete(&mut self, transfer: &Transfer, parts: &[Part], size: u64) -> Result<Stored, StoreError> {
@@ -108,7 +131,9 @@ impl Lane<'_> {
             || matches!(error, StoreError::Changed(_))
             || error.is_condition()
             || error.code().is_some_and(|code| HOPELESS.contains(&code));
-        if is_file && transfer.is_journaled() && !is_hopeless {
+        let is_cut_off = matches!(&error, StoreError::Http(GetError::Interrupted));
+        let is_kept = self.run.options.keeps || !is_cut_off;
+        if is_file && transfer.is_journaled() && !is_hopeless && is_kept {
             return Some(PutOutcome::Kept(error));
         }
         let is_cleared = is_gone || self.abort(transfer.job, &transfer.id);

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use weir_codec::digest::Algorithm;
+use weir_get::GetError;
 
 use super::Lane;
 use super::resuming::{Left, still_kept, was_stored};
 use crate::error::StoreError;
 use crate::upload::elsewhere::Elsewhere;
-use crate::upload::job::{JobReport, PutOutcome, Source};
+use crate::upload::job::{Job, JobReport, PutOutcome, Source};
 use crate::upload::journal::{Intent, Journal, STDIN};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
@@ -22,6 +22,7 @@ impl Lane<'_> {
     pub(super) fn open(&mut self, job: usize) {
         let mut notes = Vec::new();
         let opened = match &self.run.jobs[job].source {
+            _ if self.run.jobs[job].share.is_some() => self.open_share(job, &mut notes),
             Source::File(path) => self.open_file(job, path, &mut notes),
             Source::Stdin => self.open_stdin(job, &mut notes),
             Source::Elsewhere(source) => self.open_elsewhere(job, &Arc::clone(source), &mut notes),
@@ -120,25 +121,24 @@ impl Lane<'_> {
         Ok(None)
     }
 
-    /// An object of another store.
+    /// An object of another store or of a web server.
     fn open_elsewhere(
         &mut self,
         job: usize,
         source: &Arc<Elsewhere>,
         notes: &mut Vec<String>,
     ) -> Result<Option<JobReport>, StoreError> {
-        // It may be begun for the second time.
-        *source.pin.lock() = None;
-        source.sums.lock().clear();
+        source.begin(false);
         let size = source.size;
         let bounds = self.run.uploads.bounds();
+        let interrupted = || StoreError::Http(GetError::Interrupted);
+        // Before anything of it is fetched.
+        self.check_condition(job)?;
         if size <= SINGLE || bounds.parts < 2 {
-            let held = self.fetch(source, 1, (0, size))?;
+            let held = self.fetch(source, 1, (0, size))?.ok_or_else(interrupted)?;
             notes.extend(whole_or_why(source)?);
-            let began = Instant::now();
-            let stored = self.single(job, Cut::Held(&held));
-            source.sides.sent(began);
-            return stored.map(Some);
+            let _sends = source.sides.sends();
+            return self.in_one(job, Cut::Held(&held)).map(Some);
         }
         let (mut journal, said) = self.journal(job, Path::new(&source.name), notes)?;
         let left = match said {
@@ -155,10 +155,10 @@ impl Lane<'_> {
             Ok(Left::Stored(stored)) => return Ok(Some(was_stored(stored, size, journal, notes))),
             Ok(Left::Nothing) => {
                 let plan = source.plan(&bounds)?;
-                let first = self.fetch(source, 1, plan.range(1, size))?;
+                let first = self.fetch(source, 1, plan.range(1, size))?.ok_or_else(interrupted)?;
                 let target = (self.run.name)(&self.run.jobs[job].key);
                 let mut intent = Intent::new(source.name.clone(), Identity::of_size(size), target, plan);
-                intent.pin.clone_from(&source.pin.lock());
+                intent.pin = source.pin();
                 intent.kept = source.kept.as_ref().map(|kept| kept.algorithm.name().to_owned());
                 let (id, algorithm) = self.begin(job, intent, &mut journal, notes)?;
                 let transfer =
@@ -167,6 +167,32 @@ impl Lane<'_> {
             }
             Err(error) => return Ok(Some(still_kept(error))),
         }
+        Ok(None)
+    }
+
+    /// Some parts of an upload that others fill too.
+    fn open_share(&mut self, job: usize, notes: &mut Vec<String>) -> Result<Option<JobReport>, StoreError> {
+        let Job { source, share, key, .. } = &self.run.jobs[job];
+        let (content, size) = match source {
+            Source::File(path) => {
+                let file = FileSource::open(path)?;
+                let size = file.identity().size;
+                (Whole::File(file), size)
+            }
+            Source::Elsewhere(source) => {
+                source.begin(true);
+                (Whole::Elsewhere(Arc::clone(source)), source.size)
+            }
+            Source::Stdin => return Err(StoreError::Usage("standard input has no parts".to_owned())),
+        };
+        let parts = share.as_ref().and_then(|share| {
+            Some((share, share.upload.numbers(&share.bytes, size)?, share.bytes.end - share.bytes.start))
+        });
+        let Some((share, numbers, bytes)) = parts else {
+            return Err(StoreError::Source(format!("what is to be sent of {key} are no whole parts of it")));
+        };
+        let transfer = Transfer::of_share(job, &share.upload, content, (numbers, bytes));
+        self.begun(Arc::new(transfer), notes, None);
         Ok(None)
     }
 
@@ -188,8 +214,15 @@ impl Lane<'_> {
         Ok(report)
     }
 
-    /// An object in one request.
+    /// An object in one request. Not every store knows conditions: one that does not stores whatever it is
+    /// sent.
     fn single(&mut self, job: usize, cut: Cut<'_>) -> Result<JobReport, StoreError> {
+        self.check_condition(job)?;
+        self.in_one(job, cut)
+    }
+
+    /// The same, where the condition has been looked at.
+    fn in_one(&mut self, job: usize, cut: Cut<'_>) -> Result<JobReport, StoreError> {
         let (run, size) = (self.run, cut.length());
         let (uploads, object) = (run.uploads, run.object(job));
         let most = uploads.bounds().most_single;
@@ -200,8 +233,6 @@ impl Lane<'_> {
                 weir_units::Bytes(most)
             )));
         }
-        // Not every store knows conditions: one that does not stores whatever it is sent.
-        self.check_condition(job)?;
         loop {
             let algorithm = run.algorithm();
             let sent = self.send(cut, algorithm, None, &mut |caller, sum, content| {
@@ -293,8 +324,8 @@ impl Lane<'_> {
 pub(super) fn whole_or_why(source: &Elsewhere) -> Result<Option<String>, StoreError> {
     let why = match (&source.kept, source.is_whole()?) {
         (_, true) => return Ok(None),
-        (Some(kept), false) => format!("its {} cannot be told from parts", kept.algorithm.name()),
-        (None, false) => "its store keeps no digest of all of it".to_owned(),
+        (Some(kept), false) => format!("its {} was not computed", kept.algorithm.name()),
+        (None, false) => "no digest of all of it is known".to_owned(),
     };
     Ok(Some(format!("not verified against {}: {why}", source.shown)))
 }

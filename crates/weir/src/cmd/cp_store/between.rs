@@ -352,6 +352,7 @@ impl Way<'_> {
             check: upload::job::Check::Preferred,
             condition: Condition::None,
             journals: self.journals.clone(),
+            keeps: true,
             fresh: false,
             finished: None,
             clears: upload::job::CLEARS,

@@ -211,7 +211,7 @@ impl<'a> Told<'a> {
         report.notes.into_iter().for_each(|note| self.notes(format!("{name}: {note}")));
         self.state.lock().resumed += report.resumed;
         match report.outcome {
-            Sent::Stored(_) => self.moved(name, report.bytes),
+            Sent::Stored(_) | Sent::Sent(_) => self.moved(name, report.bytes),
             Sent::Kept(error) => {
                 let mut state = self.state.lock();
                 state.partial += 1;

@@ -17,7 +17,7 @@ use crate::voice::{self, Printed, Usage};
 
 /// Plans. Returns the exit code.
 pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
-    voice::start_log(false, plan.verbose);
+    voice::start_log(plan.quiet, plan.verbose);
     let planned = Planned { source: PlannedEnd::of(&plan.source)?, target: PlannedEnd::of(&plan.target)? };
     if let PlannedEnd::Web(url) = &planned.target {
         let why = "a fleet writes into folders and stores, not to web servers";
@@ -65,16 +65,19 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
 }
 
 fn say(plan: &FleetPlan, place: &str, report: &PlanReport, keeps_nothing: bool) -> anyhow::Result<()> {
-    for bad in &report.bad {
+    for bad in report.bad.iter().filter(|_| !plan.quiet) {
         voice::warn(&format!("left out: {}", escape(bad)));
     }
-    if report.bad_count > report.bad.len() as u64 {
+    if report.bad_count > report.bad.len() as u64 && !plan.quiet {
         voice::warn(&format!("left out: {} more", report.bad_count - report.bad.len() as u64));
     }
     let mut out = std::io::stdout().lock();
     if plan.json {
         let line = serde_json::to_string(report)?;
         return writeln!(out, "{line}").printed("the plan");
+    }
+    if plan.quiet {
+        return Ok(());
     }
     let PlanReport { added, before, batches, large, .. } = report;
     let mut text = format!("planned {} objects, {}, in {batches} batches", added.objects, Bytes(added.bytes));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use serde_json::json;
 use weir_fleet::launch::slurm::{self, SlurmArray, SlurmError};
-use weir_fleet::ledger::FleetLedger;
+use weir_fleet::ledger::{FleetLedger, LedgerPlace};
 
 use super::handed::{Handed, PASSWORD};
 use crate::args::FleetRun;
@@ -27,6 +27,7 @@ pub fn run(run: &FleetRun, tasks: u32) -> anyhow::Result<u8> {
         words: handed.words.iter().map(OsString::from).collect(),
         options: run.slurm.sbatch.clone(),
         secrets: handed.password.iter().map(|password| (PASSWORD.to_owned(), password.clone())).collect(),
+        spare: spare(run)?.map(|password| (PASSWORD.to_owned(), password)).into_iter().collect(),
         node: None,
     };
     array.check().map_err(|error| Usage(error.to_string()))?;
@@ -45,6 +46,14 @@ pub fn run(run: &FleetRun, tasks: u32) -> anyhow::Result<u8> {
             Ok(INTERRUPTED)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The password that this host knows for the ledger, as from `~/.pgpass`, which the nodes may not have.
+fn spare(run: &FleetRun) -> anyhow::Result<Option<String>> {
+    match LedgerPlace::parse(&run.ledger).map_err(Usage)? {
+        LedgerPlace::Database(url) => Ok(url.known_password().map_err(Usage)?),
+        LedgerPlace::File(_) => Ok(None),
     }
 }
 

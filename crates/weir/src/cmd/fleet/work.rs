@@ -17,6 +17,7 @@ use weir_fleet::worker::desk::DeskTotals;
 use weir_fleet::worker::fetch::{Fetch, FetchSource};
 use weir_fleet::worker::local::LocalCopy;
 use weir_fleet::worker::send::{Send, SendManner};
+use weir_fleet::worker::through::{Through, ThroughSource};
 use weir_fleet::worker::{self, Mover, WorkerEnd, WorkerManner, WorkerReport, WorkerSignals};
 use weir_get::http::authority::Authorizer;
 use weir_get::http::exchange::{Http, Version, Who};
@@ -138,29 +139,39 @@ impl Planned {
                 Box::new(Fetch::new(from, to, &way.http, &way.buckets, work.worker.lanes)?)
             }
             (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
-                let environment = |name: &str| std::env::var(name).ok();
-                let manner = SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) };
-                let end = end(url)?;
-                Box::new(Send::new(from, end.store, &end.prefix, &end.shown, &way.http, manner))
+                Box::new(Send::new(from, end(url)?, &way.http, sending(work)))
             }
-            (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.kind == to.kind => {
+            (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.is_of_service(to) => {
                 Box::new(Across::new(end(from)?, end(to)?, &way.http, work.worker.lanes))
             }
-            (PlannedEnd::Store(_) | PlannedEnd::Web(_), _) => {
-                return Err(Usage(
-                    "cannot work on this plan: no store copies from another one or from the web; plan it into a folder, \
-                     and from there into the store"
-                        .to_owned(),
-                )
-                .into());
+            (PlannedEnd::Store(from), PlannedEnd::Store(to)) => {
+                check_endpoint(work, from, to)?;
+                let from = ThroughSource::Store(end(from)?);
+                Box::new(Through::new(from, end(to)?, &way.http, sending(work)))
             }
-            (PlannedEnd::Path(_), PlannedEnd::Web(_)) => {
+            (PlannedEnd::Web(base), PlannedEnd::Store(to)) => {
+                let from = ThroughSource::Web(Url::parse(base)?);
+                Box::new(Through::new(from, end(to)?, &way.http, sending(work)))
+            }
+            (_, PlannedEnd::Web(_)) => {
                 let why =
                     "cannot work on this plan: a fleet writes into folders and stores, not to web servers";
                 return Err(Usage(why.to_owned()).into());
             }
         })
     }
+}
+
+fn sending(work: &FleetWork) -> SendManner {
+    let environment = |name: &str| std::env::var(name).ok();
+    SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) }
+}
+
+fn check_endpoint(work: &FleetWork, from: &StoreUrl, to: &StoreUrl) -> Result<(), Usage> {
+    if work.worker.store.endpoint.is_none() || from.kind == to.kind {
+        return Ok(());
+    }
+    Err(stores::two_services(from, to))
 }
 
 /// What keys begin with: nothing, or with a slash at its end.

@@ -185,7 +185,7 @@ fn job(put: &Put, source: Source, key: String, size: Option<u64>) -> Job {
         encryption_key: put.sse_kms_key_id.clone(),
         tags: put.tag.clone(),
     };
-    Job { source, key, size, attributes }
+    Job { source, key, size, attributes, share: None }
 }
 
 /// What a tree holds beside files.

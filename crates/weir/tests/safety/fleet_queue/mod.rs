@@ -5,12 +5,15 @@
 mod kubernetes;
 mod slurm;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_fleet::ledger::{FleetStatus, LedgerPlace, Patience};
 
+use crate::cluster::{Cluster, Network, PASSWORD};
+use crate::support::net::free_port;
 use crate::support::{Run, Sandbox, WEIR, count, wait_for};
 use slurm::{Slurm, printed};
 
@@ -147,4 +150,47 @@ fn what_sbatch_would_not_do_is_said_before_it_is_asked() {
         "{script}"
     );
     assert!(!script.contains("secret"), "{script}");
+}
+
+/// A `sbatch` that writes down what it is given.
+const NOTES: &str =
+    "#!/bin/sh\nenv > ../noted.env; printf '%s\\n' \"$@\" > ../noted.args; cat > ../noted.script; echo 7\n";
+
+#[test]
+fn a_password_that_a_file_of_this_host_has_reaches_tasks_by_their_environment_alone() {
+    let Some(cluster) = Cluster::start() else { return };
+    let port = free_port();
+    cluster.listen(Network::Plain(port));
+    let sandbox = Sandbox::new();
+    for folder in ["from", "bin", "elsewhere"] {
+        std::fs::create_dir(sandbox.path(folder)).unwrap();
+    }
+    sandbox.write("from/a", "1");
+    let private = |name: &str, text: &str, mode: u32| {
+        sandbox.write(name, text);
+        std::fs::set_permissions(sandbox.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    private(".pgpass", &format!("127.0.0.1:{port}:*:fleet:{PASSWORD}\n"), 0o600);
+    private("bin/sbatch", &NOTES.replace("../", &format!("{}/", sandbox.path("").display())), 0o755);
+    let ledger = format!("postgres://fleet@127.0.0.1:{port}/postgres?schema=queue&sslmode=disable");
+    let fleet = |words: &[&str]| {
+        let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
+        sandbox.weir(WEIR, [&["fleet"], words, &["--ledger", &ledger]].concat()).env("PATH", path).run()
+    };
+    fleet(&["plan", "from/", "to", "-q"]).succeeds();
+    let run = fleet(&["run", "--slurm", "2", "--json"]);
+    assert_eq!(run.succeeds().json()["job"], "7");
+    run.hides(PASSWORD);
+    let noted = |name: &str| String::from_utf8(sandbox.read(&format!("noted.{name}"))).unwrap();
+    assert!(!noted("args").contains(PASSWORD) && !noted("script").contains(PASSWORD));
+    assert!(noted("env").lines().any(|line| line == format!("PGPASSWORD={PASSWORD}")));
+    // On a node whose user has no such file.
+    let mut task = std::process::Command::new("sh");
+    task.arg(sandbox.path("noted.script"))
+        .env_clear()
+        .env("PGPASSWORD", PASSWORD)
+        .env("PATH", "/usr/bin:/bin");
+    let ended = task.env("HOME", sandbox.path("elsewhere")).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(sandbox.read("to/a"), b"1");
 }

@@ -5,6 +5,8 @@
 mod bed;
 mod chaos;
 mod known;
+mod parts;
+mod through;
 mod trouble;
 mod ways;
 
@@ -76,6 +78,22 @@ fn nobody_waits_for_a_straggler() {
     for worker in workers {
         worker.wait().succeeds();
     }
+    bed.is_complete(201);
+}
+
+#[test]
+fn who_comes_last_takes_what_hangs_at_the_first() {
+    let mut all = vec![1000; 200];
+    all.push(2 * MIB);
+    let bed = Bed::new(&all, 20).slow_once(200);
+    // The largest is given out first.
+    let first = bed.work(&["--lease", "3s", "-c", "1"]).spawn();
+    support::wait_for("the one that hangs", || bed.status().leased > 0);
+    bed.work(&["--once"]).run().succeeds().says(&["nothing is free now"]);
+    assert_eq!(bed.status().moved.objects, 200);
+    // It has moved nothing itself, and others' pace is what can be said of its own.
+    bed.work(&["--lease", "3s"]).run().succeeds();
+    first.wait().succeeds();
     bed.is_complete(201);
 }
 

@@ -106,9 +106,8 @@ fn what_is_no_ledger_and_what_no_fleet_does_is_said() {
     work("text.db").fails(1, &["text.db", "not a ledger of weir"]);
     let object = FleetObject { source: b"x".to_vec(), target: b"x".to_vec(), ..FleetObject::default() };
     for (source, target, says) in [
-        ("https://h/d/", "s3://b/p/", "no store copies from another one or from the web"),
-        ("s3://b/p/", "gs://b/p/", "no store copies from another one"),
         ("/tmp", "https://h/d/", "not to web servers"),
+        ("s3://b/p/", "https://h/d/", "a fleet writes into folders and stores, not to web servers"),
     ] {
         let name = format!("{}.db", says.len());
         let ends = PlanEnds { source: source.to_owned(), target: target.to_owned() };

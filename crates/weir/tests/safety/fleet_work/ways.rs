@@ -46,6 +46,12 @@ fn a_folder_is_sent_to_a_store_once_and_nothing_there_is_replaced() {
     }
     // Another worker, to whom nobody said that they are there.
     work("b.db").run().succeeds().says(&["5 were there"]);
+    // A digest of the manifest that is not the file's.
+    let digest = Some(format!("sha256:{}", "ab".repeat(32)));
+    let wrong = FleetObject { target: b"wrong".to_vec(), digest, ..objects[0].clone() };
+    plan_at(&sandbox.path("d.db"), &ends(&sandbox.path("from"), "s3://b/p/"), &[&[wrong]]);
+    work("d.db").run().fails(1, &["sha256 of", "which the manifest says; nothing is sent"]);
+    assert!(!bucket.holds().objects.contains_key("p/wrong"));
     // A file that became another one, and an object that did.
     let changed = String::from_utf8(objects[0].source.clone()).unwrap();
     bucket.holds().objects.get_mut(&format!("p/{changed}")).unwrap().bytes = b"other".to_vec().into();

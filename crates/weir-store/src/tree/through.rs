@@ -1,0 +1,193 @@
+//! Objects that come through here on their way into a store: what has to be known of one before, and the
+//! upload that it becomes.
+
+use std::sync::Arc;
+
+use url::Url;
+use weir_codec::digest::Expected;
+use weir_get::GetError;
+use weir_get::http::call::{AtHand, Call, Reply};
+use weir_http::content_range::ContentRange;
+use weir_http::digest_field::declarations;
+
+use super::content;
+use crate::caller::{Caller, refusal};
+use crate::error::StoreError;
+use crate::listing::{Looked, mtime_text};
+use crate::store::Store;
+use crate::upload::elsewhere::{Elsewhere, Fetched, PIECE, Sides, version_of};
+use crate::upload::{Attributes, Sum, kinds};
+
+/// What a web server says beside an object that is looked at: an error's page.
+const SHORT: usize = 64 << 10;
+
+/// What comes through here, and what is to be kept with it.
+pub struct Through {
+    /// What is fetched.
+    pub source: Elsewhere,
+    /// What its source says of it.
+    pub attributes: Attributes,
+    /// What its source calls the version that is meant, where it has a name that no other has.
+    pub named: Option<String>,
+}
+
+impl Through {
+    /// An object of `store`, as a look at it has found it; `version` where one is meant that is not the last.
+    pub fn of_store(
+        store: &dyn Store,
+        shown: String,
+        looked: Looked,
+        version: Option<&str>,
+        sides: &Arc<Sides>,
+    ) -> Result<Through, StoreError> {
+        let kept = content::digest_of(&looked).map(|(algorithm, value)| Sum { algorithm, value });
+        let meant = version.map_or_else(String::new, |version| format!(" {version}"));
+        let name = format!("{}{meant}", store.address(&looked.listed.key));
+        let own = looked.listed.version.as_ref().filter(|_| store.pins_versions());
+        let version = version.or(own.map(|version| version.id.as_str()));
+        let tag = looked.listed.etag.clone().filter(|tag| own.is_none() && !tag.starts_with("W/"));
+        let named = version.map(str::to_owned).or(tag.clone());
+        let url = store.object(&looked.listed.key, version)?;
+        let source = Elsewhere {
+            pins: store.authorizer().pins(&url),
+            url,
+            shown,
+            name,
+            size: looked.listed.size,
+            version: tag,
+            kept,
+            origin: "its store's",
+            sides: Arc::clone(sides),
+            fetched: Fetched::default(),
+        };
+        Ok(Through { source, attributes: attributes_of(looked), named })
+    }
+
+    /// The object of a web server at `url`, which is to be called `key`; `None` where there is none.
+    pub fn of_web(
+        caller: &mut Caller<'_>,
+        url: Url,
+        key: &str,
+        sides: &Arc<Sides>,
+    ) -> Result<Option<(Through, WebFacts)>, StoreError> {
+        let shown = weir_get::object::shown(&url);
+        let Some((reply, size)) = look(caller, &url, &shown)? else { return Ok(None) };
+        let head = &reply.head;
+        let found = declarations(head.status, &head.fields);
+        let declared = found.strongest_whole();
+        let field = |name: &str| head.header(name).map(str::to_owned);
+        let modified = field("last-modified").and_then(|text| httpdate::parse_http_date(&text).ok());
+        let attributes = Attributes {
+            content_type: field("content-type").or_else(|| kinds::of(key).map(str::to_owned)),
+            content_encoding: field("content-encoding").filter(|coding| coding != "identity"),
+            content_disposition: field("content-disposition"),
+            metadata: modified.map(|time| ("mtime".to_owned(), mtime_text(time))).into_iter().collect(),
+            ..Attributes::default()
+        };
+        let facts = WebFacts { etag: field("etag"), modified };
+        let source = Elsewhere {
+            url,
+            pins: false,
+            name: shown.clone(),
+            shown,
+            size,
+            version: version_of(head),
+            kept: declared.map(|declared| sum_of(&declared.expected)),
+            origin: declared.map_or("", |declared| declared.field),
+            sides: Arc::clone(sides),
+            fetched: Fetched::default(),
+        };
+        let named = source.version.clone();
+        Ok(Some((Through { source, attributes, named }, facts)))
+    }
+
+    /// All of it must have this digest, whatever its source says.
+    pub fn must_have(&mut self, expected: &Expected, origin: &'static str) {
+        self.source.kept = Some(sum_of(expected));
+        self.source.origin = origin;
+    }
+}
+
+/// What a web server says of an object beside its size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebFacts {
+    /// Its entity tag, with its quotes.
+    pub etag: Option<String>,
+    /// When it was last changed.
+    pub modified: Option<std::time::SystemTime>,
+}
+
+fn sum_of(expected: &Expected) -> Sum {
+    Sum { algorithm: expected.algorithm(), value: expected.bytes().to_vec() }
+}
+
+/// Head and size of what is at `url`; `None`: nothing is. Of a large one the server must serve parts: they
+/// are what is held here.
+fn look(caller: &mut Caller<'_>, url: &Url, shown: &str) -> Result<Option<(Reply, u64)>, StoreError> {
+    let what = format!("look at {shown}");
+    let call = |method, range: &[(&str, &str)]| {
+        let fields = range.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        Call { method, url: url.clone(), fields, most: SHORT, asks_first: false }
+    };
+    let of_source = |error| match error {
+        StoreError::Http(error) if !matches!(error, GetError::Interrupted) => {
+            StoreError::Answered { what: what.clone(), answer: Box::new(error) }
+        }
+        other => other,
+    };
+    let head = call("HEAD", &[]);
+    let reply = caller.ask(&head, &mut AtHand::default()).map_err(of_source)?;
+    let told = match reply.head.status {
+        200 => reply.head.announced(),
+        404 | 410 => return Ok(None),
+        // Not every server knows HEAD: what it says to a GET counts.
+        400 | 403 | 405 | 501 => None,
+        _ => return Err(refusal(&what, &head, &reply)),
+    };
+    if let Some(size) = told.filter(|size| *size <= PIECE) {
+        return Ok(Some((reply, size)));
+    }
+    let get = call("GET", &[("range", "bytes=0-0")]);
+    let no_parts = || {
+        StoreError::Http(GetError::Refused(format!(
+            "cannot fetch {shown} in parts: its server does not serve ranges; plan it into a folder, and from there \
+             into the store"
+        )))
+    };
+    let part = match caller.ask(&get, &mut AtHand::default()) {
+        Err(StoreError::Http(GetError::Malformed { .. })) => return Err(no_parts()),
+        other => other.map_err(of_source)?,
+    };
+    match part.head.status {
+        206 => {
+            let range = part.head.header("content-range").and_then(|text| text.parse().ok());
+            let Some(ContentRange::Bytes { complete: Some(size), .. }) = range else {
+                return Err(no_parts());
+            };
+            Ok(Some((if told.is_some() { reply } else { part }, size)))
+        }
+        // It is so short that all of it came.
+        200 => {
+            let size = part.body.len() as u64;
+            Ok(Some((part, size)))
+        }
+        // Nothing is in it, of which no part can be had.
+        416 => Ok(Some((part, 0))),
+        404 | 410 => Ok(None),
+        _ => Err(refusal(&what, &get, &part)),
+    }
+}
+
+/// What a store says of an object that another can keep.
+fn attributes_of(looked: Looked) -> Attributes {
+    let Looked { headers, metadata, .. } = looked;
+    let of = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+    Attributes {
+        content_type: of("content-type"),
+        content_encoding: of("content-encoding"),
+        content_disposition: of("content-disposition"),
+        cache_control: of("cache-control"),
+        metadata,
+        ..Attributes::default()
+    }
+}
