@@ -76,13 +76,19 @@ pub(super) type IsThere<'a> = dyn FnMut(&mut Caller<'_>, &Job) -> Result<Option<
 pub(super) struct Sender<'a> {
     to: StoreEnd,
     http: &'a Http,
+    /// The way to where objects come from, where that is none of this host's folders.
+    source: Option<&'a Http>,
     manner: SendManner,
     notes: AtomicU32,
 }
 
 impl<'a> Sender<'a> {
-    pub(super) fn new(to: StoreEnd, http: &'a Http, manner: SendManner) -> Sender<'a> {
-        Sender { to, http, manner, notes: AtomicU32::new(0) }
+    pub(super) fn new(
+        (to, http): (StoreEnd, &'a Http),
+        source: Option<&'a Http>,
+        manner: SendManner,
+    ) -> Sender<'a> {
+        Sender { to, http, source, manner, notes: AtomicU32::new(0) }
     }
 
     /// What an object is called at the target.
@@ -169,7 +175,8 @@ impl<'a> Sender<'a> {
         let (tasks, jobs): (Vec<FleetTask>, Vec<Job>) = lot.into_iter().unzip();
         let name = |key: &str| self.to.store.address(key);
         let shown = |key: &str| format!("{}{key}", self.to.shown);
-        let target = Target { uploads: self.to.store.uploads(), name: &name, shown: &shown, source: None };
+        let uploads = self.to.store.uploads();
+        let target = Target { uploads, name: &name, shown: &shown, source: self.source };
         let report = engine::run(target, &jobs, &self.options(run), self.http, run.stop, observer);
         for ((task, job), report) in tasks.iter().zip(&jobs).zip(report.jobs) {
             report.notes.iter().for_each(|note| self.note(&shown(&job.key), note));
@@ -258,7 +265,7 @@ pub struct Send<'a> {
 impl<'a> Send<'a> {
     /// From the folder `from` into `to`.
     pub fn new(from: &Path, to: StoreEnd, http: &'a Http, manner: SendManner) -> Send<'a> {
-        Send { from: from.to_owned(), to: Sender::new(to, http, manner), http }
+        Send { from: from.to_owned(), to: Sender::new((to, http), None, manner), http }
     }
 
     /// The next files; `None`: there are no more, or the run is to end.

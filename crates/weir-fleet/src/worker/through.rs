@@ -72,34 +72,40 @@ pub enum ThroughSource {
 pub struct Through<'a> {
     from: ThroughSource,
     to: Sender<'a>,
-    http: &'a Http,
+    /// The ways to both, which may be two services' that are asked by two credentials.
+    source: &'a Http,
+    target: &'a Http,
 }
 
 /// An object that can be sent, or how it ended.
 type Looked = Result<Job, TaskEnd>;
 
 impl<'a> Through<'a> {
-    /// From `from` into `to`.
-    pub fn new(from: ThroughSource, to: StoreEnd, http: &'a Http, manner: SendManner) -> Through<'a> {
-        Through { from, to: Sender::new(to, http, manner), http }
+    /// From one into the other, each with the way to it.
+    pub fn new(
+        (from, source): (ThroughSource, &'a Http),
+        (to, target): (StoreEnd, &'a Http),
+        manner: SendManner,
+    ) -> Through<'a> {
+        Through { from, to: Sender::new((to, target), Some(source), manner), source, target }
     }
 
     /// Looks at the object of a task; `None`: the run was ended.
     fn look(
         &self,
         run: &MoverRun<'_>,
-        caller: &mut Caller<'_>,
+        (source, target): (&mut Caller<'_>, &mut Caller<'_>),
         sides: &Arc<Sides>,
         task: &FleetTask,
     ) -> Option<Looked> {
         let looked = match &task.share {
             TaskShare::Abort(token) => {
                 let key = self.to.key(&task.object);
-                Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(caller, token, &key)))
+                Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(target, token, &key)))
             }
-            _ => self.looked(caller, sides, &task.object).and_then(|whole| {
+            _ => self.looked(source, sides, &task.object).and_then(|whole| {
                 let is_same = |there: &Listing| is_known(there, &whole);
-                self.to.share(run, caller, task, whole.clone(), (&is_same, 0))
+                self.to.share(run, target, task, whole.clone(), (&is_same, 0))
             }),
         };
         match looked {
@@ -132,11 +138,11 @@ impl<'a> Through<'a> {
     fn is_there(
         &self,
         run: &MoverRun<'_>,
-        caller: &mut Caller<'_>,
+        (reads, asks): (&mut Caller<'_>, &mut Caller<'_>),
         job: &Job,
     ) -> Result<Option<bool>, StoreError> {
         let Source::Elsewhere(source) = &job.source else { return Ok(None) };
-        let Some(there) = self.to.look(caller, &job.key)? else { return Ok(None) };
+        let Some(there) = self.to.look(asks, &job.key)? else { return Ok(None) };
         if there.listed.size != source.size {
             return Ok(Some(false));
         }
@@ -150,20 +156,21 @@ impl<'a> Through<'a> {
             return Ok(Some(true));
         }
         let Some((algorithm, value)) = kept else { return Ok(Some(false)) };
-        Ok(Some(source.digest(caller, algorithm, &|| run.desk.stir())? == value))
+        Ok(Some(source.digest(reads, algorithm, &|| run.desk.stir())? == value))
     }
 
     /// Looks at what the desk gives until there is no more.
     fn look_ahead(&self, run: &MoverRun<'_>, sides: &Arc<Sides>, to: &SyncSender<(FleetTask, Job)>) {
         let clock = StageClock::new(Instant::now());
-        let mut caller = Caller::new(self.setup(run, &clock)).follows();
+        let mut source = Caller::new(setup(run, (self.source, &clock))).follows();
+        let mut target = Caller::new(setup(run, (self.target, &clock)));
         while !run.stop.load(Relaxed) {
             let task = match run.desk.next(POLL) {
                 NextTask::Task(task) => task,
                 NextTask::NotYet => continue,
                 NextTask::End => return,
             };
-            match self.look(run, &mut caller, sides, &task) {
+            match self.look(run, (&mut source, &mut target), sides, &task) {
                 None => run.desk.give_back(&task),
                 Some(Err(end)) => run.desk.end(&task, end, None),
                 Some(Ok(job)) => {
@@ -172,18 +179,6 @@ impl<'a> Through<'a> {
                     }
                 }
             }
-        }
-    }
-
-    fn setup<'b>(&'b self, run: &'b MoverRun<'_>, clock: &'b StageClock) -> CallerSetup<'b> {
-        CallerSetup {
-            http: self.http,
-            clock,
-            on_socket: &|_| (),
-            stop: run.stop,
-            timeout: TIMEOUT,
-            connect_timeout: TIMEOUT,
-            retries: RETRIES,
         }
     }
 
@@ -196,14 +191,29 @@ impl<'a> Through<'a> {
         observer: &mut dyn Observer,
     ) {
         let clock = StageClock::new(Instant::now());
-        let mut caller = Caller::new(self.setup(run, &clock)).follows();
+        let mut source = Caller::new(setup(run, (self.source, &clock))).follows();
+        let mut target = Caller::new(setup(run, (self.target, &clock)));
         let mut observer = SideObserver::new(sides, observer);
         while let Some(lot) = lot(from, run) {
-            let is_there = &mut |caller: &mut Caller<'_>, job: &Job| self.is_there(run, caller, job);
-            self.to.send(run, &mut caller, lot, is_there, &mut observer);
+            let is_there =
+                &mut |asks: &mut Caller<'_>, job: &Job| self.is_there(run, (&mut source, asks), job);
+            self.to.send(run, &mut target, lot, is_there, &mut observer);
         }
         // What was looked at and is not sent in this run.
         from.iter().for_each(|(task, _)| run.desk.give_back(&task));
+    }
+}
+
+/// How an end is asked, by the way to it.
+fn setup<'a>(run: &'a MoverRun<'_>, (http, clock): (&'a Http, &'a StageClock)) -> CallerSetup<'a> {
+    CallerSetup {
+        http,
+        clock,
+        on_socket: &|_| (),
+        stop: run.stop,
+        timeout: TIMEOUT,
+        connect_timeout: TIMEOUT,
+        retries: RETRIES,
     }
 }
 

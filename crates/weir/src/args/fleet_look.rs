@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::values::{parse_listen, time_within};
-use super::{StoreArgs, StoreNetworkArgs};
+use super::{StoreArgs, StoreEndArgs, StoreNetworkArgs};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -75,6 +75,9 @@ pub struct FleetCheck {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// How they are reached.
     #[command(flatten)]
     pub network: StoreNetworkArgs,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::{StoreArgs, StoreNetworkArgs};
+use super::{StoreArgs, StoreEndArgs, StoreNetworkArgs};
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
@@ -55,6 +55,9 @@ pub struct FleetPlan {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// How they are reached.
     #[command(flatten)]
     pub network: StoreNetworkArgs,

@@ -8,7 +8,7 @@ use weir_units::Rate;
 
 use super::headings::{OPTIONS, SPEED};
 use super::values::time_within;
-use super::{StoreArgs, StoreNetworkArgs, parse_lanes};
+use super::{StoreArgs, StoreEndArgs, StoreNetworkArgs, parse_lanes};
 
 /// How a worker moves.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +25,9 @@ pub struct WorkerArgs {
     /// How object stores are asked.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// How one of two is asked.
+    #[command(flatten)]
+    pub ends: StoreEndArgs,
     /// How they are reached.
     #[command(flatten)]
     pub network: StoreNetworkArgs,
@@ -39,7 +42,7 @@ fn parse_lease(text: &str) -> Result<Duration, String> {
 impl WorkerArgs {
     /// The same as words of a command line.
     pub fn words(&self) -> Vec<String> {
-        let WorkerArgs { lanes, limit_rate, lease, store, network } = self;
+        let WorkerArgs { lanes, limit_rate, lease, store, ends, network } = self;
         let StoreArgs { endpoint, region, profile, .. } = store;
         let StoreArgs { no_sign, sign, path_style, virtual_host, request_payer, sse_c_key, .. } = store;
         let StoreNetworkArgs { proxy, noproxy, cacert } = network;
@@ -65,7 +68,7 @@ impl WorkerArgs {
         ];
         let values = values.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
         let flags = flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name.to_owned());
-        values.chain(flags).collect()
+        values.chain(flags).chain(ends.words()).collect()
     }
 }
 
@@ -87,6 +90,8 @@ mod tests {
             "-c4 --limit-rate 50M --lease 2s --endpoint http://h:1 --region r --profile p --path-style",
             "--no-sign --virtual-host --request-payer --sse-c-key /k --proxy= --noproxy * --cacert /c",
             "--sign",
+            "--source-endpoint http://s:1 --source-profile old --source-region a --source-path-style --source-cacert /s",
+            "--target-endpoint http://t:1 --target-no-sign --target-region b --target-virtual-host --target-sse-c-key /k",
             "",
         ];
         for words in all {

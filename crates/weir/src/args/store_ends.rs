@@ -101,6 +101,29 @@ impl StoreEndArgs {
         }
     }
 
+    /// The same as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let of = |end: End| {
+            let said = self.said(end);
+            let value = |name: &str, value: Option<String>| {
+                value.map(|value| format!("--{}-{name}={value}", end.name()))
+            };
+            let flag = |name: &str, is_given: bool| is_given.then(|| format!("--{}-{name}", end.name()));
+            [
+                value("endpoint", said.endpoint.cloned()),
+                value("profile", said.profile.cloned()),
+                value("region", said.region.cloned()),
+                flag("no-sign", said.no_sign),
+                flag("path-style", said.path_style == Some(true)),
+                flag("virtual-host", said.path_style == Some(false)),
+                value("sse-c-key", said.key.map(path)),
+                value("cacert", said.cacert.map(path)),
+            ]
+        };
+        [End::Source, End::Target].into_iter().flat_map(of).flatten().collect()
+    }
+
     /// The first flag that says something of `end`.
     pub fn first(&self, end: End) -> Option<String> {
         let said = self.said(end);

@@ -49,6 +49,15 @@ pub fn network(args: &StoreNetworkArgs, stop: &Arc<AtomicBool>) -> anyhow::Resul
     network_by(args, &own_variable, stop)
 }
 
+/// The same for one end of a copy.
+pub fn network_of_end(
+    (ends, end): (&StoreEndArgs, End),
+    both: &StoreNetworkArgs,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Network> {
+    network_by(&ends.network(end, both), &|name: &str| end.value(&own_variable, name), stop)
+}
+
 fn network_by(
     args: &StoreNetworkArgs,
     environment: Environment<'_>,
@@ -81,8 +90,7 @@ impl StoreWay {
         both: &StoreNetworkArgs,
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<StoreWay> {
-        let environment = |name: &str| end.value(&own_variable, name);
-        Ok(StoreWay { network: network_by(&ends.network(end, both), &environment, stop)? })
+        Ok(StoreWay { network: network_of_end((ends, end), both, stop)? })
     }
 
     /// The bucket of `url`, or the store alone where it names none.

@@ -104,6 +104,14 @@ impl StoreEnds {
         }
     }
 
+    /// The end that is filled, if it is a store.
+    pub fn target(&self) -> Option<&StoreEnd> {
+        match self {
+            StoreEnds::Target(end) | StoreEnds::Both { target: end, .. } => Some(end),
+            StoreEnds::Source(_) => None,
+        }
+    }
+
     /// The end that is read, if it is a store.
     pub fn source(&self) -> Option<&StoreEnd> {
         match self {

@@ -34,13 +34,3 @@ pub fn object_address(text: &str, buckets: &Buckets) -> Option<Result<Url, Usage
 pub fn shown(url: &Url, buckets: &Buckets) -> String {
     buckets.named(url).map_or_else(|| object::shown(url), |named| named.to_string())
 }
-
-/// Why `--endpoint` does not go with two stores of different kinds.
-pub fn two_services(from: &StoreUrl, to: &StoreUrl) -> Usage {
-    Usage(format!(
-        "--endpoint names one service, and {}:// and {}:// are two: set AWS_ENDPOINT_URL, \
-         STORAGE_EMULATOR_HOST, AZURE_STORAGE_ENDPOINT",
-        from.kind.scheme(),
-        to.kind.scheme()
-    ))
-}

@@ -12,6 +12,7 @@ use weir_fleet::plan::content::Contents;
 use weir_fleet::plan::list::TargetNames;
 use weir_fleet::plan::{Found, Listing};
 use weir_report::escape::escape;
+use weir_store::environment::End;
 
 use super::ends::{Asking, Planned, PlannedEnd, listed};
 use crate::args::FleetCheck;
@@ -67,7 +68,9 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
     let stop = interrupt::stop()?;
     let mut ledger = super::open(&check.ledger, &stop)?;
     let planned = Planned::of(&ledger.ends()?)?;
-    let asking = Asking { store: &check.store, network: &check.network, stop: &stop };
+    let (store, ends, network) = (&check.store, &check.ends, &check.network);
+    let asking = Asking { store, ends, network, stop: &stop };
+    asking.fits(&planned)?;
     let status = ledger.status()?;
     let mut counted = 0;
     ledger.each_object(&mut |_| counted += 1)?;
@@ -81,12 +84,12 @@ pub fn run(check: &FleetCheck) -> anyhow::Result<u8> {
         _ if planned.target.keeps_nothing() => None,
         // No worker has made it yet.
         PlannedEnd::Path(path) if !path.exists() => Some(compare(&mut ledger, &mut Nothing, Side::Target)?),
-        target => {
-            Some(listed(target, names, &asking, |listing| Ok(compare(&mut ledger, listing, Side::Target)?))?)
-        }
+        target => Some(listed((target, End::Target), names, &asking, |listing| {
+            Ok(compare(&mut ledger, listing, Side::Target)?)
+        })?),
     };
     let source = match check.source {
-        true => Some(listed(&planned.source, names, &asking, |listing| {
+        true => Some(listed((&planned.source, End::Source), names, &asking, |listing| {
             Ok(compare(&mut ledger, listing, Side::Source)?)
         })?),
         false => None,

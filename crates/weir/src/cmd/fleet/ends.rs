@@ -18,9 +18,10 @@ use weir_fleet::plan::tree::TreeListing;
 use weir_observe::stage_clock::StageClock;
 use weir_store::address::StoreUrl;
 use weir_store::caller::Caller;
+use weir_store::environment::End;
 use weir_store::listing::{self, PagesSetup};
 
-use crate::args::{StoreArgs, StoreNetworkArgs};
+use crate::args::{StoreArgs, StoreEndArgs, StoreNetworkArgs};
 use crate::cmd::asked_store::{self, StoreWay};
 use crate::schemes;
 use crate::voice::Usage;
@@ -88,6 +89,14 @@ impl PlannedEnd {
         matches!(self, PlannedEnd::Path(path) if path.as_os_str() == PlanEnds::NOWHERE)
     }
 
+    /// The prefix of a store that it is, if it is one.
+    pub fn store(&self) -> Option<&StoreUrl> {
+        match self {
+            PlannedEnd::Store(url) => Some(url),
+            PlannedEnd::Web(_) | PlannedEnd::Path(_) => None,
+        }
+    }
+
     /// What it takes as names.
     pub fn names(&self) -> TargetNames {
         match self {
@@ -122,15 +131,30 @@ impl Planned {
 pub struct Asking<'a> {
     /// The flags.
     pub store: &'a StoreArgs,
+    /// What is said of one of two.
+    pub ends: &'a StoreEndArgs,
     /// The way to them.
     pub network: &'a StoreNetworkArgs,
     /// Set by a signal.
     pub stop: &'a Arc<AtomicBool>,
 }
 
-/// Hands the listing of an end to `use_it`. `names` are what the other end takes.
+impl Asking<'_> {
+    /// Nothing is said of an end that is no store.
+    pub fn fits(&self, planned: &Planned) -> Result<(), Usage> {
+        for (end, at) in [(End::Source, &planned.source), (End::Target, &planned.target)] {
+            if at.store().is_none() {
+                self.ends.refuse_of(end)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands the listing of an end, which is that `side` of the plan, to `use_it`. `names` are what the other end
+/// takes.
 pub fn listed<T>(
-    end: &PlannedEnd,
+    (end, side): (&PlannedEnd, End),
     names: TargetNames,
     asking: &Asking<'_>,
     use_it: impl FnOnce(&mut dyn Listing) -> anyhow::Result<T>,
@@ -157,8 +181,8 @@ pub fn listed<T>(
             use_it(&mut TreeListing::new(path)?)
         }
         PlannedEnd::Store(url) => {
-            let way = StoreWay::of(asking.network, asking.stop)?;
-            let store = way.open(asking.store, url)?;
+            let way = StoreWay::of_end((asking.ends, side), asking.network, asking.stop)?;
+            let store = way.open_by(asking.ends.flags(side, asking.store)?, url)?;
             let http = way.http(&[&store]);
             let clock = StageClock::new(Instant::now());
             let caller = asked_store::caller(&http, &clock, asking.stop);

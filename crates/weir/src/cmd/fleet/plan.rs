@@ -8,6 +8,7 @@ use weir_fleet::ledger::{LedgerPlace, Patience};
 use weir_fleet::plan::list::ListListing;
 use weir_fleet::plan::{Plan, PlanReport, PlanRules};
 use weir_report::escape::escape;
+use weir_store::environment::End;
 use weir_units::Bytes;
 
 use super::ends::{Asking, Planned, PlannedEnd, listed};
@@ -24,6 +25,8 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
         return Err(Usage(format!("cannot plan to {url}: {why}")).into());
     }
     let stop = interrupt::stop()?;
+    let asking = Asking { store: &plan.store, ends: &plan.ends, network: &plan.network, stop: &stop };
+    asking.fits(&planned)?;
     let place = LedgerPlace::parse(&plan.ledger).map_err(Usage)?;
     let patience = Patience { longest: super::PATIENCE, stop: Arc::clone(&stop) };
     let mut ledger = place.open_or_create(patience)?;
@@ -47,8 +50,8 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
             writing.write(&mut ledger, &mut lines).map_err(anyhow::Error::from)
         }
         None => {
-            let asking = Asking { store: &plan.store, network: &plan.network, stop: &stop };
-            listed(&planned.source, names, &asking, |listing| Ok(writing.write(&mut ledger, listing)?))
+            let source = (&planned.source, End::Source);
+            listed(source, names, &asking, |listing| Ok(writing.write(&mut ledger, listing)?))
         }
     };
     match report {

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 use url::Url;
 use weir_fleet::ledger::{FleetLedger, WorkerIdentity};
-use weir_fleet::worker::across::{Across, StoreEnd};
+use weir_fleet::worker::across::{Across, StoreEnd as StorePrefix};
 use weir_fleet::worker::desk::DeskTotals;
 use weir_fleet::worker::fetch::{Fetch, FetchSource};
 use weir_fleet::worker::local::LocalCopy;
@@ -26,12 +26,16 @@ use weir_report::json as records;
 use weir_report::schema::{FileRecord, Record, RunOutcome};
 use weir_store::address::StoreUrl;
 use weir_store::buckets::Buckets;
+use weir_store::environment::End;
+use weir_store::settings::StoreFlags;
+use weir_store::store::Store;
 use weir_store::upload::journal;
 use weir_units::{Bytes, human_duration};
 
-use super::ends::{Planned, PlannedEnd};
+use super::ends::{Asking, Planned, PlannedEnd};
 use crate::args::{FleetWork, VERSION};
-use crate::cmd::{asked_store, stores};
+use crate::cmd::asked_store;
+use crate::cmd::store_ends::{EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -64,7 +68,7 @@ pub fn carry_out(
     live: &mut Live,
 ) -> anyhow::Result<(WorkerManner, WorkerReport)> {
     let planned = Planned::of(&ledger.ends()?)?;
-    let way = Way::open(work, &signals.stop)?;
+    let way = Way::open(work, &planned, &signals.stop)?;
     let mover = planned.mover(work, &way)?;
     let manner = manner(work);
     let report = match planned.lacks(&way)? {
@@ -104,11 +108,12 @@ fn manner(work: &FleetWork) -> WorkerManner {
 impl Planned {
     /// Why this host may do nothing at an end: whoever speaks for requests there has no credentials for one.
     fn lacks(&self, way: &Way) -> anyhow::Result<Option<String>> {
-        for end in [&self.source, &self.target] {
-            let PlannedEnd::Store(url) = end else { continue };
-            let store = way.buckets.store(url)?;
-            let asked = store.object(&format!("{}any", prefix_of(url)), None)?;
-            if let Err(error) = store.authorizer().fields("GET", &asked, &[]) {
+        let source = way.stores.as_ref().and_then(StoreEnds::source);
+        let target = way.stores.as_ref().and_then(StoreEnds::target);
+        for (end, opened) in [(&self.source, source), (&self.target, target)] {
+            let (Some(url), Some(opened)) = (end.store(), opened) else { continue };
+            let asked = opened.store.object(&format!("{}any", prefix_of(url)), None)?;
+            if let Err(error) = opened.store.authorizer().fields("GET", &asked, &[]) {
                 return Ok(Some(error.to_string()));
             }
         }
@@ -117,61 +122,66 @@ impl Planned {
 
     /// Who moves it.
     fn mover<'a>(&self, work: &FleetWork, way: &'a Way) -> anyhow::Result<Box<dyn Mover + 'a>> {
-        let end = |url: &StoreUrl| -> anyhow::Result<StoreEnd> {
-            let shown = url.with_key("").to_string();
-            let (bucket, prefix) = (url.bucket.clone(), prefix_of(url));
-            Ok(StoreEnd { store: way.buckets.store(url)?, bucket, prefix, shown })
-        };
+        let lanes = work.worker.lanes;
         let keeps_nothing = self.target.keeps_nothing();
-        Ok(match (&self.source, &self.target) {
-            (PlannedEnd::Path(from), PlannedEnd::Path(to)) => {
+        Ok(match (&self.source, &self.target, &way.stores) {
+            (PlannedEnd::Path(from), PlannedEnd::Path(to), _) => {
                 let to = made(to, keeps_nothing)?;
-                Box::new(LocalCopy::new(from, to, work.worker.lanes)?)
+                Box::new(LocalCopy::new(from, to, lanes)?)
             }
-            (PlannedEnd::Web(base), PlannedEnd::Path(to)) => {
+            (PlannedEnd::Web(base), PlannedEnd::Path(to), _) => {
                 let to = made(to, keeps_nothing)?;
                 let from = FetchSource::Web(Some(Url::parse(base)?));
-                Box::new(Fetch::new(from, to, &way.http, &way.buckets, work.worker.lanes)?)
+                Box::new(Fetch::new(from, to, &way.http, &way.buckets, lanes)?)
             }
-            (PlannedEnd::Store(url), PlannedEnd::Path(to)) => {
+            (PlannedEnd::Store(url), PlannedEnd::Path(to), _) => {
                 let to = made(to, keeps_nothing)?;
                 let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
-                Box::new(Fetch::new(from, to, &way.http, &way.buckets, work.worker.lanes)?)
+                Box::new(Fetch::new(from, to, &way.http, &way.buckets, lanes)?)
             }
-            (PlannedEnd::Path(from), PlannedEnd::Store(url)) => {
-                Box::new(Send::new(from, end(url)?, &way.http, sending(work)))
+            (PlannedEnd::Path(from), PlannedEnd::Store(to), Some(StoreEnds::Target(target))) => {
+                Box::new(Send::new(from, below(target, to), &target.http, sending(work)))
             }
-            (PlannedEnd::Store(from), PlannedEnd::Store(to)) if from.is_of_service(to) => {
-                Box::new(Across::new(end(from)?, end(to)?, &way.http, work.worker.lanes))
-            }
-            (PlannedEnd::Store(from), PlannedEnd::Store(to)) => {
-                check_endpoint(work, from, to)?;
-                let from = ThroughSource::Store(end(from)?);
-                Box::new(Through::new(from, end(to)?, &way.http, sending(work)))
-            }
-            (PlannedEnd::Web(base), PlannedEnd::Store(to)) => {
+            (PlannedEnd::Web(base), PlannedEnd::Store(to), Some(StoreEnds::Target(target))) => {
                 let from = ThroughSource::Web(Url::parse(base)?);
-                Box::new(Through::new(from, end(to)?, &way.http, sending(work)))
+                Box::new(Through::new((from, &way.http), (below(target, to), &target.http), sending(work)))
             }
-            (_, PlannedEnd::Web(_)) => {
+            (
+                PlannedEnd::Store(from),
+                PlannedEnd::Store(to),
+                Some(StoreEnds::Both { source, target, kinship }),
+            ) => match kinship {
+                Kinship::One => {
+                    Box::new(Across::new(below(source, from), below(target, to), &target.http, lanes))
+                }
+                Kinship::None | Kinship::Estranged => {
+                    let from = ThroughSource::Store(below(source, from));
+                    let (from, to) = ((from, &source.http), (below(target, to), &target.http));
+                    Box::new(Through::new(from, to, sending(work)))
+                }
+            },
+            (_, PlannedEnd::Web(_), _) => {
                 let why =
                     "cannot work on this plan: a fleet writes into folders and stores, not to web servers";
                 return Err(Usage(why.to_owned()).into());
+            }
+            (_, PlannedEnd::Store(_), _) => {
+                return Err(Usage("neither end is a store".to_owned()).into());
             }
         })
     }
 }
 
+/// The prefix that `url` names, at its store.
+fn below(end: &StoreEnd, url: &StoreUrl) -> StorePrefix {
+    let shown = url.with_key("").to_string();
+    let store: Arc<dyn Store> = Arc::clone(&end.store);
+    StorePrefix { store, bucket: url.bucket.clone(), prefix: prefix_of(url), shown }
+}
+
 fn sending(work: &FleetWork) -> SendManner {
     let environment = |name: &str| std::env::var(name).ok();
     SendManner { lanes: work.worker.lanes, journals: journal::folder(&environment) }
-}
-
-fn check_endpoint(work: &FleetWork, from: &StoreUrl, to: &StoreUrl) -> Result<(), Usage> {
-    if work.worker.store.endpoint.is_none() || from.kind == to.kind {
-        return Ok(());
-    }
-    Err(stores::two_services(from, to))
 }
 
 /// What keys begin with: nothing, or with a slash at its end.
@@ -192,18 +202,28 @@ fn made(folder: &Path, keeps_nothing: bool) -> anyhow::Result<Option<&Path>> {
 
 /// The way to the network.
 struct Way {
+    /// To where objects are fetched from into folders, and to web servers.
     http: Http,
     buckets: Arc<Buckets>,
+    /// The ends that are stores.
+    stores: Option<StoreEnds>,
 }
 
 impl Way {
-    fn open(work: &FleetWork, stop: &Arc<AtomicBool>) -> anyhow::Result<Way> {
-        let network = asked_store::network(&work.worker.network, stop)?;
+    fn open(work: &FleetWork, planned: &Planned, stop: &Arc<AtomicBool>) -> anyhow::Result<Way> {
+        let (both, ends, network) = (&work.worker.store, &work.worker.ends, &work.worker.network);
+        Asking { store: both, ends, network, stop }.fits(planned)?;
+        let (from, to) = (planned.source.store(), planned.target.store());
+        let is_store = from.is_some() || to.is_some();
+        let words = EndWords { both, ends, network };
+        let stores = is_store.then(|| StoreEnds::open(words, from, to, stop)).transpose()?;
+        let network = asked_store::network_of_end((ends, End::Source), network, stop)?;
         let (trust, proxies) = (network.trust.clone(), network.proxies.clone().unwrap_or_default());
-        let buckets = stores::buckets(&work.worker.store, network)?;
+        let flags = StoreFlags { network, ..ends.flags(End::Source, both)? };
+        let buckets = Arc::new(Buckets::new(flags, Box::new(asked_store::own_variable)));
         let http = Http::new(trust, proxies, Version::Auto, Vec::new(), Who::default())
             .authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
-        Ok(Way { http, buckets })
+        Ok(Way { http, buckets, stores })
     }
 }
 

@@ -270,6 +270,56 @@ fn from_amazon_to_google_and_a_source_that_changes_becomes_no_object() {
     two.fails(2, &["--endpoint names one service, and s3:// and gs:// are two"]);
 }
 
+/// Two services of one kind, which have a bucket and keys of the same names: each is asked at its address, by
+/// its credentials, whoever plans, works and checks.
+#[test]
+fn each_of_two_services_is_asked_in_its_own_way() {
+    let profiles = ["--source-profile", "old", "--target-profile", "new"];
+    let variables =
+        [("WEIR_SOURCE_AWS_PROFILE", "old"), ("AWS_PROFILE", "new"), ("WEIR_TARGET_AWS_REGION", "us-east-2")];
+    for (args, variables) in [(&profiles[..], &[][..]), (&[], &variables)] {
+        let (old, new, sandbox) = (Bucket::start(), Bucket::start(), Sandbox::new());
+        std::fs::create_dir(sandbox.path(".aws")).unwrap();
+        let named = [("old", &old), ("new", &new)];
+        let config = named.map(|(name, at)| {
+            format!("[profile {name}]\nendpoint_url = {}\nregion = us-east-1\n", at.server.url(""))
+        });
+        let keys = named.map(|(name, _)| {
+            format!("[{name}]\naws_access_key_id = {name}key\naws_secret_access_key = a-secret-of-tests\n")
+        });
+        sandbox.write(".aws/config", config.concat());
+        sandbox.write(".aws/credentials", keys.concat());
+        for (key, size) in SIZES {
+            old.hold(&key.replace(' ', "%20"), pattern(size, size as u64));
+        }
+        let run = |what: &[&str]| {
+            let weir = sandbox.weir(WEIR, [&["fleet"], what, &["--ledger", "a.db"], args].concat());
+            variables.iter().fold(weir, |weir, (name, value)| weir.env(name, value)).run()
+        };
+        run(&["plan", "s3://b/p/", "s3://b/p/"]).succeeds();
+        run(&["work"]).succeeds().says(&["moved 5 objects"]).hides("a-secret-of-tests");
+        run(&["check", "--source"]).succeeds().hides("a-secret-of-tests");
+        for (key, size) in SIZES {
+            assert!(new.bytes(&key.replace(' ', "%20")) == pattern(size, size as u64), "{key}");
+        }
+        for (name, at) in named {
+            let requests = at.server.requests();
+            let asker = format!("Credential={name}key/");
+            let is_its = requests
+                .iter()
+                .all(|seen| seen.request.field("authorization").is_some_and(|said| said.contains(&asker)));
+            assert!(!requests.is_empty() && is_its, "{args:?}: {name}");
+        }
+        let filled = old.server.requests();
+        assert!(filled.iter().all(|seen| matches!(seen.request.method.as_str(), "GET" | "HEAD")), "{args:?}");
+        // What is said of an end that is no store is said in vain.
+        let work = sandbox.weir(WEIR, ["fleet", "plan", ".aws/", "s3://b/x/", "--ledger", "b.db"]);
+        work.args(&["--source-endpoint", "http://127.0.0.1:1"])
+            .run()
+            .fails(2, &["--source-endpoint is for a store"]);
+    }
+}
+
 /// A worker that is killed while it sends parts: whoever gets the batch then stores the object once, and of
 /// the upload nothing is left.
 #[test]
