@@ -8,7 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 # weir is built, tested and measured as it comes, whatever the configuration file of whoever does it says.
 export WEIR_CONFIG :=
-# A snapshot that is missing or has other words fails and is not written; CONTRIBUTING.md says how to accept one.
+# A snapshot that is missing or has other words fails and is not written; CONTRIBUTING.md says how to accept
+# one.
 export INSTA_UPDATE ?= no
 # What is built once needs no notes for the next build: they take time and 7 GB of disk.
 ifdef CI

@@ -60,7 +60,8 @@ class Bed:
         for key in ("host_key", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", here / key], check=True)
         (here / "bin" / "weir").symlink_to(WEIR)
-        # What this user's shell reads at its start is no part of a copy, and on some machines takes as long as the login.
+        # What this user's shell reads at its start is no part of a copy, and on some machines takes as long
+        # as the login.
         (here / "home").mkdir()
         # Privilege separation wants this folder; whoever runs as root may make it.
         if os.geteuid() == 0:
@@ -115,7 +116,8 @@ class Link(Bed):
         try:
             self.near, self.far = self.namespace(), self.namespace()
             near, far = f"near{self.near.pid}"[:15], f"far{self.far.pid}"[:15]
-            # Born in the near end's namespace, and the other end moved at once: the machine's own network never sees them.
+            # Born in the near end's namespace, and the other end moved at once: the machine's own network
+            # never sees them.
             self.ip(self.near, f"link add {near} type veth peer name {far} netns {self.far.pid}")
             self.interfaces = [(self.near, near), (self.far, far)]
             for (holder, name), address in zip(self.interfaces, (NEAR, FAR)):

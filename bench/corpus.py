@@ -8,7 +8,8 @@ from pathlib import Path
 
 from settings import MIB, WORK
 
-# Text repeats after this many bytes: far beyond what codecs look back (zstd -19: 8 MiB, brotli: 16 MiB), and quick to make.
+# Text repeats after this many bytes: far beyond what codecs look back (zstd -19: 8 MiB, brotli: 16 MiB), and
+# quick to make.
 PERIOD = 64 * MIB
 # Of a tree: each file's time, so that a copy that loses it is noticed.
 EPOCH = 1_600_000_000

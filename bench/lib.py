@@ -19,7 +19,8 @@ from outputs import size_of, trouble
 from settings import GB, MB, MEMORY, MIB, ONLY, RESULTS, ROOT, RUNS, TIMEOUT, WEIR, WORK
 
 
-# --- what is compared -------------------------------------------------------------------------------------------------------
+# --- what is compared
+# -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Goal:
     unit: str = ""
 
     def line(self, medians: dict) -> str:
-        # Where weir itself did not come through, or the peer is missing, there is nothing to hold against the goal.
+        # Where weir itself did not come through, or the peer is missing, there is nothing to hold against the
+        # goal.
         try:
             value = self.value(medians)
         except (KeyError, ValueError):
@@ -82,8 +84,9 @@ class Scenario:
     # Those for memory as found, where they are others.
     goals_as_found: list = field(default_factory=list)
     runs: int = RUNS
-    # An ext4 without a journal passes over inodes freed in the last minute, one by one: 1000 removed files cost whoever comes next
-    # more than the work does. Such folders stay until the end, and the next benchmark waits that minute.
+    # An ext4 without a journal passes over inodes freed in the last minute, one by one: 1000 removed files
+    # cost whoever comes next more than the work does. Such folders stay until the end, and the next benchmark
+    # waits that minute.
     keep_outputs: bool = False
 
 
@@ -133,10 +136,12 @@ LARGE = 64 * MB
 # Runs that write no more than this are over before the host takes memory back; each follows a rehearsal.
 REHEARSED = 512 * MB
 
-# Memory as found: this long after the last output was removed. A host takes free pages back after about two seconds.
+# Memory as found: this long after the last output was removed. A host takes free pages back after about two
+# seconds.
 PAUSE = 8
 
-# --- one run, and what many say together ------------------------------------------------------------------------------------
+# --- one run, and what many say together
+# ------------------------------------------------------------------------------------
 
 
 class Bench:
@@ -156,7 +161,8 @@ class Bench:
         head = "scenario contestant run utc bytes wall_s user_s sys_s peak_rss_kib server_cpu_s others_cpu_s"
         self.raw.writerow([*head.split(), "sent_bytes", "returned_bytes", "trouble"])
         self.running = []
-        # Which memory runs find, of `MEMORY`; `None` where it makes no difference. When an output was last removed.
+        # Which memory runs find, of `MEMORY`; `None` where it makes no difference. When an output was last
+        # removed.
         self.memory, self.removed = None, 0.0
         self.home = WORK / "home"  # empty: nobody's configuration takes part
         shutil.rmtree(self.home, ignore_errors=True)
@@ -435,7 +441,8 @@ def remove_outputs() -> None:
         (WORK / "removed").touch()
 
 
-# --- words ------------------------------------------------------------------------------------------------------------------
+# --- words
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def markdown(rows: list) -> list:
@@ -479,7 +486,8 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# --- from the command line to the results -----------------------------------------------------------------------------------
+# --- from the command line to the results
+# -----------------------------------------------------------------------------------
 
 
 def wanted_of(table: dict, doc: str) -> list:

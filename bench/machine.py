@@ -119,7 +119,8 @@ def compile_tools(*names: str) -> None:
             subprocess.run(["cc", "-O2", "-Wall", "-o", str(binary), str(source)], check=True)
 
 
-# --- in words, without names --------------------------------------------------------------------------------------------------
+# --- in words, without names
+# --------------------------------------------------------------------------------------------------
 
 
 def read(path: str) -> str:

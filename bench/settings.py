@@ -24,8 +24,8 @@ def size_from_env(name: str, default: str) -> int:
 
 RUNS = int(os.environ.get("RUNS", "5"))
 TIMEOUT = int(os.environ.get("TIMEOUT", "600"))
-# Large files are measured on memory as it is found, and beside that on memory touched right before each run, where a machine
-# that gives free memory back to its host makes a difference between the two.
+# Large files are measured on memory as it is found, and beside that on memory touched right before each run,
+# where a machine that gives free memory back to its host makes a difference between the two.
 BALLOON = any(Path("/sys/bus/virtio/drivers/virtio_balloon").glob("virtio*"))
 MEMORY = os.environ.get("MEMORY", "found,touched" if BALLOON else "found").split(",")
 for state in MEMORY:

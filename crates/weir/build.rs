@@ -19,8 +19,9 @@ fn git(words: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Another commit is another build: watches HEAD and its branch, wherever this tree has them (a linked worktree
-/// keeps its HEAD elsewhere, and a branch may be packed). Cargo builds anew for a watched file that is missing.
+/// Another commit is another build: watches HEAD and its branch, wherever this tree has them (a linked
+/// worktree keeps its HEAD elsewhere, and a branch may be packed). Cargo builds anew for a watched file that
+/// is missing.
 fn follow_head() {
     let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
     for name in [Some("HEAD"), branch.as_deref(), Some("packed-refs")].into_iter().flatten() {

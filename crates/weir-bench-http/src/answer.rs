@@ -201,8 +201,8 @@ impl Answer {
         &self.partial
     }
 
-    /// Takes bytes from the front of `bytes`: how many, and whether the answer ended with them. An answer to HEAD (`bodyless`)
-    /// has no body whatever it says.
+    /// Takes bytes from the front of `bytes`: how many, and whether the answer ended with them. An answer to
+    /// HEAD (`bodyless`) has no body whatever it says.
     pub fn feed(
         &mut self,
         bytes: &[u8],

@@ -1,9 +1,10 @@
 //! One thread's loop: its share of the connections, one epoll, one answer after another.
 //!
-//! What a request costs here is one write, one read, and a part of one wait. Sockets are registered once, edge-triggered:
-//! a level-triggered wait would ask each socket again after it was served, and switching between "may I write" and "may I
-//! read" would cost two more system calls a request. An edge is enough, because a read that fills less than the buffer
-//! emptied the socket, and a write is only waited for after one that did not fit.
+//! What a request costs here is one write, one read, and a part of one wait. Sockets are registered once,
+//! edge-triggered: a level-triggered wait would ask each socket again after it was served, and switching
+//! between "may I write" and "may I read" would cost two more system calls a request. An edge is enough,
+//! because a read that fills less than the buffer emptied the socket, and a write is only waited for after
+//! one that did not fit.
 
 mod connecting;
 mod dialing;
@@ -47,8 +48,9 @@ const TIMER: u64 = u64::MAX;
 /// Sockets whose round trip is asked for at the end.
 const PATHS: usize = 16;
 
-/// Nanoseconds after which a round over the events reads no further connection: what is left comes next round, after time-outs,
-/// the end of the time and `--rate` have been looked at. A tenth of a tick, and more than a round of small answers takes.
+/// Nanoseconds after which a round over the events reads no further connection: what is left comes next
+/// round, after time-outs, the end of the time and `--rate` have been looked at. A tenth of a tick, and more
+/// than a round of small answers takes.
 const ROUND: u64 = SAMPLE / 10;
 
 /// What all loops of a run share.
@@ -163,7 +165,8 @@ impl Shared {
         Duration::from_nanos(self.now().saturating_sub(then))
     }
 
-    /// All of the requests that are to be made (`-n`) have been taken: the plan of a rate has no more of them.
+    /// All of the requests that are to be made (`-n`) have been taken: the plan of a rate has no more of
+    /// them.
     pub(crate) fn all_granted(&self) -> bool {
         self.settings.requests.is_some_and(|most| self.granted.load(Relaxed) >= most)
     }
@@ -269,7 +272,8 @@ impl<'a> EventLoop<'a> {
 
     /// Runs until the time is over, the requests are all made, or someone says stop.
     pub(crate) fn run(mut self) -> LoopReport {
-        // The kernel rounds sleeps up by 50 us for company's sake; here that is half of what is slept or more.
+        // The kernel rounds sleeps up by 50 us for company's sake; here that is half of what is slept or
+        // more.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         if self.shared.from == 0 {
             // Where the plan begins: what is planned in the measured time is then what was asked for.
@@ -336,7 +340,8 @@ impl<'a> EventLoop<'a> {
         }
         let wake = self.wakes.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
         let until = self.meter.next_tick().min(wake).min(self.meter.to).saturating_sub(self.now);
-        // Whole milliseconds, rounded up: epoll_wait counts in no smaller ones, and what is early would wait again.
+        // Whole milliseconds, rounded up: epoll_wait counts in no smaller ones, and what is early would wait
+        // again.
         let millis = until.div_ceil(1_000_000);
         Timespec { tv_sec: (millis / 1000) as i64, tv_nsec: (millis % 1000 * 1_000_000) as _ }
     }

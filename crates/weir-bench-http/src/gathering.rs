@@ -1,14 +1,16 @@
 //! Whether a loop should let answers gather for a moment before it asks for events: pure.
 //!
-//! A loop that is quicker than its server sleeps between two answers, and each answer then has to wake it: that costs the
-//! sender of the answer, the server, a few microseconds of its processor (an interrupt to another core, dear on virtual
-//! machines), and the figure falls because the client is good. Sleeping for a moment by its own clock instead lets several answers
-//! come under one waking. Where the server is full this costs nothing, since requests only wait here instead of there; where
-//! it is not, it would cost latency. So it is never assumed but tried, a tick with it beside a tick without it, and kept for some
-//! seconds only if it brought more answers. What a host gives to its machines drifts by a tenth and more within a second (seen
-//! as such: 94, 75, 82 thousand answers a second, of an effect of 8 %), so only neighbouring ticks are compared, either one of
-//! them first as often, and of these pairs the median counts. Many short ticks tell more than a few long ones: the drift has less
-//! time, the median more pairs, and a run of a few seconds spends less of itself on trying.
+//! A loop that is quicker than its server sleeps between two answers, and each answer then has to wake it:
+//! that costs the sender of the answer, the server, a few microseconds of its processor (an interrupt to
+//! another core, dear on virtual machines), and the figure falls because the client is good. Sleeping for a
+//! moment by its own clock instead lets several answers come under one waking. Where the server is full this
+//! costs nothing, since requests only wait here instead of there; where it is not, it would cost latency. So
+//! it is never assumed but tried, a tick with it beside a tick without it, and kept for some seconds only if
+//! it brought more answers. What a host gives to its machines drifts by a tenth and more within a second
+//! (seen as such: 94, 75, 82 thousand answers a second, of an effect of 8 %), so only neighbouring ticks are
+//! compared, either one of them first as often, and of these pairs the median counts. Many short ticks tell
+//! more than a few long ones: the drift has less time, the median more pairs, and a run of a few seconds
+//! spends less of itself on trying.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,8 +34,8 @@ const AGAIN: Trial = Trial { ticks: 16, hold: 300 };
 /// Pairs that are remembered: three trials.
 const PAIRS: usize = FIRST.ticks / 2 + AGAIN.ticks;
 
-/// A tick lasts for so long: what is under way when it begins, a millisecond's answers, is a tenth of it, and within two of them a
-/// host drifts by less than what is looked for ...
+/// A tick lasts for so long: what is under way when it begins, a millisecond's answers, is a tenth of it, and
+/// within two of them a host drifts by less than what is looked for ...
 const TICK: u64 = 10_000_000;
 
 /// ... and until so many answers have come, since the scatter of fewer hides what is looked for ...
@@ -71,8 +73,8 @@ pub(crate) struct Gathering {
     moment: Option<Duration>,
 }
 
-/// Whether answers gather in a trial's tick, by Thue and Morse's sequence: of each two ticks in one, and neither a drift nor its
-/// change favours a side.
+/// Whether answers gather in a trial's tick, by Thue and Morse's sequence: of each two ticks in one, and
+/// neither a drift nor its change favours a side.
 fn gathers_in(tick: usize) -> bool {
     tick.count_ones() % 2 == 1
 }
@@ -153,7 +155,8 @@ mod tests {
 
     const LASTS: Duration = Duration::from_nanos(TICK);
 
-    /// Ticks, each with the server's answers where answers gather and where they do not; the ticks in which they did.
+    /// Ticks, each with the server's answers where answers gather and where they do not; the ticks in which
+    /// they did.
     fn played(ticks: impl Iterator<Item = (u64, u64)>, connections: usize) -> usize {
         let mut gathering = Gathering::new(0);
         let mut on = 0;

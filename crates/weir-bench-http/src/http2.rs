@@ -1,8 +1,10 @@
-//! One thread's loop over HTTP/2: its share of the connections, each with several requests under way at a time.
+//! One thread's loop over HTTP/2: its share of the connections, each with several requests under way at a
+//! time.
 //!
-//! The protocol is the `h2` crate's, on a runtime of the thread's own. A request costs more than over HTTP/1.1
-//! (docs/bench-http.md says how to measure it): frames, flow control and header tables are work, and here simplicity comes before
-//! speed. Plan, meter, tally and everything that is made of them are those of the HTTP/1.1 loop.
+//! The protocol is the `h2` crate's, on a runtime of the thread's own. A request costs more than over
+//! HTTP/1.1 (docs/bench-http.md says how to measure it): frames, flow control and header tables are work, and
+//! here simplicity comes before speed. Plan, meter, tally and everything that is made of them are those of
+//! the HTTP/1.1 loop.
 //!
 //! * [`question`]: what is asked, in HTTP/2's terms.
 //! * [`session`]: one connection, made again when it has ended.

@@ -2,13 +2,15 @@
 //!
 //! * [`target`]: a URL's parts, and the addresses behind them.
 //! * [`settings`]: what a run is asked to do; [`request`]: the bytes that are sent.
-//! * [`run`]: from the settings to the outcome. Each thread has a loop of its own (epoll, one write and one read a request)
-//!   over its share of the connections; over HTTP/2 the loop is a runtime's, with the `h2` crate.
+//! * [`run`]: from the settings to the outcome. Each thread has a loop of its own (epoll, one write and one
+//!   read a request) over its share of the connections; over HTTP/2 the loop is a runtime's, with the `h2`
+//!   crate.
 //! * [`observer`]: who watches a run from outside.
 //! * [`answer`]: where an answer ends, without allocating.
 //! * [`reason`]: why a request came to no whole answer.
 //! * [`schedule`]: when each request is due in an open loop.
-//! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never "corrected".
+//! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never
+//!   "corrected".
 //! * [`spent`]: where the connections' time went.
 //! * [`script`]: scripts of wrk's Lua interface.
 //! * [`way`]: connections that others make: through proxies.

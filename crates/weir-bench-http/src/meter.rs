@@ -1,4 +1,5 @@
-//! One loop's measured time: when it begins and ends, what was counted in it, and the processor time that it took.
+//! One loop's measured time: when it begins and ends, what was counted in it, and the processor time that it
+//! took.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::tally::Tally;
 /// How often rates are sampled, as wrk does it.
 pub(crate) const SAMPLE: u64 = 100_000_000;
 
-/// The meter of one loop; to be made, begun and ended on the loop's thread. Times are nanoseconds since the run's start.
+/// The meter of one loop; to be made, begun and ended on the loop's thread. Times are nanoseconds since the
+/// run's start.
 pub(crate) struct Meter {
     /// What has been counted.
     pub(crate) tally: Tally,
@@ -44,8 +46,8 @@ pub(crate) struct Measured {
 }
 
 impl Meter {
-    /// Of a loop that measures between `from` and `to`, and whose requests may take `timeout`. `planned`: they have a time they are
-    /// planned for.
+    /// Of a loop that measures between `from` and `to`, and whose requests may take `timeout`. `planned`:
+    /// they have a time they are planned for.
     pub(crate) fn new(from: u64, to: u64, timeout: Duration, planned: bool) -> Meter {
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         Meter {

@@ -26,7 +26,8 @@ use crate::tally::Tally;
 use crate::target::{self, Address};
 use crate::way;
 
-/// How long a loop may take to notice that it should end: ten of its ticks, and far below what a person waits for.
+/// How long a loop may take to notice that it should end: ten of its ticks, and far below what a person waits
+/// for.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How often the stop flag is looked at.
@@ -65,8 +66,8 @@ pub struct LoadOutcome {
 }
 
 impl LoadOutcome {
-    /// Calls the script's `done()`, if it has one; to be called after the report, as wrk does. It may take its time, until `stop`
-    /// says otherwise.
+    /// Calls the script's `done()`, if it has one; to be called after the report, as wrk does. It may take
+    /// its time, until `stop` says otherwise.
     pub fn finish(&mut self, stop: &AtomicBool) -> Result<(), LoadError> {
         let Some(script) = self.finish.take().filter(Script::has_done) else { return Ok(()) };
         let path = script.path().to_owned();
@@ -87,8 +88,8 @@ impl LoadOutcome {
 
 /// Runs it. `stop` ends it early, with what was counted by then; `observer` hears of it.
 ///
-/// All work is done on threads of its own, so that a script that never returns, wherever it is, cannot hold the caller: such
-/// threads are left behind, for the end of the process to end them.
+/// All work is done on threads of its own, so that a script that never returns, wherever it is, cannot hold
+/// the caller: such threads are left behind, for the end of the process to end them.
 pub fn run(
     settings: Settings,
     stop: &Arc<AtomicBool>,
@@ -110,7 +111,8 @@ pub fn run(
     wait_for(&receiver, stop, 2 * GRACE, hangs)?
 }
 
-/// What another thread has to say. One that has said nothing so long after `stop` is left behind, and `hangs`.
+/// What another thread has to say. One that has said nothing so long after `stop` is left behind, and
+/// `hangs`.
 fn wait_for<T>(
     receiver: &Receiver<T>,
     stop: &AtomicBool,
@@ -261,7 +263,8 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), LoadError> 
             let mut seats = Vec::with_capacity(threads);
             for (index, thread) in made.into_iter().enumerate() {
                 let address = thread.address();
-                // Always the same text needs no Lua to say it; what answers and delays need Lua for, they keep.
+                // Always the same text needs no Lua to say it; what answers and delays need Lua for, they
+                // keep.
                 let plain = !thread.dynamic && !thread.wants_answers() && !thread.has_delay();
                 let source = if plain {
                     let mut text = Vec::new();
@@ -376,8 +379,8 @@ fn gather(
     }
 }
 
-/// Whether a function of the script has kept this loop for so long that a run without an end (`-n`) would have none. Whatever
-/// takes five time-outs at a stretch has let all of its loop's requests time out.
+/// Whether a function of the script has kept this loop for so long that a run without an end (`-n`) would
+/// have none. Whatever takes five time-outs at a stretch has let all of its loop's requests time out.
 fn stands_still(shared: &Shared, index: usize, now: u64) -> bool {
     let timeout = (GRACE + 5 * shared.settings.timeout).as_nanos();
     let still = now.saturating_sub(shared.beats[index].load(Relaxed));
@@ -465,7 +468,8 @@ fn evidence(
     (loops, paths): (Vec<LoopUse>, &[PathSeen]),
     (server, cores): (Reading<weir_model::load::ServerUse>, Reading<CpuInterval>),
 ) -> LoadEvidence {
-    // The latency from the send is what client, path and server take; what a plan adds is waiting for a connection.
+    // The latency from the send is what client, path and server take; what a plan adds is waiting for a
+    // connection.
     let (first, inside) = (tally.first_byte, tally.inside);
     let per = |sum: Duration, count: u64| Duration::from_secs_f64(sum.as_secs_f64() / count.max(1) as f64);
     let (cores, stolen) = match cores {

@@ -1,8 +1,8 @@
 //! When each request is due in an open loop (`--rate`): pure, times are nanoseconds since the run's start.
 //!
-//! A request keeps the time it was planned for, also when no connection is free then: a server that stands still for a
-//! second is charged with everything that should have been asked in that second, not with one request a connection
-//! (coordinated omission).
+//! A request keeps the time it was planned for, also when no connection is free then: a server that stands
+//! still for a second is charged with everything that should have been asked in that second, not with one
+//! request a connection (coordinated omission).
 
 /// How requests follow one another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,8 +52,9 @@ impl Schedule {
         Schedule { start, interval: 1e9 / rate, handed: 0, place: 0.0, chance: None, ramp: 0.0 }
     }
 
-    /// The part of one loop of `loops` that share `rate` in turns, so that the whole is even. It begins with the loop: while a
-    /// loop still waits for its processor no request could be asked, and a server is not charged with one.
+    /// The part of one loop of `loops` that share `rate` in turns, so that the whole is even. It begins with
+    /// the loop: while a loop still waits for its processor no request could be asked, and a server is not
+    /// charged with one.
     pub(crate) fn of_loop(begun: u64, rate: f64, index: usize, loops: usize) -> Schedule {
         Schedule::new(begun.saturating_add((1e9 * index as f64 / rate) as u64), rate / loops as f64)
     }
@@ -178,9 +179,9 @@ mod tests {
         assert_eq!(plan.behind(5 + 10 * SECOND), 0);
     }
 
-    /// The known answer: a server that answers within 1 ms but stands still in the last second of every ten. Of the
-    /// requests planned evenly, a tenth falls into that second and waits, evenly, from 0 to 1 s: the median is a moment,
-    /// and the latency at quantile q above 0.9 is (q - 0.9) / 0.1 of a second.
+    /// The known answer: a server that answers within 1 ms but stands still in the last second of every ten.
+    /// Of the requests planned evenly, a tenth falls into that second and waits, evenly, from 0 to 1 s: the
+    /// median is a moment, and the latency at quantile q above 0.9 is (q - 0.9) / 0.1 of a second.
     #[test]
     fn a_server_that_freezes_is_charged_with_the_whole_second() {
         const SECOND: u64 = 1_000_000_000;

@@ -137,7 +137,8 @@ pub(crate) fn between(before: &ServerTimes, after: &ServerTimes, halted: Duratio
         }
     }
     let since = |(pid, now): (&Pid, &Duration)| Some(now.saturating_sub(*before.processes.get(pid)?));
-    // Threads that ended meanwhile, as those of a server that has one for each connection, are only in their process's sum.
+    // Threads that ended meanwhile, as those of a server that has one for each connection, are only in their
+    // process's sum.
     let alive = total;
     let all: Duration = after.processes.iter().filter_map(since).sum();
     total = total.max(all);

@@ -61,7 +61,8 @@ pub enum Ask {
     Same(Vec<u8>),
     /// What a script of wrk's interface says.
     Script(ScriptSettings),
-    /// Always the same, over HTTP/2: by ALPN where there is TLS, which has to offer it, else from the first byte on.
+    /// Always the same, over HTTP/2: by ALPN where there is TLS, which has to offer it, else from the first
+    /// byte on.
     Http2(Http2Settings),
 }
 

@@ -117,8 +117,8 @@ pub struct Tally {
     pub refusal: Option<Arc<io::Error>>,
     /// What the answers looked like.
     pub lengths: Lengths,
-    /// Nanoseconds from the request's begin, or with `--rate` from the time it was planned for, to the whole answer. One
-    /// value for a pipelined batch.
+    /// Nanoseconds from the request's begin, or with `--rate` from the time it was planned for, to the whole
+    /// answer. One value for a pipelined batch.
     pub latency: Histogram<u64>,
     /// The same from the request's begin; only where that differs (`--rate`).
     pub service: Option<Histogram<u64>>,
@@ -143,7 +143,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Becomes a copy of `other`, whose rows only grow, unless it began anew: of them those are copied that are new.
+    /// Becomes a copy of `other`, whose rows only grow, unless it began anew: of them those are copied that
+    /// are new.
     pub(crate) fn follow(&mut self, other: &mut Tally) {
         let rows = std::mem::take(&mut other.rows);
         let mut mine = std::mem::take(&mut self.rows);

@@ -1,6 +1,7 @@
 //! Whom to ask: a URL's parts as they were written, and the addresses behind them.
 //!
-//! Nothing is normalised: what is measured is the request that was asked for, and wrk's scripts see the same parts.
+//! Nothing is normalised: what is measured is the request that was asked for, and wrk's scripts see the same
+//! parts.
 
 use std::fmt;
 use std::io;
@@ -97,7 +98,8 @@ impl Target {
     }
 }
 
-/// What of a text that is no URL may be shown: neither a user nor a query, which may hold secrets. Errors end up in logs.
+/// What of a text that is no URL may be shown: neither a user nor a query, which may hold secrets. Errors end
+/// up in logs.
 fn bare(url: &str) -> String {
     let front = url.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = front.split_once("://").map_or(("", front), |(scheme, rest)| (scheme, rest));

@@ -159,7 +159,8 @@ impl Wire {
         loop {
             match tls.reader().read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A peer that goes without a goodbye: the answer's own length tells whether something is missing.
+                // A peer that goes without a goodbye: the answer's own length tells whether something is
+                // missing.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }
@@ -189,8 +190,8 @@ impl Wire {
         let _ = sockopt::set_tcp_quickack(&self.socket, true);
     }
 
-    /// A read that fills less than was offered left nothing behind: the next byte makes a new event. Only true of a bare
-    /// socket; a TLS session may hold more.
+    /// A read that fills less than was offered left nothing behind: the next byte makes a new event. Only
+    /// true of a bare socket; a TLS session may hold more.
     pub(crate) fn short_read_means_empty(&self) -> bool {
         self.tls.is_none()
     }

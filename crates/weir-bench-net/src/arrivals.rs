@@ -1,8 +1,8 @@
 //! Which datagrams came, which did not, which came late: a receiver's ledger.
 //!
-//! The arithmetic is iperf3's, so that figures agree: a number above the expected one is a gap, and each number in it is
-//! lost until proven otherwise; a number below it came out of order and takes one loss back. Jitter is RFC 1889's (A.8):
-//! the mean change of transit times, so that the clocks need not agree.
+//! The arithmetic is iperf3's, so that figures agree: a number above the expected one is a gap, and each
+//! number in it is lost until proven otherwise; a number below it came out of order and takes one loss back.
+//! Jitter is RFC 1889's (A.8): the mean change of transit times, so that the clocks need not agree.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Takes in a datagram: its number, when it was sent by the sender's clock, and when it came by this end's.
+    /// Takes in a datagram: its number, when it was sent by the sender's clock, and when it came by this
+    /// end's.
     pub fn take(&mut self, number: u64, sent: Duration, came: Duration) {
         self.received += 1;
         if number > self.highest {
@@ -90,7 +91,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost and however the rest is shuffled: what came and what did not add up to what was sent.
+        /// Whatever is lost and however the rest is shuffled: what came and what did not add up to what was
+        /// sent.
         #[test]
         fn received_and_lost_are_all(mut order in proptest::collection::btree_set(1_u64..2000, 1..400)
             .prop_flat_map(|set| Just(set.into_iter().collect::<Vec<_>>()).prop_shuffle()))

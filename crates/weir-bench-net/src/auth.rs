@@ -1,8 +1,9 @@
 //! Who asks for a test: a user and password, encrypted for the server's key.
 //!
-//! The client sends base64(RSA("user: U\npwd:  P\nts:   T")), T in unix seconds. Clients and servers of 3.17 and later
-//! pad by OAEP (SHA-1), earlier ones by PKCS#1 v1.5 (RFC 8017, 7.1 and 7.2); the two do not understand each other. The
-//! server keeps lines `user,hash` with hash = hex(SHA-256("{user}password")), the braces included.
+//! The client sends base64(RSA("user: U\npwd: P\nts: T")), T in unix seconds. Clients and servers of 3.17 and
+//! later pad by OAEP (SHA-1), earlier ones by PKCS#1 v1.5 (RFC 8017, 7.1 and 7.2); the two do not understand
+//! each other. The server keeps lines `user,hash` with hash = hex(SHA-256("{user}password")), the braces
+//! included.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -190,7 +191,8 @@ fn parse_pem(text: &str, kind: &'static str) -> Result<Vec<u8>, AuthError> {
     STANDARD.decode(letters).map_err(|_| none())
 }
 
-/// A PKCS#1 key as PKCS#8 holds it (RFC 5958): SEQUENCE { 0, SEQUENCE { rsaEncryption, NULL }, OCTET STRING { key } }.
+/// A PKCS#1 key as PKCS#8 holds it (RFC 5958): SEQUENCE { 0, SEQUENCE { rsaEncryption, NULL }, OCTET STRING {
+/// key } }.
 fn wrap_pkcs1(key: &[u8]) -> Vec<u8> {
     const HEAD: [u8; 18] = [2, 1, 0, 0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 5, 0];
     let body = [HEAD.as_slice(), &der(4, key)].concat();

@@ -27,12 +27,12 @@ use crate::stream::Stream;
 /// A server that was reached answers within this: it may have to finish with the connection before.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A hello without an answer is said again after this: iperf3 never does, and its server takes a second one for a datagram
-/// of data, so not sooner than any answer takes.
+/// A hello without an answer is said again after this: iperf3 never does, and its server takes a second one
+/// for a datagram of data, so not sooner than any answer takes.
 const UDP_AGAIN: Duration = Duration::from_secs(2);
 
-/// The payload that fits an Ethernet frame with IPv4, UDP and room for tunnels, where the path's segment is not known:
-/// iperf3's own default.
+/// The payload that fits an Ethernet frame with IPv4, UDP and room for tunnels, where the path's segment is
+/// not known: iperf3's own default.
 const DATAGRAM: u32 = 1460;
 
 /// The largest datagram that is chosen unasked: loopback's segments of 64 KB make no sense as packets.
@@ -141,8 +141,8 @@ pub struct Silent;
 
 impl Progress for Silent {}
 
-/// Makes the test. An error means that there is nothing to report; what was seen of a test that broke off or was
-/// interrupted is in the outcome, whose [`Ending`] says so.
+/// Makes the test. An error means that there is nothing to report; what was seen of a test that broke off or
+/// was interrupted is in the outcome, whose [`Ending`] says so.
 pub fn run(
     options: &Options,
     progress: &mut dyn Progress,

@@ -1,5 +1,6 @@
-//! iperf3's error numbers: what a server tells its client by two numbers before it closes. They have kept their meaning since 3.1;
-//! a client of 3.12 prints those that came later as bare numbers, so only older ones are sent.
+//! iperf3's error numbers: what a server tells its client by two numbers before it closes. They have kept
+//! their meaning since 3.1; a client of 3.12 prints those that came later as bare numbers, so only older ones
+//! are sent.
 
 use crate::refused::Refused;
 

@@ -17,8 +17,8 @@ use crate::state::TestState;
 /// Between two looks at whether the user said stop.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A peer takes in at least so many bytes a second: only a server's report that a client asked for is larger than what sockets
-/// hold, and its largest takes 8 s more.
+/// A peer takes in at least so many bytes a second: only a server's report that a client asked for is larger
+/// than what sockets hold, and its largest takes 8 s more.
 const LEAST_RATE: f64 = 1_048_576.0;
 
 /// One end of a control connection.
@@ -55,7 +55,8 @@ impl<'a> Control<'a> {
         self.write(&[state.byte()])
     }
 
-    /// Sends bytes as they are: a cookie. The time is bounded for all of them, so that a peer which takes them one by one holds nobody.
+    /// Sends bytes as they are: a cookie. The time is bounded for all of them, so that a peer which takes
+    /// them one by one holds nobody.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         let timeout = self.timeout + Duration::from_secs_f64(bytes.len() as f64 / LEAST_RATE);
         let deadline = Instant::now() + timeout;

@@ -1,7 +1,7 @@
 //! Which connections belong to one test?
 //!
-//! A client draws a cookie and sends it first on its control connection and on each TCP data connection. It is no secret
-//! from the network, but nobody who does not see it can guess it.
+//! A client draws a cookie and sends it first on its control connection and on each TCP data connection. It
+//! is no secret from the network, but nobody who does not see it can guess it.
 
 use std::fmt;
 
@@ -19,7 +19,8 @@ impl Cookie {
     /// A fresh one, from the system's generator.
     pub fn random() -> Cookie {
         let mut random = [0; Cookie::LENGTH - 1];
-        // Without randomness of the system's own, the program's will do: the cookie tells tests apart, it guards nothing.
+        // Without randomness of the system's own, the program's will do: the cookie tells tests apart, it
+        // guards nothing.
         if aws_lc_rs::rand::fill(&mut random).is_err() {
             random.fill_with(|| fastrand::u8(..));
         }
@@ -30,7 +31,8 @@ impl Cookie {
         Cookie(bytes)
     }
 
-    /// A peer's cookie: printable and ended by NUL. Of foreign alphabets no more is asked, since old clients use others.
+    /// A peer's cookie: printable and ended by NUL. Of foreign alphabets no more is asked, since old clients
+    /// use others.
     pub fn parse(bytes: [u8; Cookie::LENGTH]) -> Option<Cookie> {
         let (end, symbols) = bytes.split_last()?;
         (*end == 0 && symbols.iter().all(u8::is_ascii_graphic)).then_some(Cookie(bytes))

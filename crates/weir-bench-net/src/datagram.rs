@@ -1,4 +1,5 @@
-//! The head of a datagram: when it was sent, by the sender's clock, and its number from 1. All big-endian; padding follows.
+//! The head of a datagram: when it was sent, by the sender's clock, and its number from 1. All big-endian;
+//! padding follows.
 
 use std::time::Duration;
 

@@ -7,11 +7,12 @@ use crate::ordered::Json;
 /// Parameters are no longer than this: iperf3 itself takes no more, and weir's own are a tenth of it.
 pub const PARAMETERS: usize = 8192;
 
-/// Results are no longer than this. Of 128 streams each way they are 60 KB; a server's own output beside them (`-J` and a
-/// line for each stream and tenth of a second) fills the rest.
+/// Results are no longer than this. Of 128 streams each way they are 60 KB; a server's own output beside them
+/// (`-J` and a line for each stream and tenth of a second) fills the rest.
 pub(crate) const RESULTS: usize = 8 << 20;
 
-/// A client's are no longer than this: it has no output of a server to tell. Values of JSON take a hundred times their text.
+/// A client's are no longer than this: it has no output of a server to tell. Values of JSON take a hundred
+/// times their text.
 pub(crate) const RESULTS_OF_CLIENT: usize = 256 << 10;
 
 /// A frame that cannot be one.
@@ -63,7 +64,8 @@ pub(crate) fn parse_in_order(text: &[u8]) -> Result<Json, Malformed> {
     Json::parse(text.strip_suffix(b"\0").unwrap_or(text)).map_err(Malformed::NotJson)
 }
 
-/// A number of a peer's JSON that must not be negative. Of 2^63 and more it is what 3.12 makes of -1, so it is none either.
+/// A number of a peer's JSON that must not be negative. Of 2^63 and more it is what 3.12 makes of -1, so it
+/// is none either.
 pub(crate) fn count(value: &Value) -> Option<u64> {
     let number = value.as_f64()?;
     // 2^63 as a double.

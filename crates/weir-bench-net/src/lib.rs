@@ -1,15 +1,15 @@
 //! The goodput of a path: iperf3's protocol, both ends, and what limits the figure.
 //!
 //! * [`client`]: asks a server for a test. [`server`]: makes tests, several at once, within bounds.
-//! * [`parameters`], [`results`], [`cookie`], [`state`], [`frame`], [`datagram`]: the words of the protocol (esnet/iperf;
-//!   its peers are 3.9 and later). Pure.
+//! * [`parameters`], [`results`], [`cookie`], [`state`], [`frame`], [`datagram`]: the words of the protocol
+//!   (esnet/iperf; its peers are 3.9 and later). Pure.
 //! * [`ordered`]: JSON whose members keep their order.
 //! * [`arrivals`]: a receiver's ledger of datagrams. [`auth`]: who asks.
 //! * [`transactions`]: requests and responses, between two weirs alone; [`asked`]: its words.
 //! * [`outcome`]: what a test was and what came of it, with evidence for the judge.
 //!
-//! Data flow on one thread a stream, in blocking calls of large pieces. The thread that talks to the peer also looks at the
-//! sockets (TCP_INFO by INET_DIAG) and threads, and asks the judge. Nothing here prints.
+//! Data flow on one thread a stream, in blocking calls of large pieces. The thread that talks to the peer
+//! also looks at the sockets (TCP_INFO by INET_DIAG) and threads, and asks the judge. Nothing here prints.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

@@ -188,7 +188,8 @@ pub struct TestOutcome {
     pub cpu: CpuUse,
     /// The other end's; `None` when it did not come to that.
     pub remote_cpu: Option<CpuUse>,
-    /// The congestion control of the sending and of the receiving end, where known, as the client sees them: own, peer's.
+    /// The congestion control of the sending and of the receiving end, where known, as the client sees them:
+    /// own, peer's.
     pub congestion: (Option<String>, Option<String>),
     /// Which copies the other end made, where it told.
     pub remote_copies: Option<Copies>,
@@ -203,7 +204,8 @@ pub struct TestOutcome {
 }
 
 impl TestOutcome {
-    /// What all streams of one way carried: those that this end sends on, or the others. Seconds are the longest's.
+    /// What all streams of one way carried: those that this end sends on, or the others. Seconds are the
+    /// longest's.
     pub fn sum(&self, sends: bool, pick: impl Fn(&StreamOutcome) -> Option<Sum>) -> Option<Sum> {
         let mut all: Option<Sum> = None;
         for sum in self.streams.iter().filter(|stream| stream.connection.sends == sends).filter_map(pick) {

@@ -1,7 +1,8 @@
 //! What is to be tested: the client's first JSON.
 //!
-//! A member of a wrong type is as if it were not there (so versions of 3.18 and later do); one that is out of bounds is
-//! refused. The bounds are iperf3's own, so that whatever a client of either kind may ask for is taken.
+//! A member of a wrong type is as if it were not there (so versions of 3.18 and later do); one that is out of
+//! bounds is refused. The bounds are iperf3's own, so that whatever a client of either kind may ask for is
+//! taken.
 
 use serde_json::{Map, Value, json};
 

@@ -85,9 +85,9 @@ impl StreamResults {
         (self.packets.saturating_sub(omitted.packets), self.errors.saturating_sub(omitted.errors))
     }
 
-    /// The same of an end that does not (iperf3 3.12): its bytes leave out what was omitted, its datagrams do not. All are of
-    /// `block` bytes, so the bytes tell how many came. Where that end received, this one sent `before` in the omitted time: what
-    /// is missing of the others was lost.
+    /// The same of an end that does not (iperf3 3.12): its bytes leave out what was omitted, its datagrams do
+    /// not. All are of `block` bytes, so the bytes tell how many came. Where that end received, this one sent
+    /// `before` in the omitted time: what is missing of the others was lost.
     pub(crate) fn datagrams_by_bytes(&self, block: u32, before: Option<u64>) -> (u64, u64) {
         let came = self.bytes.div_ceil(block.max(1).into());
         let missing = |before: u64| self.packets.saturating_sub(before).saturating_sub(came);

@@ -24,11 +24,13 @@ use crate::sys::process_times;
 use crate::watch::Watch;
 use crate::{arrivals::Arrivals, socket, tcp};
 
-/// A receiver takes in what is on its way for so long after the sender's end. A peer that is a weir too closes when it has
-/// sent all, which on a slow path with deep buffers takes seconds; of others silence is waited for.
+/// A receiver takes in what is on its way for so long after the sender's end. A peer that is a weir too
+/// closes when it has sent all, which on a slow path with deep buffers takes seconds; of others silence is
+/// waited for.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Between the end of a data stream and the word that the test is over, on another connection: a retransmission timeout.
+/// Between the end of a data stream and the word that the test is over, on another connection: a
+/// retransmission timeout.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Intervals that are kept for the report: a day of minutes, an hour of tenths of seconds would be more.
@@ -89,8 +91,9 @@ struct Baseline {
     arrivals: Arrivals,
 }
 
-/// Bytes of one write. A client that names no size sends iperf3's own: then the choice is this end's. Of a stream with a rate
-/// it is what goes in 5 ms, so that it flows instead of coming in gushes; a segment at least.
+/// Bytes of one write. A client that names no size sends iperf3's own: then the choice is this end's. Of a
+/// stream with a rate it is what goes in 5 ms, so that it flows instead of coming in gushes; a segment at
+/// least.
 fn block(parameters: &Parameters, named: bool) -> u32 {
     if parameters.transport == Transport::Udp || named || parameters.block != BLOCK {
         return parameters.block;
@@ -101,8 +104,9 @@ fn block(parameters: &Parameters, named: bool) -> u32 {
     }
 }
 
-/// Bytes after which this end stops sending by itself. The client ends the test when it has counted all, so a server that
-/// sends must go on where what the client counts may be less: datagrams are lost, and each end leaves out seconds of its own.
+/// Bytes after which this end stops sending by itself. The client ends the test when it has counted all, so a
+/// server that sends must go on where what the client counts may be less: datagrams are lost, and each end
+/// leaves out seconds of its own.
 fn budget(start: &Start) -> Option<u64> {
     let parameters = &start.parameters;
     let exact = parameters.transport == Transport::Tcp && parameters.omit == 0;
@@ -391,7 +395,8 @@ impl Run {
         if let Some(error) = self.streams.iter().find_map(failed) {
             return Some(error);
         }
-        // A peer that closes a data connection in the middle of a test ends it; at its end the word for that may come later.
+        // A peer that closes a data connection in the middle of a test ends it; at its end the word for that
+        // may come later.
         let closed = |stream: &&Stream| !stream.connection.sends && stream.counts.has_ended();
         let id = self.streams.iter().find(closed)?.connection.id;
         let since = *self.closed.get_or_insert_with(Instant::now);
@@ -432,7 +437,8 @@ impl Run {
         let stream = &self.streams[at];
         let (now, base) = (self.count(at), self.baselines[at]);
         let passed = now.arrivals.since(&base.arrivals);
-        // A sender's time is the test's; a receiver's ends with the last byte that it took in, if that came later.
+        // A sender's time is the test's; a receiver's ends with the last byte that it took in, if that came
+        // later.
         let ended = self.ended.unwrap_or_else(|| self.began.elapsed());
         let end = if stream.connection.sends { ended } else { ended.max(stream.counts.last()) };
         let tcp = !stream.is_udp();

@@ -1,7 +1,8 @@
-//! The server: listens, tells control connections from data connections by their cookie, and makes several tests at once.
+//! The server: listens, tells control connections from data connections by their cookie, and makes several
+//! tests at once.
 //!
-//! What a stranger can take is bounded: tests at once, connections that have not said who they are, seconds and bytes of a
-//! test, bytes of a frame, seconds of each wait.
+//! What a stranger can take is bounded: tests at once, connections that have not said who they are, seconds
+//! and bytes of a test, bytes of a frame, seconds of each wait.
 
 mod answers;
 mod hellos;
@@ -54,7 +55,8 @@ pub struct Options {
     pub most_time: Duration,
     /// Bytes of a test, at most.
     pub most_bytes: Option<u64>,
-    /// Bits per second of a test in all its streams: no more may be asked for, and one that moves more on average over seconds is ended.
+    /// Bits per second of a test in all its streams: no more may be asked for, and one that moves more on
+    /// average over seconds is ended.
     pub most_rate: Option<u64>,
     /// The average of that is taken over so long.
     pub rate_span: Duration,
@@ -147,7 +149,8 @@ impl Server {
         self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// Serves until `stop` is set, or until one test is over where only one is wanted. Tests that run are told to end.
+    /// Serves until `stop` is set, or until one test is over where only one is wanted. Tests that run are
+    /// told to end.
     pub fn run(self, stop: &Arc<AtomicBool>) -> Result<(), NetError> {
         let mut order = 0;
         let mut busy = Instant::now();

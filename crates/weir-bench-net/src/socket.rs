@@ -229,15 +229,17 @@ fn listen_on(socket: Socket, at: SocketAddr) -> Result<TcpListener, NetError> {
     open().map_err(|source| NetError::Listen { at, source })
 }
 
-/// A UDP socket at this address. Where the address names a port, others may be at it too, connected to their peers; a port of
-/// the kernel's choice is for this socket alone (with SO_REUSEADDR it may choose one that another such socket has).
+/// A UDP socket at this address. Where the address names a port, others may be at it too, connected to their
+/// peers; a port of the kernel's choice is for this socket alone (with SO_REUSEADDR it may choose one that
+/// another such socket has).
 pub(crate) fn bind_udp(at: SocketAddr, wiring: &Wiring) -> Result<UdpSocket, NetError> {
     let listen = |source| NetError::Listen { at, source };
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP)).map_err(listen)?;
     wiring.bind(&socket)?;
     socket.set_reuse_address(at.port() != 0).map_err(listen)?;
     socket.bind(&at.into()).map_err(listen)?;
-    // As large as the system allows (net.core.rmem_max cuts it): datagrams that find no room are no loss of the path's.
+    // As large as the system allows (net.core.rmem_max cuts it): datagrams that find no room are no loss of
+    // the path's.
     let _ = socket.set_recv_buffer_size(UDP_BUFFER);
     Ok(socket.into())
 }

@@ -1,5 +1,5 @@
-//! The system calls that no safe wrapper offers: many datagrams in one call, segmentation offload, a socket's pacing, and
-//! the processor time of this program in its two parts.
+//! The system calls that no safe wrapper offers: many datagrams in one call, segmentation offload, a socket's
+//! pacing, and the processor time of this program in its two parts.
 
 use std::io;
 use std::mem;
@@ -7,8 +7,8 @@ use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Messages of one call, at most. The kernel's own bound is 1024 (UIO_MAXIOV); beyond a few dozen the call itself no longer
-/// costs anything beside its messages.
+/// Messages of one call, at most. The kernel's own bound is 1024 (UIO_MAXIOV); beyond a few dozen the call
+/// itself no longer costs anything beside its messages.
 pub(crate) const BATCH: usize = 64;
 
 /// A datagram, or a bundle of them that offload hands over as one, is no larger.
@@ -42,7 +42,8 @@ struct FlowLabel {
 }
 
 fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
-    // SAFETY: `fd` is open while it is borrowed; `value` lives on the stack for the call and has the length that is told.
+    // SAFETY: `fd` is open while it is borrowed; `value` lives on the stack for the call and has the length
+    // that is told.
     let rc = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -100,7 +101,8 @@ pub(crate) fn set_flow_label(fd: BorrowedFd<'_>, destination: Ipv6Addr, label: u
     Ok(label.to_be())
 }
 
-/// Sends `data` on a connected socket, `size` bytes a message, as many as one call takes. Returns the messages sent.
+/// Sends `data` on a connected socket, `size` bytes a message, as many as one call takes. Returns the
+/// messages sent.
 pub(crate) fn send_many(fd: BorrowedFd<'_>, data: &[u8], size: usize) -> io::Result<usize> {
     // SAFETY: all-zero bytes are a valid `iovec` and a valid `mmsghdr` (null pointers and zero lengths).
     let (mut parts, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
@@ -114,8 +116,8 @@ pub(crate) fn send_many(fd: BorrowedFd<'_>, data: &[u8], size: usize) -> io::Res
         count += 1;
     }
     // The system call itself: musl's sendmmsg is a loop of sendmsg, to clear padding that is clear here.
-    // SAFETY: `messages` holds `count` headers, each with one vector of `parts` that lies within `data`; all of them
-    // outlive the call.
+    // SAFETY: `messages` holds `count` headers, each with one vector of `parts` that lies within `data`; all
+    // of them outlive the call.
     let sent =
         unsafe { libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), messages.as_mut_ptr(), count, 0_u32) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -128,8 +130,8 @@ pub(crate) struct Inbox {
     lengths: Vec<(usize, usize)>,
 }
 
-/// Of recvmmsg: half of what is sent at once, each with room for a whole bundle: 2 MiB, of which only what is used is
-/// ever backed by memory.
+/// Of recvmmsg: half of what is sent at once, each with room for a whole bundle: 2 MiB, of which only what is
+/// used is ever backed by memory.
 const INBOX: usize = 32;
 
 /// A control message with one number takes 24 bytes; aligned as `cmsghdr` asks.
@@ -158,8 +160,8 @@ impl Inbox {
             message.msg_hdr.msg_control = side.0.as_mut_ptr().cast();
             message.msg_hdr.msg_controllen = side.0.len() as _;
         }
-        // SAFETY: `messages` holds INBOX headers, each with one vector over its own part of `room` and one side buffer
-        // of its own; all of them outlive the call. A null timeout is allowed.
+        // SAFETY: `messages` holds INBOX headers, each with one vector over its own part of `room` and one
+        // side buffer of its own; all of them outlive the call. A null timeout is allowed.
         let count = unsafe {
             libc::recvmmsg(
                 fd.as_raw_fd(),

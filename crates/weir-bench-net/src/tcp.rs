@@ -1,5 +1,6 @@
-//! A TCP stream at work. What is not needed to measure the network is left out where the user allows it: what arrives is
-//! dropped in the kernel (MSG_TRUNC, tcp(7)), and pages that the kernel already has may be sent (sendfile).
+//! A TCP stream at work. What is not needed to measure the network is left out where the user allows it: what
+//! arrives is dropped in the kernel (MSG_TRUNC, tcp(7)), and pages that the kernel already has may be sent
+//! (sendfile).
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -14,31 +15,33 @@ use crate::orders::{Counts, Orders};
 use crate::pace::{Pace, nap};
 use crate::sys;
 
-/// Bytes of one call where the user names no size: over loopback with CUBIC 128 KiB brought 49 Gbit/s and 512 KiB 64 (medians of
-/// three), with BBR 46 and 39. More no longer fits the second-level cache.
+/// Bytes of one call where the user names no size: over loopback with CUBIC 128 KiB brought 49 Gbit/s and 512
+/// KiB 64 (medians of three), with BBR 46 and 39. More no longer fits the second-level cache.
 pub(crate) const BLOCK: u32 = 512 << 10;
 
 /// What one receiving call may take: more than any window, so that the call takes all there is.
 const ROOM: usize = 4 << 20;
 
-/// A receiver need not wake for each segment of a fast stream: it sleeps until as much is there as comes in this time
-/// (SO_RCVLOWAT). Of 1 Gbit/s that is 25 KB, less than two bursts of a sender, so that a path's own timing stays as it is.
+/// A receiver need not wake for each segment of a fast stream: it sleeps until as much is there as comes in
+/// this time (SO_RCVLOWAT). Of 1 Gbit/s that is 25 KB, less than two bursts of a sender, so that a path's own
+/// timing stays as it is.
 const DOZE: Duration = Duration::from_micros(200);
 
 /// The most it sleeps for, reached at 10 Gbit/s.
 const MOST_DOZE: f64 = 262_144.0;
 
-/// A stream that fast is left alone for a moment each time it was emptied, instead of waking this thread again: over loopback the
-/// wake-up is the sender's work, a sixth of it where processors are virtual. With what a timer adds (50 us) 131 KB of
-/// 10 Gbit/s come meanwhile, a fiftieth of the usual largest window. Loopback with CUBIC went from 56 to 79 Gbit/s, with BBR
-/// from 37 to 46 (medians of three, against a mark of 1 MiB and no nap).
+/// A stream that fast is left alone for a moment each time it was emptied, instead of waking this thread
+/// again: over loopback the wake-up is the sender's work, a sixth of it where processors are virtual. With
+/// what a timer adds (50 us) 131 KB of 10 Gbit/s come meanwhile, a fiftieth of the usual largest window.
+/// Loopback with CUBIC went from 56 to 79 Gbit/s, with BBR from 37 to 46 (medians of three, against a mark of
+/// 1 MiB and no nap).
 const NAP: Duration = Duration::from_micros(50);
 
 /// Between two looks at how fast the stream is.
 const RATE: Duration = Duration::from_millis(20);
 
-/// A receiver that waits for no end of stream believes after this silence that all has come: some round trips of most
-/// paths. Longer ones lose what was still on its way, as with iperf3.
+/// A receiver that waits for no end of stream believes after this silence that all has come: some round trips
+/// of most paths. Longer ones lose what was still on its way, as with iperf3.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Sends until the test or its budget ends.

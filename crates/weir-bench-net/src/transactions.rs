@@ -1,11 +1,13 @@
-//! Requests and responses between two weirs: how many a second, how long each takes, what each costs both processors.
+//! Requests and responses between two weirs: how many a second, how long each takes, what each costs both
+//! processors.
 //!
-//! iperf3's protocol has no such test, so it is agreed on beside it: the client's parameters carry a member `weir_transactions`,
-//! which iperf3's server does not look at, and only a server that understood it answers with a word that iperf3 does not know
-//! ([`State::Transactions`](crate::state::TestState)) and a frame. Any other answer means that this server
-//! makes none. A client that does not ask never sees the word.
+//! iperf3's protocol has no such test, so it is agreed on beside it: the client's parameters carry a member
+//! `weir_transactions`, which iperf3's server does not look at, and only a server that understood it answers
+//! with a word that iperf3 does not know ([`State::Transactions`](crate::state::TestState)) and a frame. Any
+//! other answer means that this server makes none. A client that does not ask never sees the word.
 //!
-//! * [`client`]: makes them, run after run, until the mean is as sure as was asked for. [`confidence`]: how sure it is.
+//! * [`client`]: makes them, run after run, until the mean is as sure as was asked for. [`confidence`]: how
+//!   sure it is.
 //! * The answering end is part of [`crate::server`].
 
 pub mod client;
@@ -65,8 +67,8 @@ impl Line {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(GLANCE))?;
-        // No larger than needed: of one connection a transaction, making it is part of its time. A byte more than a message shows
-        // whether more came than that.
+        // No larger than needed: of one connection a transaction, making it is part of its time. A byte more
+        // than a message shows whether more came than that.
         let room = vec![0; ROOM.min(asked.request.max(asked.response) as usize + 1)];
         Ok(Line { stream, room })
     }

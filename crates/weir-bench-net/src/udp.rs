@@ -1,4 +1,5 @@
-//! A UDP stream at work: many datagrams a call, and bundles of them where the kernel takes those (UDP_SEGMENT, UDP_GRO).
+//! A UDP stream at work: many datagrams a call, and bundles of them where the kernel takes those
+//! (UDP_SEGMENT, UDP_GRO).
 
 use std::io;
 use std::net::UdpSocket;
@@ -25,10 +26,10 @@ const BUNDLES: usize = 8;
 /// A receiver believes after this silence that all has come.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// A receiver of many datagrams sleeps for so long when it has emptied its socket, instead of being woken for each: over
-/// loopback that wake-up costs the sender more than the datagram. With what a timer adds (50 us) it is a tenth of a
-/// millisecond, in which two million small datagrams a second fill half of the usual buffer (212,992 bytes, 768 of them for
-/// a small datagram).
+/// A receiver of many datagrams sleeps for so long when it has emptied its socket, instead of being woken for
+/// each: over loopback that wake-up costs the sender more than the datagram. With what a timer adds (50 us)
+/// it is a tenth of a millisecond, in which two million small datagrams a second fill half of the usual
+/// buffer (212,992 bytes, 768 of them for a small datagram).
 const DOZE: Duration = Duration::from_micros(20);
 
 /// From so many messages a second on: below, jitter is measured as they come.
@@ -40,11 +41,12 @@ const RATE: Duration = Duration::from_millis(10);
 /// Without room in the device's queue a sender tries again after this long: some packets of a slow link.
 const CROWDED: Duration = Duration::from_micros(200);
 
-/// A payload that fits links of any size in use: of the 576 bytes that each host takes whole (RFC 791), less IPv6's and UDP's heads.
+/// A payload that fits links of any size in use: of the 576 bytes that each host takes whole (RFC 791), less
+/// IPv6's and UDP's heads.
 const ANY_PATH: usize = 576 - 40 - 8;
 
-/// Bytes that a stream keeps to send: sixteen of the largest datagrams, so that a client who asks for many streams of them costs a server
-/// 1 MiB each.
+/// Bytes that a stream keeps to send: sixteen of the largest datagrams, so that a client who asks for many
+/// streams of them costs a server 1 MiB each.
 const MOST_LOAD: usize = 1 << 20;
 
 /// What is sent at once.
@@ -138,15 +140,17 @@ pub(crate) fn send(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> io::
     Ok(())
 }
 
-/// From now on the kernel looks for no learnt path MTU: that takes it some 60 ns of a small datagram, 3 % (30 interleaved pairs over
-/// loopback, Linux 6.18). It forbids fragments, as it does anyway (ip(7), IP_MTU_DISCOVER). Where it cannot be set, datagrams go too.
+/// From now on the kernel looks for no learnt path MTU: that takes it some 60 ns of a small datagram, 3 % (30
+/// interleaved pairs over loopback, Linux 6.18). It forbids fragments, as it does anyway (ip(7),
+/// IP_MTU_DISCOVER). Where it cannot be set, datagrams go too.
 fn ask_for_no_path_mtu(socket: &UdpSocket) {
     // A socket of IPv6 may send to IPv4 too, and one of IPv4 refuses the other's option.
     let _ = sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE);
     let _ = sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE);
 }
 
-/// Datagrams of one message, after the socket was told of their size; 1 where bundles are not wanted or not known.
+/// Datagrams of one message, after the socket was told of their size; 1 where bundles are not wanted or not
+/// known.
 fn bundle(socket: &UdpSocket, size: usize, wanted: bool) -> usize {
     let most = BUNDLE.min(MOST / size.max(1));
     let segment = u16::try_from(size).ok().filter(|_| wanted && most > 1);

@@ -368,7 +368,8 @@ impl Eye {
     }
 }
 
-/// A sender's smoothed round trip; a receiver's own estimate, since it sends nothing that would be acknowledged.
+/// A sender's smoothed round trip; a receiver's own estimate, since it sends nothing that would be
+/// acknowledged.
 fn round_trip(socket: &TcpSocket, sends: bool) -> Option<Duration> {
     if sends { socket.info.rtt } else { socket.info.rcv_rtt.or(socket.info.rtt) }
 }

@@ -1,5 +1,5 @@
-//! Peers that are busy, dead, half-open or lie, at every state of the protocol: each ends in an error in bounded time, and a
-//! server goes on serving.
+//! Peers that are busy, dead, half-open or lie, at every state of the protocol: each ends in an error in
+//! bounded time, and a server goes on serving.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

@@ -1,8 +1,10 @@
-//! What does a turn of an event loop cost? Level-triggered epoll, edge-triggered epoll, io_uring and plain blocking threads do the
-//! same work over loopback: 4 and 64 connections that receive bulk, and 1000 that answer small requests.
+//! What does a turn of an event loop cost? Level-triggered epoll, edge-triggered epoll, io_uring and plain
+//! blocking threads do the same work over loopback: 4 and 64 connections that receive bulk, and 1000 that
+//! answer small requests.
 //!
-//! The loop under test runs on processor 0, what drives it on processor 1. The figure is the processor time of the loop's threads,
-//! since a faster loop on loopback is held up by its driver. Rounds are interleaved; medians are printed, one line a figure.
+//! The loop under test runs on processor 0, what drives it on processor 1. The figure is the processor time
+//! of the loop's threads, since a faster loop on loopback is held up by its driver. Rounds are interleaved;
+//! medians are printed, one line a figure.
 //!
 //!     cargo run --release -p weir-bench --example event_loops [ROUNDS]
 #![allow(unsafe_code, reason = "io_uring's submissions name memory that the kernel writes later")]
@@ -143,7 +145,8 @@ fn timed(cpu: &AtomicU64, work: impl FnOnce()) {
     cpu.fetch_add((thread_cpu_now() - before).as_nanos() as u64, Relaxed);
 }
 
-/// Writes what each connection takes, or a request and then one for each answer, until the time is over; then hangs up.
+/// Writes what each connection takes, or a request and then one for each answer, until the time is over; then
+/// hangs up.
 fn drive(streams: &[TcpStream], work: Work) -> Duration {
     let block = vec![7; 256 << 10];
     let poll = epoll::create(CreateFlags::CLOEXEC).unwrap();
@@ -208,9 +211,10 @@ fn answer(mut stream: impl Write, work: Work, request: &[u8]) {
     }
 }
 
-/// epoll. Level-triggered: one read an event, the rest comes again. Edge-triggered: reads until one comes back short, which says
-/// that the socket is empty (epoll(7)); a bulk connection that never is gives way after 16 reads and has its turn after the others.
-/// An end that came together with data makes no edge of its own: so EPOLLRDHUP is asked for, and reads then go on to the end.
+/// epoll. Level-triggered: one read an event, the rest comes again. Edge-triggered: reads until one comes
+/// back short, which says that the socket is empty (epoll(7)); a bulk connection that never is gives way
+/// after 16 reads and has its turn after the others. An end that came together with data makes no edge of its
+/// own: so EPOLLRDHUP is asked for, and reads then go on to the end.
 fn polled(streams: &[TcpStream], work: Work, edge: bool, bytes: &AtomicU64) {
     const TURN: usize = 16;
     let poll = epoll::create(CreateFlags::CLOEXEC).unwrap();
@@ -276,8 +280,8 @@ fn polled(streams: &[TcpStream], work: Work, edge: bool, bytes: &AtomicU64) {
     }
 }
 
-/// io_uring: a receive under way on each connection, and an answer beside the next receive. One system call submits all that
-/// a batch of completions led to and waits for the next.
+/// io_uring: a receive under way on each connection, and an answer beside the next receive. One system call
+/// submits all that a batch of completions led to and waits for the next.
 fn completed(streams: &[TcpStream], work: Work, bytes: &AtomicU64) {
     const SENT: u64 = u64::MAX;
     let mut ring = IoUring::new(4096).unwrap();
@@ -294,8 +298,8 @@ fn completed(streams: &[TcpStream], work: Work, bytes: &AtomicU64) {
     while open > 0 || under_way > 0 {
         for entry in next.drain(..) {
             under_way += 1;
-            // SAFETY: receives name buffers that live to the end of this function and have one receive each at a time; answers
-            // name `reply`. The function does not end before all of them have completed.
+            // SAFETY: receives name buffers that live to the end of this function and have one receive each
+            // at a time; answers name `reply`. The function does not end before all of them have completed.
             while unsafe { ring.submission().push(&entry) }.is_err() {
                 ring.submit().unwrap();
             }

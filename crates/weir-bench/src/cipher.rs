@@ -9,8 +9,8 @@ use crate::repeat::{Limits, Speed, repeat};
 /// The record sizes worth comparing: TLS's largest, and a block as `weir cp` sends it.
 pub const RECORDS: [usize; 2] = [16 << 10, 1 << 20];
 
-/// Bytes of records that are worked on in turn: more than a core's own caches hold, as on a path where each record is
-/// another one.
+/// Bytes of records that are worked on in turn: more than a core's own caches hold, as on a path where each
+/// record is another one.
 const POOL: usize = 8 << 20;
 
 /// Records at most: tiny ones would take longer to make than to seal.

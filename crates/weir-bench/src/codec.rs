@@ -202,7 +202,8 @@ fn speed(
     Ok(Speed::of(bytes * rounds, timing))
 }
 
-/// Threads that live as long as a measurement: what a codec keeps for each thread is made once, not in each pass.
+/// Threads that live as long as a measurement: what a codec keeps for each thread is made once, not in each
+/// pass.
 struct Crew {
     threads: usize,
     start: Barrier,
@@ -210,8 +211,8 @@ struct Crew {
     next: AtomicUsize,
     count: AtomicUsize,
     over: AtomicBool,
-    /// When the first one began and the last one ended, by their own clocks: with as many threads as cores, whoever
-    /// waits for them is woken late.
+    /// When the first one began and the last one ended, by their own clocks: with as many threads as cores,
+    /// whoever waits for them is woken late.
     span: Mutex<Option<(Instant, Instant)>>,
 }
 
@@ -228,7 +229,8 @@ impl Crew {
         }
     }
 
-    /// Lets `drive` call for passes over so many items; each item goes to one thread, with that thread's buffer.
+    /// Lets `drive` call for passes over so many items; each item goes to one thread, with that thread's
+    /// buffer.
     fn work<T>(
         &self,
         work: &(impl Fn(usize, &mut Vec<u8>) + Sync),

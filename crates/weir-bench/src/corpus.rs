@@ -310,7 +310,8 @@ fn vocabulary(source: &mut fastrand::Rng) -> Vec<String> {
 /// Words of a language that an educated speaker knows.
 const WORDS: usize = 30_000;
 
-/// Prose: the n-th word about 1/n as often as the first (Zipf), now and then a phrase that stood a moment ago, and numbers.
+/// Prose: the n-th word about 1/n as often as the first (Zipf), now and then a phrase that stood a moment
+/// ago, and numbers.
 fn text(block: &mut Vec<u8>, len: usize, words: &[String], source: &mut fastrand::Rng) {
     let mut line = 0;
     while block.len() < len {
@@ -341,7 +342,8 @@ fn text(block: &mut Vec<u8>, len: usize, words: &[String], source: &mut fastrand
     }
 }
 
-/// Records of 48 bytes: an identity that counts, a time that grows, a kind, a small number, a measurement, an address.
+/// Records of 48 bytes: an identity that counts, a time that grows, a kind, a small number, a measurement, an
+/// address.
 fn binary(block: &mut Vec<u8>, len: usize, source: &mut fastrand::Rng) {
     let mut identity = source.u64(..1 << 40);
     let mut time = source.u64(..1 << 50);

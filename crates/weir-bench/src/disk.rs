@@ -1,7 +1,8 @@
 //! What does the disk under a folder give, and when does the page cache stop hiding it?
 //!
 //! * [`target`]: a file that nobody sees and that is gone with this process, and the room for it.
-//! * [`knee`], [`forecast`]: pure: where writes begin to be paced, and what that means for a file of some size.
+//! * [`knee`], [`forecast`]: pure: where writes begin to be paced, and what that means for a file of some
+//!   size.
 //! * [`ring`]: many requests at once, by io_uring.
 //! * [`run`]: everything once, each part bounded in time and room.
 

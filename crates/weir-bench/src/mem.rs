@@ -1,11 +1,13 @@
 //! What do this processor's caches and its memory give: how long does a load take, how many bytes a second?
 //!
-//! * [`kernel`]: the loops, [`arena`]: the memory they touch, [`place`]: the processor they stay on, [`clock`]: its cycles.
-//! * [`levels`]: pure: the plateaus of a latency curve. Sizes are found there, never taken from what the system says.
+//! * [`kernel`]: the loops, [`arena`]: the memory they touch, [`place`]: the processor they stay on,
+//!   [`clock`]: its cycles.
+//! * [`levels`]: pure: the plateaus of a latency curve. Sizes are found there, never taken from what the
+//!   system says.
 //! * [`run`]: everything once, in a thread of its own, within about half a minute.
 //!
-//! Each figure is measured in several rounds some seconds apart, in many short passes; see [`sample::Passes`] for what
-//! stands for them.
+//! Each figure is measured in several rounds some seconds apart, in many short passes; see [`sample::Passes`]
+//! for what stands for them.
 
 pub mod arena;
 pub mod clock;
@@ -156,7 +158,8 @@ pub struct Rates {
 pub struct Peak {
     /// The working set, bytes.
     pub bytes: u64,
-    /// Words of 8 bytes from one read to the next. With 1 all is read, by the widest loads; else a word at a time.
+    /// Words of 8 bytes from one read to the next. With 1 all is read, by the widest loads; else a word at a
+    /// time.
     pub stride: usize,
     /// Bytes a second that were read; what lies between does not count.
     pub rate: f64,

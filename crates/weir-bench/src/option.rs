@@ -13,7 +13,8 @@ pub(crate) fn set_int(
     value: libc::c_int,
 ) -> io::Result<()> {
     let length = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed, and the kernel reads `length` bytes of `value`, which lives on.
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel reads `length` bytes of `value`,
+    // which lives on.
     let rc =
         unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), length) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

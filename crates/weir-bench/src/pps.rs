@@ -1,7 +1,9 @@
-//! Packets per second between two ends of weir: UDP with many packets a system call, and with many a packet of the kernel's.
+//! Packets per second between two ends of weir: UDP with many packets a system call, and with many a packet
+//! of the kernel's.
 //!
-//! The sender numbers its packets; the receiver counts them by number and is asked for its counts at the end, over a TCP
-//! connection beside them. Nothing is ever sent back over UDP, so a receiver cannot be made to flood anyone.
+//! The sender numbers its packets; the receiver counts them by number and is asked for its counts at the end,
+//! over a TCP connection beside them. Nothing is ever sent back over UDP, so a receiver cannot be made to
+//! flood anyone.
 //!
 //! * [`frame`]: what a size counts, and the mark that each packet carries.
 //! * [`ledger`]: which numbers came, which are missing, which came twice.
@@ -23,8 +25,8 @@ pub mod search;
 pub mod sender;
 pub mod server;
 
-/// Where a server listens, if nothing else is said: the first of six numbers in a row that IANA has given to nobody, just
-/// above iperf3's 5201.
+/// Where a server listens, if nothing else is said: the first of six numbers in a row that IANA has given to
+/// nobody, just above iperf3's 5201.
 pub const PORT: u16 = 5209;
 
 /// The most sending threads of a client, and receiving ones of a server for it.

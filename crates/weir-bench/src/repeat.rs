@@ -1,7 +1,7 @@
 //! When has a measurement been repeated often enough, and what do its passes say together?
 //!
-//! The median of passes, because other programs only ever make a pass slower, and its spread (half of what lies between
-//! the quartiles), because a figure without one cannot be compared with another.
+//! The median of passes, because other programs only ever make a pass slower, and its spread (half of what
+//! lies between the quartiles), because a figure without one cannot be compared with another.
 
 use std::time::Duration;
 
@@ -93,8 +93,8 @@ impl Speed {
     }
 }
 
-/// Repeats a pass, whose own time is what it returns, after one whose time is thrown away: it touches memory for the
-/// first time, and wakes the processor.
+/// Repeats a pass, whose own time is what it returns, after one whose time is thrown away: it touches memory
+/// for the first time, and wakes the processor.
 pub fn repeat<E>(limits: &Limits, mut pass: impl FnMut() -> Result<Duration, E>) -> Result<Timing, E> {
     pass()?;
     let mut passes = Vec::new();

@@ -1,9 +1,10 @@
-//! What do ssh's own ciphers reach on this machine? The user's ssh and sshd over loopback, nothing on the way and nothing
-//! behind: `ssh -c CIPHER 127.0.0.1 'cat > /dev/null'`, fed with zeros.
+//! What do ssh's own ciphers reach on this machine? The user's ssh and sshd over loopback, nothing on the way
+//! and nothing behind: `ssh -c CIPHER 127.0.0.1 'cat > /dev/null'`, fed with zeros.
 //!
-//! The sshd is started for each connection, as the current user, with keys and a configuration of its own in a
-//! temporary folder; the system's sshd, its keys and the user's configuration stay out of it. One side's work is ssh's, the
-//! other's sshd's, each on a core of its own: the figure is that of the slower one, as in scp.
+//! The sshd is started for each connection, as the current user, with keys and a configuration of its own in
+//! a temporary folder; the system's sshd, its keys and the user's configuration stay out of it. One side's
+//! work is ssh's, the other's sshd's, each on a core of its own: the figure is that of the slower one, as in
+//! scp.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -22,8 +23,8 @@ use crate::repeat::{Limits, Speed, repeat};
 /// What ssh offers beside the ciphers of the table, and older servers choose.
 const OTHERS: [&str; 2] = ["aes128-ctr", "aes256-ctr"];
 
-/// Bytes of a pass: several times what pipes, sockets and ssh's window of 2 MiB hold. They are as full at its end as at its
-/// beginning, but for the first pass, which does not count.
+/// Bytes of a pass: several times what pipes, sockets and ssh's window of 2 MiB hold. They are as full at its
+/// end as at its beginning, but for the first pass, which does not count.
 const PASS: usize = 16 << 20;
 
 /// A session that does not move for so long is given up.
@@ -74,8 +75,9 @@ impl Bed {
         Ok(wanted.filter(|name| offered.lines().any(|line| line == *name)).collect())
     }
 
-    /// Of these ciphers the one that the user's ssh takes unless it is told another: the client's order decides (RFC 4253
-    /// section 7.1), and distributions change it by configuration. `None` where ssh does not say.
+    /// Of these ciphers the one that the user's ssh takes unless it is told another: the client's order
+    /// decides (RFC 4253 section 7.1), and distributions change it by configuration. `None` where ssh does
+    /// not say.
     pub fn usual_cipher(&self, of: &[&'static str]) -> Option<&'static str> {
         let settings = output(Command::new("ssh").args(["-G", "127.0.0.1"])).ok()?;
         let order = settings.lines().find_map(|line| line.strip_prefix("ciphers "))?;
@@ -218,8 +220,9 @@ fn client(key: &Path, cipher: &str, port: u16) -> Command {
     ssh
 }
 
-/// sshd for one connection on its stdin. For root it locks half of itself into /run/sshd, which only the system's own start
-/// makes: where that is missing, a /run of its own in a mount namespace of its own holds one, and goes with it.
+/// sshd for one connection on its stdin. For root it locks half of itself into /run/sshd, which only the
+/// system's own start makes: where that is missing, a /run of its own in a mount namespace of its own holds
+/// one, and goes with it.
 fn server(sshd: &Path, configuration: &Path) -> Command {
     let lacks_folder = rustix::process::geteuid().is_root() && !Path::new("/run/sshd").exists();
     let mut command = if lacks_folder {

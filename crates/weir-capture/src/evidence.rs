@@ -1,8 +1,10 @@
-//! Slices of a connection's time as the model takes evidence: what a live watch would have read of the sockets.
+//! Slices of a connection's time as the model takes evidence: what a live watch would have read of the
+//! sockets.
 //!
-//! At or near the sender, or between the ends, a connection is shown as its sender sees it: in flight, the peer's window,
-//! round trips, repetitions. At the receiver it is shown as that sees it. Samples are milliseconds here. What no packet tells
-//! stays missing: threads, processors, disks, buffers, the congestion window and its algorithm.
+//! At or near the sender, or between the ends, a connection is shown as its sender sees it: in flight, the
+//! peer's window, round trips, repetitions. At the receiver it is shown as that sees it. Samples are
+//! milliseconds here. What no packet tells stays missing: threads, processors, disks, buffers, the congestion
+//! window and its algorithm.
 
 use std::time::Duration;
 
@@ -18,8 +20,8 @@ use crate::table::SLICES_EACH;
 /// Why a reading is missing that no capture has.
 pub const NOT_VISIBLE: &str = "not visible in a capture";
 
-/// Intervals of an evidence, at most: two and a half minutes of 100 ms; longer captures have longer ones. The judge looks back
-/// from each at all those before it.
+/// Intervals of an evidence, at most: two and a half minutes of 100 ms; longer captures have longer ones. The
+/// judge looks back from each at all those before it.
 const INTERVALS: u64 = 1500;
 
 /// Lanes of all intervals together, 1.3 KB each: sixteen of each of the most intervals.
@@ -65,7 +67,8 @@ impl Grid {
     }
 }
 
-/// The evidence of some connections together. `moved`: new bytes of all connections by slice, where these are all.
+/// The evidence of some connections together. `moved`: new bytes of all connections by slice, where these are
+/// all.
 pub(crate) fn of(flows: &[&Flow], grid: Grid, moved: Option<&[u64]>, facts: Facts) -> Evidence {
     let intervals = grid.intervals();
     let lanes_each = (LANES / intervals).clamp(1, LANES_EACH) as usize;
@@ -215,8 +218,8 @@ impl<'a> Teller<'a> {
         lane
     }
 
-    /// The end whose data the interval shows: the one that sends in it if that is enough to tell, else the one that has
-    /// sent more so far.
+    /// The end whose data the interval shows: the one that sends in it if that is enough to tell, else the
+    /// one that has sent more so far.
     fn sender(&mut self, slice: &Slice) -> usize {
         let now = [slice.halves[0].fresh, slice.halves[1].fresh];
         for (sum, more) in self.so_far.iter_mut().zip(now) {
@@ -281,8 +284,8 @@ impl<'a> Teller<'a> {
             min_rtt: self.flow.least_round_trip().map(Duration::from_nanos),
             receive_window: half.windows.filter(|_| known).map(|(.., last)| last.into()),
             window_clamp: None,
-            // Unread bytes take window away: what it lacks of its largest lies in the queue, and the kernel gives about half
-            // of a buffer to payload.
+            // Unread bytes take window away: what it lacks of its largest lies in the queue, and the kernel
+            // gives about half of a buffer to payload.
             receive_queue: known.then(|| (half.unread / f64::from(half.windowed)) as u64),
             receive_buffer: known.then(|| 2 * u64::from(self.best_window)),
             out_of_order: half.disordered.into(),
@@ -342,8 +345,8 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// What ended a stall as one end sees it. That an end went on by itself, without anything from the other, tells a program that
-/// waits for a timer from one that paces itself only with its thread, so it is left out.
+/// What ended a stall as one end sees it. That an end went on by itself, without anything from the other,
+/// tells a program that waits for a timer from one that paces itself only with its thread, so it is left out.
 fn ended(stall: &crate::stall::Stall, own: usize) -> Option<Ended> {
     let peer = stall.by != own;
     match stall.cause {
@@ -356,7 +359,8 @@ fn ended(stall: &crate::stall::Stall, own: usize) -> Option<Ended> {
     }
 }
 
-/// The share of an interval in which the receiver's window had lost half of its size or more: its data were there.
+/// The share of an interval in which the receiver's window had lost half of its size or more: its data were
+/// there.
 fn shut(half: &Half, best: u32) -> f64 {
     if half.windowed == 0 || best == 0 {
         return 0.0;

@@ -1,4 +1,5 @@
-//! One connection as its packets pass the capture: handshake, both ends' data, and what that was in each slice of time.
+//! One connection as its packets pass the capture: handshake, both ends' data, and what that was in each
+//! slice of time.
 
 use crate::link::{Key, Segment};
 use crate::slice::Slice;
@@ -372,8 +373,8 @@ impl Flow {
             (Some(up), Some(down)) if 4 * up <= up + down => Vantage::Sender,
             (Some(up), Some(down)) if 4 * down <= up + down => Vantage::Receiver,
             (Some(_), Some(_)) => Vantage::Middle,
-            // A kernel answers each second segment at once: where the fastest acknowledgment took longer, the path was in
-            // between.
+            // A kernel answers each second segment at once: where the fastest acknowledgment took longer, the
+            // path was in between.
             (None, Some(down)) if down > 2 * NEAR => Vantage::Middle,
             _ => Vantage::Unknown,
         }

@@ -6,8 +6,8 @@ use weir_model::verdict::{Verdict, explain};
 
 use crate::evidence::NOT_VISIBLE;
 
-/// What packets alone can acquit. The rest lies in threads, disks, buffers and programs, which no packet shows: a limit that
-/// was never looked for is not ruled out.
+/// What packets alone can acquit. The rest lies in threads, disks, buffers and programs, which no packet
+/// shows: a limit that was never looked for is not ruled out.
 const VISIBLE: [Limit; 8] = [
     Limit::Application,
     Limit::RequestResponse,

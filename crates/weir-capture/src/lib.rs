@@ -1,12 +1,13 @@
-//! Packet captures as evidence: what `weir why` reads of live sockets, read of the packets that were captured.
+//! Packet captures as evidence: what `weir why` reads of live sockets, read of the packets that were
+//! captured.
 //!
-//! [`read`] takes a stream (pcap or pcapng, plain or gzip) and gives back the [`Evidence`] of all its TCP connections
-//! together and of the largest ones apart, for the same judge. A capture may come from either end or from between them:
-//! the halves of the handshake tell, and which view of a connection is filled follows from that. What a capture cannot show
-//! is a missing reading ([`NOT_VISIBLE`]), never a zero.
+//! [`read`] takes a stream (pcap or pcapng, plain or gzip) and gives back the [`Evidence`] of all its TCP
+//! connections together and of the largest ones apart, for the same judge. A capture may come from either end
+//! or from between them: the halves of the handshake tell, and which view of a connection is filled follows
+//! from that. What a capture cannot show is a missing reading ([`NOT_VISIBLE`]), never a zero.
 //!
-//! Memory is bounded whatever the capture claims: records, connections, slices of time and what is remembered of each
-//! connection have their limits, and what gives way is counted in [`Capture::notes`].
+//! Memory is bounded whatever the capture claims: records, connections, slices of time and what is remembered
+//! of each connection have their limits, and what gives way is counted in [`Capture::notes`].
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,7 +1,8 @@
 //! Which TCP segment is in a packet? Link layers, IP and TCP, however much of the packet was kept.
 //!
-//! Lengths come from the IP header, so a capture of the first 96 bytes of each packet counts the same bytes as a whole one.
-//! `etherparse` reads IP, its extension headers and TCP; the few link layers are a table here.
+//! Lengths come from the IP header, so a capture of the first 96 bytes of each packet counts the same bytes
+//! as a whole one. `etherparse` reads IP, its extension headers and TCP; the few link layers are a table
+//! here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -122,8 +123,8 @@ fn network(link: u16, data: &[u8]) -> Option<usize> {
             0x8100 | 0x88a8 | 0x9100 => tagged(data, 22),
             _ => None,
         },
-        // An address family in the byte order of the machine; IPv6 has a number of its own on each BSD. The IP version
-        // behind it says the same for certain.
+        // An address family in the byte order of the machine; IPv6 has a number of its own on each BSD. The
+        // IP version behind it says the same for certain.
         NULL | LOOP => Some(4),
         IPV6 => Some(0),
         _ if RAW.contains(&link) => Some(0),
@@ -165,8 +166,8 @@ fn ipv4(data: &[u8], on_wire: usize) -> Found {
         return Found::Other;
     }
     let head = ip.slice().len();
-    // 0 is what segments above 64 KiB have before the card cuts them. Else IP's own length counts, and not the record's: some
-    // tools write into both lengths of a record what they kept.
+    // 0 is what segments above 64 KiB have before the card cuts them. Else IP's own length counts, and not
+    // the record's: some tools write into both lengths of a record what they kept.
     let total = match usize::from(ip.total_len()) {
         0 => on_wire,
         total => total,

@@ -1,7 +1,7 @@
 //! What a connection did in a short stretch of time: sums that can be added up to longer stretches.
 //!
-//! Times are microseconds and exact, since nothing happens between two packets: a share of time here stands for a share of
-//! samples where a live watch reads sockets every 20 ms.
+//! Times are microseconds and exact, since nothing happens between two packets: a share of time here stands
+//! for a share of samples where a live watch reads sockets every 20 ms.
 
 /// A stretch of one connection.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,8 @@
 //! Which packets are in these bytes? pcap and pcapng, plain or gzip, as a stream: nothing is ever sought.
 //!
-//! `pcap-parser` reads headers and blocks; this file frames them, so that a length that lies can neither make the buffer
-//! grow nor take bytes from the record behind it. What is damaged ends the reading with a note: the packets before count.
+//! `pcap-parser` reads headers and blocks; this file frames them, so that a length that lies can neither make
+//! the buffer grow nor take bytes from the record behind it. What is damaged ends the reading with a note:
+//! the packets before count.
 
 use std::io::{self, Cursor, Read};
 
@@ -11,11 +12,12 @@ use pcap_parser::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modifi
 
 use crate::error::CaptureError;
 
-/// The largest record or packet block that is taken: snaplen is 256 KiB at most in libpcap (MAXIMUM_SNAPLEN), and the rest
-/// is left to options.
+/// The largest record or packet block that is taken: snaplen is 256 KiB at most in libpcap (MAXIMUM_SNAPLEN),
+/// and the rest is left to options.
 const LARGEST: usize = 1 << 20;
 
-/// Interfaces of a pcapng section that are kept; packets of further ones are counted and not judged. Real captures have a few.
+/// Interfaces of a pcapng section that are kept; packets of further ones are counted and not judged. Real
+/// captures have a few.
 const INTERFACES: usize = 4096;
 
 /// One packet as it lies in the capture.
@@ -264,7 +266,8 @@ impl<R: Read> Source<R> {
         packet.map_or(Next::Malformed, Next::Packet)
     }
 
-    /// The length of the block that begins here, which is then whole in the buffer unless it is large and no packet.
+    /// The length of the block that begins here, which is then whole in the buffer unless it is large and no
+    /// packet.
     fn frame(&mut self) -> Result<usize, Option<String>> {
         match self.input.need(12) {
             Err(error) => return Err(Some(failed(&error))),
@@ -403,8 +406,8 @@ impl<R: Read> Input<R> {
         &self.buffer[self.start..self.end]
     }
 
-    /// Whether so many bytes, no more than the buffer holds, lie ready. Reads no more than one piece at a time, so that a
-    /// live capture is not waited for longer than it must.
+    /// Whether so many bytes, no more than the buffer holds, lie ready. Reads no more than one piece at a
+    /// time, so that a live capture is not waited for longer than it must.
     fn need(&mut self, count: usize) -> io::Result<bool> {
         while self.end - self.start < count {
             if self.over || count > self.buffer.len() {

@@ -1,8 +1,8 @@
 //! Where a connection stood still, and what ended that.
 //!
-//! A stall is a gap between two packets of a connection of more than two smoothed round trips, or of a retransmission
-//! timeout where that is less, as TAPO has it (Zhou et al., "Demystifying and mitigating TCP stalls at the server side",
-//! CoNEXT 2015); of 10 ms at least, since below that it is scheduling.
+//! A stall is a gap between two packets of a connection of more than two smoothed round trips, or of a
+//! retransmission timeout where that is less, as TAPO has it (Zhou et al., "Demystifying and mitigating TCP
+//! stalls at the server side", CoNEXT 2015); of 10 ms at least, since below that it is scheduling.
 
 /// Stalls that are kept of a connection, the longest ones; all count.
 const KEPT: usize = 24;

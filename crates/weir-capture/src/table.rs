@@ -1,7 +1,9 @@
-//! All connections of a capture, within bounds: so many open, so many that are over, so many slices of time in all.
+//! All connections of a capture, within bounds: so many open, so many that are over, so many slices of time
+//! in all.
 //!
-//! A capture is read once, so which connections carry most is known at its end only. Until then each is followed; when a
-//! bound is reached the smallest give way, and slices become longer. Bytes of those that gave way still count.
+//! A capture is read once, so which connections carry most is known at its end only. Until then each is
+//! followed; when a bound is reached the smallest give way, and slices become longer. Bytes of those that
+//! gave way still count.
 #![allow(
     clippy::vec_box,
     reason = "connections are sorted and moved between lists, and have more than a kilobyte each"
@@ -33,7 +35,8 @@ const SLICED: usize = 256;
 /// Slices of the capture's time: 13 minutes of the shortest.
 const TIMES: u32 = 1 << 16;
 
-/// A capture without any packet for longer says nothing of that time, or its clock was set: so much of it is taken for time.
+/// A capture without any packet for longer says nothing of that time, or its clock was set: so much of it is
+/// taken for time.
 const LONGEST_GAP: u64 = 60_000_000_000;
 
 /// A clock that goes back by more was set; less is the order in which interfaces deliver.
@@ -60,7 +63,8 @@ pub(crate) struct Table {
     clock: Clock,
 }
 
-/// The capture's time: from its first packet on, never back, and without silences that nobody can have waited for.
+/// The capture's time: from its first packet on, never back, and without silences that nobody can have waited
+/// for.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     last: Option<u64>,
@@ -197,8 +201,8 @@ impl Table {
         }
     }
 
-    /// Too many slices: longer ones, up to the interval of the evidence; then those of the smallest connections are given
-    /// up; then longer ones again.
+    /// Too many slices: longer ones, up to the interval of the evidence; then those of the smallest
+    /// connections are given up; then longer ones again.
     fn shrink(&mut self) {
         let all = self.flows.iter().flatten().chain(&self.finished);
         let sliced = all.filter(|flow| !flow.slices.is_empty()).count();

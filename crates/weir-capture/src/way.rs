@@ -1,7 +1,8 @@
 //! The data of one end of a connection, segment by segment, and the acknowledgments that they get.
 //!
-//! Sequence numbers are unwrapped to 64 bits around the highest one seen. What is kept is bounded whatever is sent: so many
-//! holes, so many segments whose acknowledgment is timed, so many acknowledgments on their way to the sender.
+//! Sequence numbers are unwrapped to 64 bits around the highest one seen. What is kept is bounded whatever is
+//! sent: so many holes, so many segments whose acknowledgment is timed, so many acknowledgments on their way
+//! to the sender.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,8 @@ use crate::slice::Half;
 /// Where unwrapped numbers begin: far enough from 0 that nothing seen goes below it.
 const BASE: u64 = 1 << 32;
 
-/// A jump of more than this is no data in flight (the largest window is 1 GiB) but another connection, or a lie.
+/// A jump of more than this is no data in flight (the largest window is 1 GiB) but another connection, or a
+/// lie.
 const JUMP: u64 = 1 << 30;
 
 /// Holes that are remembered: SACK senders fill them in order, and a receiver reports three at a time.
@@ -29,15 +31,15 @@ const UNDERWAY: usize = 256;
 /// Fingerprints of the last segments, by which the same packet on a second interface is known.
 const PRINTS: usize = 8;
 
-/// A segment below the highest that comes within this of the hole's opening was overtaken, not sent again: Wireshark's
-/// limit, for where no round trip is known.
+/// A segment below the highest that comes within this of the hole's opening was overtaken, not sent again:
+/// Wireshark's limit, for where no round trip is known.
 const OVERTAKEN: u64 = 3_000_000;
 
 /// Linux's smallest retransmission timeout is 200 ms (TCP_RTO_MIN), less what its timer wheel rounds.
 const TIMEOUT: u64 = 190_000_000;
 
-/// What a kernel needs to answer an acknowledgment with new data, its writer's wake-up included. What comes later was not
-/// released by it.
+/// What a kernel needs to answer an acknowledgment with new data, its writer's wake-up included. What comes
+/// later was not released by it.
 const CLOCKED: u64 = 1_000_000;
 
 /// What a segment was found to be.
@@ -268,8 +270,8 @@ impl Way {
         Kind::Fresh
     }
 
-    /// Whether in flight fills the peer's window: nine tenths of it, or so much that two more segments do not fit, as a live
-    /// watch has it.
+    /// Whether in flight fills the peer's window: nine tenths of it, or so much that two more segments do not
+    /// fit, as a live watch has it.
     fn fills(&self) -> bool {
         let (outstanding, mss) = (self.outstanding(), u64::from(self.mss.max(1)));
         self.window.map(u64::from).is_some_and(|window| {
@@ -284,7 +286,8 @@ impl Way {
         if self.last_sent > self.last_advance && now.saturating_sub(self.last_sent) < CLOCKED {
             return;
         }
-        // With nothing in flight nothing was held back: then it was the peer's question that released it, or the program.
+        // With nothing in flight nothing was held back: then it was the peer's question that released it, or
+        // the program.
         let waited = self.outstanding() > 0 && self.last_advance > 0;
         let clocked = waited && now.saturating_sub(self.last_advance) <= CLOCKED;
         // A mean over about sixteen bursts.
@@ -329,8 +332,8 @@ impl Way {
         Kind::Again { timeout }
     }
 
-    /// Without a SYN the largest segment is learnt: the largest that a path of 1500 bytes has; offload joins several to
-    /// more than that, and which is a guess.
+    /// Without a SYN the largest segment is learnt: the largest that a path of 1500 bytes has; offload joins
+    /// several to more than that, and which is a guess.
     fn learn_mss(&mut self, payload: u32) {
         if self.mss_told || payload <= self.mss {
             return;
@@ -345,8 +348,9 @@ impl Way {
         }
     }
 
-    /// Takes in an acknowledgment of this end's data. `distance`: from the capture to the sender and back, by which the
-    /// sender learns of it later. Returns a sample of the time from the capture to the receiver and back.
+    /// Takes in an acknowledgment of this end's data. `distance`: from the capture to the sender and back, by
+    /// which the sender learns of it later. Returns a sample of the time from the capture to the receiver and
+    /// back.
     pub(crate) fn acknowledge(
         &mut self,
         segment: &Segment,
@@ -465,8 +469,8 @@ impl Way {
             in_flight: outstanding.saturating_sub(u64::from(self.sacked).min(outstanding)) as f64,
             resting,
             filled,
-            // What acknowledgments release again and again may be held by a buffer above or below: then it is not known
-            // whether more waits.
+            // What acknowledgments release again and again may be held by a buffer above or below: then it is
+            // not known whether more waits.
             starved: resting || (self.short && !filled && self.clocked < 128),
             recovering: self.recover > self.acked,
             unread: if self.holes.is_empty() {

@@ -1,8 +1,9 @@
-//! Captures that mean harm: whatever they claim, reading and judging them ends soon and within a program's memory.
+//! Captures that mean harm: whatever they claim, reading and judging them ends soon and within a program's
+//! memory.
 //!
-//! The bounds are those of a debug build on a busy machine, an order of magnitude above what was measured; a defect that they are
-//! for (a loop that does not move on, a buffer of the size that a length claims, a list that grows with every packet) exceeds
-//! them by far.
+//! The bounds are those of a debug build on a busy machine, an order of magnitude above what was measured; a
+//! defect that they are for (a loop that does not move on, a buffer of the size that a length claims, a list
+//! that grows with every packet) exceeds them by far.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod made;

@@ -1,4 +1,5 @@
-//! A capture of 1 GB: under 10 s, within 256 MiB. Ignored by default: it writes that gigabyte, and a debug build is no measure.
+//! A capture of 1 GB: under 10 s, within 256 MiB. Ignored by default: it writes that gigabyte, and a debug
+//! build is no measure.
 //!
 //!     cargo test --release -p weir-capture --test large -- --ignored --nocapture
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

@@ -1,5 +1,5 @@
-//! Content codings of HTTP (RFC 9110 section 8.4.1), decoded as the bytes come and in pieces as large as the caller's
-//! buffer: a body that unpacks to a thousand times its size costs no more memory than any other.
+//! Content codings of HTTP (RFC 9110 section 8.4.1), decoded as the bytes come and in pieces as large as the
+//! caller's buffer: a body that unpacks to a thousand times its size costs no more memory than any other.
 //!
 //! ```
 //! use weir_codec::content::{Coding, Decoder, Pull};
@@ -26,7 +26,8 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 /// What a decoder takes of the one before it at a time.
 const STEP: usize = 16 << 10;
 
-/// The largest window of a zstd frame that is decoded, as a power of two: 8 MiB, which RFC 9659 allows a sender.
+/// The largest window of a zstd frame that is decoded, as a power of two: 8 MiB, which RFC 9659 allows a
+/// sender.
 const ZSTD_WINDOW: u32 = 23;
 
 /// A coding that can be decoded.
@@ -204,7 +205,8 @@ impl Read for Feed {
 /// What a decoder reads from.
 type Source = BufReader<Box<dyn Read + Send>>;
 
-/// `deflate` means the zlib format, and some servers send the bare one: the first two bytes tell (RFC 1950 section 2.2).
+/// `deflate` means the zlib format, and some servers send the bare one: the first two bytes tell (RFC 1950
+/// section 2.2).
 enum Deflate {
     Unknown(Option<(Source, Vec<u8>)>),
     Zlib(ZlibDecoder<io::Chain<io::Cursor<Vec<u8>>, Source>>),

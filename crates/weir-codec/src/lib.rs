@@ -1,4 +1,5 @@
-//! What turns bytes into other bytes or into a digest of them: one file an algorithm, one table that everything walks.
+//! What turns bytes into other bytes or into a digest of them: one file an algorithm, one table that
+//! everything walks.
 //!
 //! Pure: bytes and text in, bytes and text out; no file, no socket, no clock.
 //!

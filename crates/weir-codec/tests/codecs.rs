@@ -101,7 +101,8 @@ fn every_level_gives_back_what_it_took() {
 
 #[test]
 fn blocks_of_every_size() {
-    // Around what the formats count: 10 (QuickLZ's tail), 16, 18, 32 (runs), 216, 238, 256, 273 and the windows' edges.
+    // Around what the formats count: 10 (QuickLZ's tail), 16, 18, 32 (runs), 216, 238, 256, 273 and the
+    // windows' edges.
     let around = [1, 9, 18, 32, 64, 216, 238, 256, 273, 1 << 11, 1 << 13, 1 << 14, 1 << 16]
         .into_iter()
         .flat_map(|edge| edge..edge + 3);
@@ -280,7 +281,8 @@ proptest! {
     }
 }
 
-/// Blocks that other implementations made of this repository's LICENSE-APACHE. How each was made: tests/foreign/README.md.
+/// Blocks that other implementations made of this repository's LICENSE-APACHE. How each was made:
+/// tests/foreign/README.md.
 #[test]
 fn blocks_of_other_implementations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/foreign");

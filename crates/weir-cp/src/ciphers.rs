@@ -1,5 +1,5 @@
-//! Which cipher is the fastest? Measured at both ends, since a processor's name does not say: instructions may be missing, or be
-//! hidden from a guest, and ChaCha20 is then several times faster than AES.
+//! Which cipher is the fastest? Measured at both ends, since a processor's name does not say: instructions
+//! may be missing, or be hidden from a guest, and ChaCha20 is then several times faster than AES.
 
 use std::time::{Duration, Instant};
 

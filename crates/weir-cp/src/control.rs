@@ -70,7 +70,8 @@ impl Control {
             Some(out) => action(out).and_then(|()| out.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         };
-        // What was cut off in the middle of a frame cannot be gone on with, and nobody else is to wait for it.
+        // What was cut off in the middle of a frame cannot be gone on with, and nobody else is to wait for
+        // it.
         if written.is_err() {
             *out = None;
         }

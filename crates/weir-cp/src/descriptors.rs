@@ -2,19 +2,21 @@
 
 use weir_units::nofile;
 
-/// Takes as many descriptors as the system allows: trees of many folders and files under way need more than the usual 1024.
+/// Takes as many descriptors as the system allows: trees of many folders and files under way need more than
+/// the usual 1024.
 pub(crate) fn raise() {
     // Where it is refused, what is allowed has to do.
     let _ = nofile::raise(u64::MAX);
 }
 
-/// How many folders the files that wait to be sent may keep open: a quarter, and never so many that they cost memory.
+/// How many folders the files that wait to be sent may keep open: a quarter, and never so many that they cost
+/// memory.
 pub(crate) fn for_folders() -> usize {
     (nofile::allowed() / 4).clamp(64, 4096) as usize
 }
 
-/// How many connections may wait at the port for lanes without having proven anything: an eighth, so that lanes and files have theirs, and
-/// no more than are heard in a blink.
+/// How many connections may wait at the port for lanes without having proven anything: an eighth, so that
+/// lanes and files have theirs, and no more than are heard in a blink.
 pub(crate) fn for_guests() -> usize {
     (nofile::allowed() / 8).clamp(4, 64) as usize
 }

@@ -66,8 +66,8 @@ pub struct Events {
     failed: Arc<AtomicBool>,
 }
 
-/// Bytes of events that may wait to be taken: whoever has more to tell waits too, since a terminal that was stopped, or a far end
-/// that talks without end, must not fill the memory.
+/// Bytes of events that may wait to be taken: whoever has more to tell waits too, since a terminal that was
+/// stopped, or a far end that talks without end, must not fill the memory.
 const WAITING: usize = 4 << 20;
 
 impl Event {
@@ -101,8 +101,8 @@ impl Events {
         &self.host
     }
 
-    /// Tells it. Nobody hears it once the session is over, and nobody needs to.
-    /// Of those that may come in any number the teller waits until there is room; evidence that nobody takes is dropped.
+    /// Tells it. Nobody hears it once the session is over, and nobody needs to. Of those that may come in any
+    /// number the teller waits until there is room; evidence that nobody takes is dropped.
     pub fn send(&self, event: Event) {
         if matches!(&event, Event::Problem(problem) if !problem.harmless) {
             self.failed.store(true, Relaxed);

@@ -24,8 +24,9 @@ const MOST_LANE_INTERVALS: usize = 24_000;
 const INTERVAL_JSON: usize = 8 << 10;
 const LANE_JSON: usize = 3 << 10;
 
-/// An end's window says nothing of a time so much later. Windows come ten times a second, over ssh in bursts of a few. One that is longer
-/// than this by itself is of an end that stood still, and has the state in which it stopped.
+/// An end's window says nothing of a time so much later. Windows come ten times a second, over ssh in bursts
+/// of a few. One that is longer than this by itself is of an end that stood still, and has the state in which
+/// it stopped.
 const STALE: Duration = Duration::from_secs(1);
 
 /// Joins the intervals of both ends as they come.
@@ -45,7 +46,8 @@ pub struct Joiner {
     /// When the receiver's last interval came, and the sender's since then.
     receiving: Option<Instant>,
     alone: Vec<Interval>,
-    /// Time of the copy that is told of without the receiver, whose words on it may come late; and when the first came.
+    /// Time of the copy that is told of without the receiver, whose words on it may come late; and when the
+    /// first came.
     passed: Duration,
     back: Option<Instant>,
     limit: Option<Limit>,
@@ -282,7 +284,8 @@ fn unseen(interval: &Interval, role: Role) -> Interval {
     }
 }
 
-/// A congestion control has a short name of few letters (TCP_CA_NAME_MAX, 16 bytes with the zero); anything else is none.
+/// A congestion control has a short name of few letters (TCP_CA_NAME_MAX, 16 bytes with the zero); anything
+/// else is none.
 fn without_strange_names(lane: &mut LaneInterval) {
     if let Reading::Value(seen) = &mut lane.sender {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');

@@ -1,5 +1,5 @@
-//! Files that did not get to their place. A second name of one must not be linked to whatever has the first name there: an older
-//! file, or that of another source.
+//! Files that did not get to their place. A second name of one must not be linked to whatever has the first
+//! name there: an older file, or that of another source.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,9 @@ use weir_tree::Name;
 
 use crate::wire::message::{Failure, FailureKind};
 
-/// Their names, 16 bytes each, with their places in the order of the walk. Of a name the first eight bytes of its BLAKE3 digest: two that
-/// share them take some 2^32 tries to find, and then a link is refused that could have been made.
+/// Their names, 16 bytes each, with their places in the order of the walk. Of a name the first eight bytes of
+/// its BLAKE3 digest: two that share them take some 2^32 tries to find, and then a link is refused that could
+/// have been made.
 #[derive(Debug, Default)]
 pub(crate) struct FailedNames {
     names: Mutex<HashMap<u64, u64>>,
@@ -27,8 +28,8 @@ impl FailedNames {
         self.names.lock().contains_key(&of(name))
     }
 
-    /// Whether `link`, entry `number`, may become a second name of `first`, which came before it: several sources may have
-    /// a file of one name.
+    /// Whether `link`, entry `number`, may become a second name of `first`, which came before it: several
+    /// sources may have a file of one name.
     pub(crate) fn check(&self, link: &Name, first: &Name, number: u64) -> Result<(), Failure> {
         let names = self.names.lock();
         match names.get(&of(first)) {

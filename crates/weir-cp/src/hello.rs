@@ -31,8 +31,8 @@ pub fn check(host: &str, theirs: &Hello) -> Result<(), CopyError> {
     })
 }
 
-/// Whether these bytes, which are no message of this protocol, are another one's first words: number and version stand at
-/// their beginning in every protocol.
+/// Whether these bytes, which are no message of this protocol, are another one's first words: number and
+/// version stand at their beginning in every protocol.
 pub fn of_another(host: &str, body: &[u8]) -> Option<CopyError> {
     let (hello, theirs, version) = postcard::take_from_bytes::<(u32, u16, String)>(body).ok()?.0;
     (hello == 0 && theirs != PROTOCOL).then(|| CopyError::Protocol {

@@ -1,4 +1,5 @@
-//! Where the blocks of a file are holes (SEEK_DATA and SEEK_HOLE, lseek(2)): nobody reads those, and nobody hashes them.
+//! Where the blocks of a file are holes (SEEK_DATA and SEEK_HOLE, lseek(2)): nobody reads those, and nobody
+//! hashes them.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +19,8 @@ pub(crate) struct Survey {
     pub(crate) data: Vec<Range<u64>>,
 }
 
-/// Where the blocks of `runs` lie in a file of `size` bytes; all are data where that cannot be told. Uses the position of `file`.
+/// Where the blocks of `runs` lie in a file of `size` bytes; all are data where that cannot be told. Uses the
+/// position of `file`.
 pub(crate) fn survey(file: &File, size: u64, runs: &[Range<u64>]) -> Survey {
     let mut survey = Survey::default();
     for run in runs {
@@ -39,7 +41,8 @@ pub(crate) fn survey(file: &File, size: u64, runs: &[Range<u64>]) -> Survey {
     survey
 }
 
-/// The digest of all of a file, holes unread; `None` where it cannot be read. A file that says it is empty (/proc) is read all the same.
+/// The digest of all of a file, holes unread; `None` where it cannot be read. A file that says it is empty
+/// (/proc) is read all the same.
 pub(crate) fn digest_of_file(mut file: File) -> Option<Digest> {
     let size = file.metadata().ok()?.len();
     let mut block = vec![0; BLOCK as usize];
@@ -94,7 +97,8 @@ mod tests {
     fn blocks_in_holes_are_told_from_others() {
         let size = 9 * BLOCK + 5;
         let all = 0..blocks(size);
-        // A byte takes a block of the file system, so those beside it may be data there too; not a mebibyte away.
+        // A byte takes a block of the file system, so those beside it may be data there too; not a mebibyte
+        // away.
         let one = file(size, &[4 * BLOCK + 7]);
         assert_eq!(
             survey(&one, size, std::slice::from_ref(&all)),

@@ -1,4 +1,5 @@
-//! Reading from and writing to an end that may say nothing, or hear nothing, for ever; or while the user wants to stop.
+//! Reading from and writing to an end that may say nothing, or hear nothing, for ever; or while the user
+//! wants to stop.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -71,8 +72,9 @@ impl IdleTimeout {
         IdleTimeout { stop, not_reading: Arc::default(), heard: Arc::new(Mutex::new(Instant::now())) }
     }
 
-    /// That the other end says something on `input`, if only unread words, since whoever would read them may be waiting for room to
-    /// answer: a driver whose user reads a long `--dry-run` page by page. One that is gone closes it or falls silent.
+    /// That the other end says something on `input`, if only unread words, since whoever would read them may
+    /// be waiting for room to answer: a driver whose user reads a long `--dry-run` page by page. One that is
+    /// gone closes it or falls silent.
     pub(crate) fn while_it_talks(&self, input: BorrowedFd<'_>) -> io::Result<Exemption> {
         let (heard, input) = (Arc::clone(&self.heard), input.try_clone_to_owned()?);
         Ok(Exemption::new(move || {

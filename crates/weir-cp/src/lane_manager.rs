@@ -1,5 +1,6 @@
-//! Making lanes: from here to there, else from there to here, else inside ssh. Between two far ends: from the sender to the
-//! receiver, else from the receiver to the sender, else through here, else through here inside both ssh connections.
+//! Making lanes: from here to there, else from there to here, else inside ssh. Between two far ends: from the
+//! sender to the receiver, else from the receiver to the sender, else through here, else through here inside
+//! both ssh connections.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -27,8 +28,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Lanes that break one after another without a byte between them.
 const HOPELESS: u32 = 8;
 
-/// Before the second of them is followed by another; each further time twice as long. All together are 13 s: what a router or a firewall
-/// takes to start again.
+/// Before the second of them is followed by another; each further time twice as long. All together are 13 s:
+/// what a router or a firewall takes to start again.
 const REST: Duration = Duration::from_millis(100);
 
 /// Makes the lanes of a session, and makes others when they break.
@@ -54,7 +55,8 @@ pub struct LaneManager {
     asked: Option<Instant>,
     /// The first lane of the way that is tried: what is said of those before it does not count.
     since: u32,
-    /// How often lanes broke without a byte between; several that were made before the last time are one loss.
+    /// How often lanes broke without a byte between; several that were made before the last time are one
+    /// loss.
     lost: u32,
     lost_at: u32,
     /// When lanes are to be made in place of those that broke, and how many.
@@ -242,7 +244,8 @@ impl LaneManager {
             Way::There | Way::Relay => self.dial(id),
             Way::Back => self.call_back(id),
             Way::Ssh => {
-                // The end to which its records come has to have the lane first: they may follow the word at once.
+                // The end to which its records come has to have the lane first: they may follow the word at
+                // once.
                 let receives = self.context.role == Role::Receiver;
                 if receives {
                     self.end.add_ssh_lane(0);

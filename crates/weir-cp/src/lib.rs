@@ -1,9 +1,9 @@
 //! Host to host: the two ends of `weir cp`, from the words between them to the file in its place.
 //!
-//! A byte's way: the [`sender`]'s walk finds a file and offers it; the [`receiver`] answers what it wants of it; a worker of
-//! the sender reads a block, digests, compresses and encrypts it and sends it on a [`lane`]; a thread of the receiver
-//! opens, decompresses, verifies and writes it; when all blocks are there and their [`subtrees`] join to the sender's digest,
-//! the file gets its name.
+//! A byte's way: the [`sender`]'s walk finds a file and offers it; the [`receiver`] answers what it wants of
+//! it; a worker of the sender reads a block, digests, compresses and encrypts it and sends it on a [`lane`];
+//! a thread of the receiver opens, decompresses, verifies and writes it; when all blocks are there and their
+//! [`subtrees`] join to the sender's digest, the file gets its name.
 //!
 //! A session: the driver ([`session`]) starts the far end ([`peer`]) through [`ssh`], both say [`hello`], the
 //! driver draws a [`secret`], and lanes are made ([`lane_manager`]). What is said between them is in

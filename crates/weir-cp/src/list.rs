@@ -1,5 +1,5 @@
-//! The list of names that are to be copied (`--files-from`): the driver reads it, and a sender elsewhere asks for it piece by
-//! piece, so that neither holds more than a piece.
+//! The list of names that are to be copied (`--files-from`): the driver reads it, and a sender elsewhere asks
+//! for it piece by piece, so that neither holds more than a piece.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -90,8 +90,8 @@ impl Read for Pipe {
 }
 
 impl Names {
-    /// Names that the driver has: each piece is asked for when the one before is used up. The driver's answers come through
-    /// the channel.
+    /// Names that the driver has: each piece is asked for when the one before is used up. The driver's
+    /// answers come through the channel.
     pub(crate) fn asked_of(driver: Outlet<ToDriver>) -> (Names, Sender<Vec<Name>>) {
         let (inbox, answers) = channel::<Vec<Name>>();
         let mut piece = Vec::new().into_iter();
@@ -107,8 +107,8 @@ impl Names {
         (Names(Box::new(names.fuse())), inbox)
     }
 
-    /// Tells them to a sender elsewhere, a piece whenever the returned channel says that it asked for one. On a thread of its
-    /// own: standard input may be a person.
+    /// Tells them to a sender elsewhere, a piece whenever the returned channel says that it asked for one. On
+    /// a thread of its own: standard input may be a person.
     pub(crate) fn tell(self, to: Outlet<FromDriver>) -> Result<Sender<()>, CopyError> {
         let (asked, asks): (Sender<()>, Receiver<()>) = channel();
         let mut names = self.0;

@@ -41,8 +41,8 @@ const SOURCE: Bounds = Bounds { bytes: 64 << 20, millis: 1500 };
 /// For memory, small files and the disk.
 const TARGET: Bounds = Bounds { bytes: 256 << 20, millis: 1200 };
 
-/// For a burst on a path without a round trip: long against the cycles of BBR's probing (8 round trips) and the ticks of the
-/// kernel's accounting.
+/// For a burst on a path without a round trip: long against the cycles of BBR's probing (8 round trips) and
+/// the ticks of the kernel's accounting.
 const BURST: Duration = Duration::from_secs(1);
 
 /// Round trips of a burst beside that: slow start to 60 MB in flight.
@@ -54,8 +54,8 @@ const BYTES: u64 = 1 << 30;
 /// Lanes of the second burst, where the first did not fill the link.
 const MORE: u32 = 4;
 
-/// The slowest link on which ssh's own bounds may show: below it a channel of 2 MiB holds nobody nearer than 80 ms, and what
-/// ssh's buffers take would have to drain for seconds.
+/// The slowest link on which ssh's own bounds may show: below it a channel of 2 MiB holds nobody nearer than
+/// 80 ms, and what ssh's buffers take would have to drain for seconds.
 const SSH_LINK: f64 = 25e6;
 
 /// For a burst inside ssh.

@@ -120,7 +120,8 @@ pub fn cipher(lanes: &LaneOptions, one: &Hello, other: &Hello) -> Option<Cipher>
     (!lanes.plain).then(|| ciphers::fastest(&one.ciphers, &other.ciphers))
 }
 
-/// The lanes to begin with: within one host two, so that a second processor takes part; `None` for one, and more where they help.
+/// The lanes to begin with: within one host two, so that a second processor takes part; `None` for one, and
+/// more where they help.
 pub(crate) fn lanes_at_first(lanes: &LaneOptions, near: bool) -> Option<u32> {
     let two = near && weir_observe::cpu::available_cpus() > 1;
     lanes.count.or(two.then_some(2))

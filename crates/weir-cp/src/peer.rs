@@ -39,8 +39,8 @@ use crate::wire::to_receiver::ToReceiver;
 use crate::wire::to_sender::ToSender;
 use weir_codec::cipher::Cipher;
 
-/// How long the driver may take to its first words: of two far ends the first waits while somebody types the second one's password, or
-/// while weir is copied there (30 MB over 500 kbit/s take eight minutes).
+/// How long the driver may take to its first words: of two far ends the first waits while somebody types the
+/// second one's password, or while weir is copied there (30 MB over 500 kbit/s take eight minutes).
 const LOGIN: Duration = Duration::from_secs(600);
 
 /// How long the addresses of the other end are tried.
@@ -176,7 +176,8 @@ pub(crate) fn serve_at(
             output.limit = Some(IDLE_TIMEOUT);
             return Ok(Some(HandedOver { purpose, input, output }));
         }
-        // Both ends have seen the other's number; in another protocol a message of this one may mean anything.
+        // Both ends have seen the other's number; in another protocol a message of this one may mean
+        // anything.
         Err(error @ CopyError::Protocol { .. }) => return Err(error),
         Err(error) => {
             driver.send(&ToDriver::Abort(error.to_failure()));

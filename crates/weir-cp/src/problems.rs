@@ -5,8 +5,8 @@ use crate::wire::message::{Failure, FailureKind, Problem};
 /// Of each kind, paths that are kept in words; a million of them would say no more.
 const KEPT: usize = 100;
 
-/// Paths that could not be read or written. Every one counts; the first of them are kept in words. Those that take nothing from the
-/// copy are kept apart: however many they are, what failed is told.
+/// Paths that could not be read or written. Every one counts; the first of them are kept in words. Those that
+/// take nothing from the copy are kept apart: however many they are, what failed is told.
 #[derive(Debug, Clone, Default)]
 pub struct Problems {
     failed: ReportedProblems,

@@ -1,5 +1,6 @@
-//! The driver between two far ends: it gives them the same secret and each other's words, and makes their lanes. What they say to
-//! each other goes on as it came; of it the driver reads what its own report needs, and says the names of the sources itself.
+//! The driver between two far ends: it gives them the same secret and each other's words, and makes their
+//! lanes. What they say to each other goes on as it came; of it the driver reads what its own report needs,
+//! and says the names of the sources itself.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -300,8 +301,8 @@ impl Relay {
         }
     }
 
-    /// To each end this one is the other. Its hello is the one that the other sends too, byte for byte: the same words under the
-    /// same key and nonce. After it nothing is sealed here.
+    /// To each end this one is the other. Its hello is the one that the other sends too, byte for byte: the
+    /// same words under the same key and nonce. After it nothing is sealed here.
     fn dial_both(&self, id: u32) -> Result<[TcpStream; 2], String> {
         let to = |side: &Side, role: Role| {
             let made = dial(&side.at, id, &self.keyring, role, TIMEOUT);

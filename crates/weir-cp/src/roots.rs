@@ -33,7 +33,8 @@ pub fn name_of(path: &[u8]) -> Result<Name, Failure> {
     Ok(root.name)
 }
 
-/// A digest of sources and the machine that has them, of this machine where it is none: the same command has the same.
+/// A digest of sources and the machine that has them, of this machine where it is none: the same command has
+/// the same.
 pub fn digest_of(host: Option<&str>, paths: &[Vec<u8>]) -> Digest {
     let own = rustix::system::uname();
     let mut hasher = blake3::Hasher::new();
@@ -54,7 +55,8 @@ pub fn digest_of(host: Option<&str>, paths: &[Vec<u8>]) -> Digest {
 pub struct Sources {
     /// Those that are there, each once.
     pub walks: Vec<WalkRoot>,
-    /// What each is, in the order in which they were named; none for one that is not there, or that was named before.
+    /// What each is, in the order in which they were named; none for one that is not there, or that was named
+    /// before.
     pub roots: Vec<Option<Root>>,
     /// Those that are not there.
     pub missing: Vec<Problem>,
@@ -135,9 +137,9 @@ pub struct Placement {
     pub folder: PathBuf,
 }
 
-/// Decides it, as cp and scp do: into a folder that is there (or written with `/` at its end, or for several sources), else
-/// under the target's own name; also under that where the same command had made the folder and did not come to its end. `several` were
-/// named, though all but one may be missing.
+/// Decides it, as cp and scp do: into a folder that is there (or written with `/` at its end, or for several
+/// sources), else under the target's own name; also under that where the same command had made the folder and
+/// did not come to its end. `several` were named, though all but one may be missing.
 pub fn place(
     to: &[u8],
     roots: &[Root],
@@ -324,7 +326,8 @@ fn around(folder: &Path) -> Vec<Identity> {
     path.ancestors().filter_map(|path| Some(Identity::of_metadata(&fs::metadata(path).ok()?))).collect()
 }
 
-/// What is at `path` is not the source: neither by its name nor by another, be that a hard or a symbolic link.
+/// What is at `path` is not the source: neither by its name nor by another, be that a hard or a symbolic
+/// link.
 fn not_itself(path: &Path, root: &Root) -> Result<(), Failure> {
     let there = fs::metadata(path).ok().map(|there| Identity::of_metadata(&there));
     match there == Some(root.identity) {

@@ -23,7 +23,8 @@ pub struct Keyring {
     cipher: Option<Cipher>,
 }
 
-/// Seals the records of one lane and direction, and counts them: it is the only one that has this key and seals.
+/// Seals the records of one lane and direction, and counts them: it is the only one that has this key and
+/// seals.
 #[derive(Debug)]
 pub struct Sealer {
     key: Option<Key>,
@@ -55,7 +56,8 @@ impl Keyring {
         Keyring { root: self.root.clone(), cipher: None }
     }
 
-    /// The seal of what goes out on `lane` in `direction`. Only one may ever be made of each, or nonces repeat.
+    /// The seal of what goes out on `lane` in `direction`. Only one may ever be made of each, or nonces
+    /// repeat.
     pub(crate) fn sealer(&self, lane: u32, direction: Direction) -> Sealer {
         Sealer { key: self.key(lane, direction), next: 0 }
     }
@@ -65,13 +67,14 @@ impl Keyring {
         Opener { key: self.key(lane, direction) }
     }
 
-    /// What whoever opens `lane` says in its first record in `direction`: only one who has the secret can, also where no cipher seals
-    /// what follows.
+    /// What whoever opens `lane` says in its first record in `direction`: only one who has the secret can,
+    /// also where no cipher seals what follows.
     pub fn proof(&self, lane: u32, direction: Direction) -> [u8; 32] {
         self.word(b"hello", lane, direction)
     }
 
-    /// What a connector of `lane` says before that, in the clear: enough to be told from a stranger by, and used for nothing else.
+    /// What a connector of `lane` says before that, in the clear: enough to be told from a stranger by, and
+    /// used for nothing else.
     pub fn cookie(&self, lane: u32, direction: Direction) -> [u8; 16] {
         self.word(b"door", lane, direction)
     }

@@ -46,8 +46,8 @@ use crate::wire::to_receiver::ToReceiver;
 /// Between two looks at what happens.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long the other end's last words are waited for once one end is gone. They are on their way; only a busy
-/// machine delays them.
+/// How long the other end's last words are waited for once one end is gone. They are on their way; only a
+/// busy machine delays them.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A copy between this machine and one other, or between two others.
@@ -207,7 +207,8 @@ struct Opened {
     same: bool,
     /// In one network of it.
     near: bool,
-    /// How long the far end took to answer its first message; the path's round trip and what its machine needed.
+    /// How long the far end took to answer its first message; the path's round trip and what its machine
+    /// needed.
     answered: Duration,
     names: Option<std::sync::mpsc::Sender<()>>,
 }
@@ -334,7 +335,8 @@ impl<'a> Session<'a> {
     /// A session whose ends know each other.
     fn new(job: &'a Job, opened: Opened) -> Session<'a> {
         let Opened { fars, control, end, events, context, listening, same, near, answered, names } = opened;
-        // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
+        // Within one host there is no round trip to win by more lanes, but two let a second processor take
+        // part.
         let fixed = near || job.lanes.count.is_some();
         let is_hop = job.link.is_some();
         let begin = || if is_hop { Tuning::of_hop() } else { Tuning::new(answered) };
@@ -401,8 +403,8 @@ impl<'a> Session<'a> {
         outcome
     }
 
-    /// Why the session ended. An end that is gone says little: the other end's error may come right behind that
-    /// on another connection, and otherwise the exit of the far end's process tells.
+    /// Why the session ended. An end that is gone says little: the other end's error may come right behind
+    /// that on another connection, and otherwise the exit of the far end's process tells.
     fn cause_of(&mut self, error: CopyError, stop: &AtomicBool) -> CopyError {
         let (host, why) = match as_wished(error, stop) {
             CopyError::Lost { host, why } => (host, why),
@@ -422,8 +424,8 @@ impl<'a> Session<'a> {
         as_wished(CopyError::Lost { host, why }, stop)
     }
 
-    /// The last word to the far end, and the end of its input. On a thread of its own: a far end that does not read would hold
-    /// it, until ssh is ended.
+    /// The last word to the far end, and the end of its input. On a thread of its own: a far end that does
+    /// not read would hold it, until ssh is ended.
     fn part(&self, error: Option<&CopyError>) {
         let (control, last) = (Arc::clone(&self.control), error.map(CopyError::to_failure));
         let started = threads::start("part", move || {

@@ -1,5 +1,5 @@
-//! How quick this machine is, as far as its end was told beforehand. Whoever starts an end looks that up; what is not known is
-//! measured or learnt while it copies.
+//! How quick this machine is, as far as its end was told beforehand. Whoever starts an end looks that up;
+//! what is not known is measured or learnt while it copies.
 
 use weir_codec::cipher::Cipher;
 use weir_model::chooser::{CANDIDATES, Candidate, Chooser};

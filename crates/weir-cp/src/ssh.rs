@@ -1,6 +1,7 @@
 //! ssh as the user has it: starting it, and getting a weir of this version to run behind it.
 //!
-//! ssh is for identity and control. Its own words (unknown host, wrong key, password) go to the terminal as they are.
+//! ssh is for identity and control. Its own words (unknown host, wrong key, password) go to the terminal as
+//! they are.
 
 mod builds;
 mod machine;
@@ -24,8 +25,9 @@ pub use builds::{mark, own_digest};
 pub use manifest::Manifest;
 use program::{Program, script};
 
-/// What the far program prints before the protocol begins. Like all that is meant for weir by then it begins with a record separator
-/// (ASCII 30), which no text has: so it is found behind a title or a prompt that a login script printed without an end of line.
+/// What the far program prints before the protocol begins. Like all that is meant for weir by then it begins
+/// with a record separator (ASCII 30), which no text has: so it is found behind a title or a prompt that a
+/// login script printed without an end of line.
 pub const READY: &str = "\u{1e}weir-peer";
 
 /// What a login script may print before that.
@@ -51,7 +53,8 @@ pub struct Host {
     pub name: Option<String>,
     /// The ssh program and its flags.
     pub ssh: Vec<String>,
-    /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one that is installed.
+    /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one
+    /// that is installed.
     pub program: Option<String>,
     /// Builds of this version that are copied there where they are for its machine, before those that lie
     /// beside this program.
@@ -139,8 +142,8 @@ impl Host {
                 }
             }
             None => {
-                // Its name is in the script: the far end is told nothing before it has said that it listens, since a login script that
-                // reads would take it. Some 10 ms for 30 MB.
+                // Its name is in the script: the far end is told nothing before it has said that it listens,
+                // since a login script that reads would take it. Some 10 ms for 30 MB.
                 let mut program = Program::own(version, &self.builds)?;
                 command.arg(script(&program));
                 let mut far = Far::spawn(command, stop, hears)?;
@@ -233,7 +236,8 @@ impl Far {
         Ok(Far { child, program, input, output, said, told: false, heard: false, stderr })
     }
 
-    /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
+    /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now
+    /// and then.
     fn limit(&mut self, silence: Duration) {
         if let (Some(input), Some(output)) = (&mut self.input, &mut self.output) {
             input.limit = Some(silence);
@@ -296,8 +300,9 @@ impl Far {
         Err(host.unreachable(ended))
     }
 
-    /// Reads on to the end of a line. Once a shell has said something nobody is asked for anything any more, and what else it does has
-    /// a minute. Before that there is a limit for a word to the user; after it none, unless nobody is there to be asked.
+    /// Reads on to the end of a line. Once a shell has said something nobody is asked for anything any more,
+    /// and what else it does has a minute. Before that there is a limit for a word to the user; after it
+    /// none, unless nobody is there to be asked.
     fn read_line(&mut self, room: usize, line: &mut Vec<u8>) -> io::Result<usize> {
         let Some(output) = &mut self.output else { return Ok(0) };
         output.get_mut().limit = match self.told {
@@ -376,8 +381,8 @@ impl Far {
         self.stderr.as_ref().and_then(Overheard::last_words)
     }
 
-    /// Why nothing comes from it any more, as far as its process tells: ssh exits with the far program's code, and
-    /// with 255 for errors of its own.
+    /// Why nothing comes from it any more, as far as its process tells: ssh exits with the far program's
+    /// code, and with 255 for errors of its own.
     pub(crate) fn how_it_ended(&mut self) -> Option<String> {
         let status = self.exit_within(EXIT)?;
         Some(match (status.code(), status.signal()) {
@@ -429,8 +434,9 @@ fn by_hand(host: &Host) -> String {
     format!("{} {} true", host.ssh.join(" "), host.shown())
 }
 
-/// What says that a session runs a command whose input is weir's, whatever the user's configuration has for this host: words that
-/// OpenSSH knows from 8.7 on, and refuses before. A program that the user names in ssh's place is not asked: it may do anything then.
+/// What says that a session runs a command whose input is weir's, whatever the user's configuration has for
+/// this host: words that OpenSSH knows from 8.7 on, and refuses before. A program that the user names in
+/// ssh's place is not asked: it may do anything then.
 fn session_options(ssh: &str) -> &'static [&'static str] {
     if ssh != "ssh" {
         return &[];

@@ -1,12 +1,14 @@
 //! Which blocks of a file are there, and their digest: BLAKE3 subtrees that join as they complete.
 //!
-//! BLAKE3 hashes 1 KiB chunks as a binary tree, so 1024 chunks at a multiple of 1 MiB are a subtree with a value of its
-//! own. Blocks arrive in any order; two neighbours that make a larger subtree become one value. So the set stays small
-//! however large the file, says what is missing, and ends as the file's ordinary BLAKE3 without a second read.
+//! BLAKE3 hashes 1 KiB chunks as a binary tree, so 1024 chunks at a multiple of 1 MiB are a subtree with a
+//! value of its own. Blocks arrive in any order; two neighbours that make a larger subtree become one value.
+//! So the set stays small however large the file, says what is missing, and ends as the file's ordinary
+//! BLAKE3 without a second read.
 //!
-//! Of a file with holes it ends otherwise: to BLAKE3 each chunk has its place, so that the same zeros have another value
-//! everywhere, and a hole of a terabyte would have to be hashed. A whole block of zeros, one of several, has the one value
-//! [`zeros`] instead, whether it lies in a hole or not, and runs of them are joined by level without a look at their bytes.
+//! Of a file with holes it ends otherwise: to BLAKE3 each chunk has its place, so that the same zeros have
+//! another value everywhere, and a hole of a terabyte would have to be hashed. A whole block of zeros, one of
+//! several, has the one value [`zeros`] instead, whether it lies in a hole or not, and runs of them are
+//! joined by level without a look at their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,8 +29,8 @@ pub(crate) static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 /// Levels of subtrees: more than files of 2^63 bytes have.
 const LEVELS: usize = 48;
 
-/// Of subtrees of nothing but whole blocks of zeros, by level. The first is the key that BLAKE3 derives from these words and nothing
-/// else: nobody finds a block that has it too.
+/// Of subtrees of nothing but whole blocks of zeros, by level. The first is the key that BLAKE3 derives from
+/// these words and nothing else: nobody finds a block that has it too.
 static VALUES_OF_ZEROS: LazyLock<[Digest; LEVELS]> = LazyLock::new(|| {
     let mut values = [blake3::derive_key("weir cp 1: a block of zeros", &[]); LEVELS];
     for level in 1..LEVELS {
@@ -74,7 +76,8 @@ pub fn digest_of(block: &[u8], index: u64, size: u64) -> Digest {
     hasher.finalize_non_root()
 }
 
-/// The values of the blocks from the `first` on that are in `bytes`: at least one, since an empty file has one too.
+/// The values of the blocks from the `first` on that are in `bytes`: at least one, since an empty file has
+/// one too.
 pub(crate) fn values_of(bytes: &[u8], first: u64, size: u64) -> Vec<Digest> {
     let (block, rest) = bytes.split_at(bytes.len().min(BLOCK as usize));
     let others = rest.chunks(BLOCK as usize);
@@ -88,7 +91,8 @@ pub(crate) fn zeros_at(index: u64, size: u64) -> Digest {
     digest_of(&ZEROS[..(end - start) as usize], index, size)
 }
 
-/// What says of the blocks of one record that they are the right ones: of a single one its value, of several the digest of theirs.
+/// What says of the blocks of one record that they are the right ones: of a single one its value, of several
+/// the digest of theirs.
 pub fn digest_of_run(values: &[Digest]) -> Digest {
     match values {
         [only] => *only,
@@ -140,7 +144,8 @@ impl Subtrees {
         }
     }
 
-    /// Takes in what [`Subtrees::nodes`] gave. False where it cannot be of this file or overlaps what is there.
+    /// Takes in what [`Subtrees::nodes`] gave. False where it cannot be of this file or overlaps what is
+    /// there.
     pub fn insert_node(&mut self, level: u8, first: u64, digest: Digest) -> bool {
         if level > self.top() || !first.is_multiple_of(1 << level) || first >= self.blocks {
             return false;

@@ -14,9 +14,9 @@ use weir_model::tuner::{Observation, Tuner};
 /// Lanes at most: each has two threads at the receiver with a block each.
 const MOST: u32 = 16;
 
-/// Lanes that go by BBR over a long path. One leaves a tenth of it to its own probing: a round trip in eight at three quarters of
-/// the rate, and every ten seconds 200 ms with four segments in flight. Measured over 200 Mbit/s and 100 ms: 0.89 of the path by
-/// one lane, 0.97 by two, all of it by four.
+/// Lanes that go by BBR over a long path. One leaves a tenth of it to its own probing: a round trip in eight
+/// at three quarters of the rate, and every ten seconds 200 ms with four segments in flight. Measured over
+/// 200 Mbit/s and 100 ms: 0.89 of the path by one lane, 0.97 by two, all of it by four.
 const BBR_LANES: u32 = 4;
 
 /// Lanes to begin with over a long path: of four each needs a quarter of the intervals that one would, two
@@ -24,8 +24,8 @@ const BBR_LANES: u32 = 4;
 /// slowly as the path is long, or as a machine is busy: the lanes' own round trips tell which.
 const LONG_LANES: u32 = BBR_LANES;
 
-/// How long these are left alone: slow start's ten round trips at 150 ms, and as long again for the sender, which may find that the
-/// path loses segments and go over to BBR. More lanes would hide that from it.
+/// How long these are left alone: slow start's ten round trips at 150 ms, and as long again for the sender,
+/// which may find that the path loses segments and go over to BBR. More lanes would hide that from it.
 const REST: Duration = Duration::from_secs(3);
 
 /// By then each of them stands or is given up ([`crate::lane_manager::TIMEOUT`]): only lanes that stand can
@@ -87,7 +87,8 @@ impl LongStart {
 }
 
 impl Tuning {
-    /// One that begins with one lane; with more where a control message was answered so late that the path may be long.
+    /// One that begins with one lane; with more where a control message was answered so late that the path
+    /// may be long.
     pub(crate) fn new(answered: Duration) -> Tuning {
         let long = is_long(Some(answered));
         Tuning {

@@ -171,7 +171,8 @@ impl Watch {
         })
     }
 
-    /// Processors' worth of work that makes room for this program. One that is niced itself gets no more of them than the others.
+    /// Processors' worth of work that makes room for this program. One that is niced itself gets no more of
+    /// them than the others.
     fn yielding(&self, cpu: &CpuInterval) -> f64 {
         if self.niced { 0.0 } else { cpu.niced }
     }
@@ -231,9 +232,9 @@ impl Watch {
     }
 }
 
-/// All sockets held bytes that were not sent yet whenever they were looked at. Their buffers take several records, so lanes may be
-/// free for half of the time while the path is full; taken for a path with room, it would be offered more bytes, and fewer
-/// would be saved.
+/// All sockets held bytes that were not sent yet whenever they were looked at. Their buffers take several
+/// records, so lanes may be free for half of the time while the path is full; taken for a path with room, it
+/// would be offered more bytes, and fewer would be saved.
 fn holds_unsent(flows: &[(u32, FlowInterval)]) -> bool {
     let holds = |flow: &FlowInterval| {
         flow.sender.value().is_some_and(|seen| seen.looks >= LOOKS_ENOUGH && seen.nothing_unsent == 0)

@@ -1,4 +1,5 @@
-//! A far end that lies: it has the keys and speaks the protocol, and still nothing comes to lie where it was not asked for.
+//! A far end that lies: it has the keys and speaks the protocol, and still nothing comes to lie where it was
+//! not asked for.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::{self, Write};
@@ -282,8 +283,8 @@ fn a_wrong_digest_leaves_no_file() {
     liar.nothing_in("to");
 }
 
-/// A block that unpacks to more or less than it says, one of another digest, one beyond the file: none is written, and a
-/// block whose content does not fit is asked for again.
+/// A block that unpacks to more or less than it says, one of another digest, one beyond the file: none is
+/// written, and a block whose content does not fit is asked for again.
 #[test]
 fn blocks_that_are_not_what_they_say_are_not_written() {
     let mut liar = Liar::new();

@@ -1,5 +1,5 @@
-//! Both ends in one process, with a hand between them: what lanes carry is bent, repeated, cut or held back, and what
-//! arrives is still what was sent, or nothing.
+//! Both ends in one process, with a hand between them: what lanes carry is bent, repeated, cut or held back,
+//! and what arrives is still what was sent, or nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

@@ -35,8 +35,8 @@ pub struct FleetRate {
 /// When all will be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ForetoldEnd {
-    /// In so many seconds, at the rate of the last `over` seconds; `of_bytes`: the bytes that are left say so,
-    /// not the number of objects.
+    /// In so many seconds, at the rate of the last `over` seconds; `of_bytes`: the bytes that are left say
+    /// so, not the number of objects.
     In {
         /// From now, seconds.
         seconds: f64,

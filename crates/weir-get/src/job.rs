@@ -26,7 +26,8 @@ use crate::verify::Expectation;
 pub enum Output {
     /// This file.
     File(PathBuf),
-    /// The pipe or character device at this path, in order. Decided once: what has the name may change while a run goes on.
+    /// The pipe or character device at this path, in order. Decided once: what has the name may change while
+    /// a run goes on.
     Pipe(PathBuf),
     /// A file in this folder, named by the server or the URL.
     Folder(PathBuf),
@@ -241,8 +242,9 @@ impl Options {
     }
 }
 
-/// The most lanes that weir opens by itself. A lane of 64 KiB a round trip, or one that loses a segment in a thousand, carries
-/// 1.5 MB/s over 40 ms: this many fill most of 1 Gbit/s. Each doubling must have paid before the next is tried.
+/// The most lanes that weir opens by itself. A lane of 64 KiB a round trip, or one that loses a segment in a
+/// thousand, carries 1.5 MB/s over 40 ms: this many fill most of 1 Gbit/s. Each doubling must have paid
+/// before the next is tried.
 pub(crate) const MAX_LANES: u32 = 64;
 
 /// The most connections for small objects.

@@ -1,17 +1,18 @@
 //! The journal beside an unfinished file: what is safely stored, and of which object.
 //!
-//! It holds a URL, of which others need not know: it is its owner's alone. Beside a target it is opened as everything there is
-//! ([`crate::sink::beside`]), so that nobody else's is believed or written.
+//! It holds a URL, of which others need not know: it is its owner's alone. Beside a target it is opened as
+//! everything there is ([`crate::sink::beside`]), so that nobody else's is believed or written.
 //!
-//! Form: one line `weir-journal 2 crc32c=xxxxxxxx`, then one JSON object, over which the checksum runs. A journal is
-//! replaced atomically (written beside, renamed), always after the data it speaks of.
+//! Form: one line `weir-journal 2 crc32c=xxxxxxxx`, then one JSON object, over which the checksum runs. A
+//! journal is replaced atomically (written beside, renamed), always after the data it speaks of.
 //!
-//! Two sets of ranges, for two ways to fail. `written` holds what the kernel took: it survives the death of the
-//! process, not of the machine, and counts only while the same boot goes on. `durable` holds what an fdatasync
-//! confirmed; it counts always. So a kill costs what was written since the last journal (250 ms), a power cut what was
-//! written since the last sync (10 s). That holds where a file system brings a renamed file's bytes to the disk before its
-//! name (ext4, btrfs, ZFS): journals between two syncs are not synced themselves. Elsewhere (XFS) a power cut may leave an
-//! empty journal, which is told as damaged, and the transfer begins again.
+//! Two sets of ranges, for two ways to fail. `written` holds what the kernel took: it survives the death of
+//! the process, not of the machine, and counts only while the same boot goes on. `durable` holds what an
+//! fdatasync confirmed; it counts always. So a kill costs what was written since the last journal (250 ms), a
+//! power cut what was written since the last sync (10 s). That holds where a file system brings a renamed
+//! file's bytes to the disk before its name (ext4, btrfs, ZFS): journals between two syncs are not synced
+//! themselves. Elsewhere (XFS) a power cut may leave an empty journal, which is told as damaged, and the
+//! transfer begins again.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -39,7 +40,8 @@ const MAX_RANGES: usize = 65_536;
 /// What a journal says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// What names the object in the URL asked for ([`crate::object::identity`]): no user, no password, no signature.
+    /// What names the object in the URL asked for ([`crate::object::identity`]): no user, no password, no
+    /// signature.
     pub url: String,
     /// The `ETag` that every part carries, if the first answer had one.
     pub etag: Option<String>,
@@ -208,7 +210,8 @@ fn draft_name(name: &OsStr) -> OsString {
     draft
 }
 
-/// The file in which the next journal is written: a new one always. One that a kill left goes, anything else is put aside.
+/// The file in which the next journal is written: a new one always. One that a kill left goes, anything else
+/// is put aside.
 fn draft(folder: &Folder, name: &OsStr) -> io::Result<(OsString, File)> {
     let draft = draft_name(name);
     match beside::create(folder, &draft) {

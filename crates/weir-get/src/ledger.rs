@@ -1,12 +1,12 @@
 //! The ledger of one object: which bytes are done, which lane is at work on which.
 //!
-//! Pure: no file, no socket, no clock. Every byte is handed to one lane at a time, and a byte that is done is never
-//! handed out again. What is done is only what a lane has *committed*, after the sink took it.
+//! Pure: no file, no socket, no clock. Every byte is handed to one lane at a time, and a byte that is done is
+//! never handed out again. What is done is only what a lane has *committed*, after the sink took it.
 //!
-//! A lane's claim is the half-open range from its next byte to its end. Claims never overlap. They shrink when an
-//! idle lane takes part of the largest one, and grow when a lane whose answer runs on reaches its end and the
-//! next bytes belong to nobody, or to a lane that has not seen its first byte yet (a server that serves one
-//! connection at a time must not cost more than one lane would).
+//! A lane's claim is the half-open range from its next byte to its end. Claims never overlap. They shrink
+//! when an idle lane takes part of the largest one, and grow when a lane whose answer runs on reaches its end
+//! and the next bytes belong to nobody, or to a lane that has not seen its first byte yet (a server that
+//! serves one connection at a time must not cost more than one lane would).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -54,7 +54,8 @@ pub struct SplitRule {
 }
 
 impl Ledger {
-    /// A ledger for an object of `size` bytes (`None`: not known before its end), of which `done` are already safe.
+    /// A ledger for an object of `size` bytes (`None`: not known before its end), of which `done` are already
+    /// safe.
     pub fn new(size: Option<u64>, done: RangeSet) -> Ledger {
         Ledger { size, done, claims: BTreeMap::new(), in_order: false }
     }
@@ -89,7 +90,8 @@ impl Ledger {
         self.claims.values().filter(|claim| claim.started).count()
     }
 
-    /// Hands the first bytes that belong to nobody to `lane`; at most `longest` bytes, all of them below `horizon`.
+    /// Hands the first bytes that belong to nobody to `lane`; at most `longest` bytes, all of them below
+    /// `horizon`.
     pub(crate) fn claim_gap(&mut self, lane: LaneId, longest: u64, horizon: u64) -> Option<Range<u64>> {
         debug_assert!(!self.claims.contains_key(&lane), "a lane holds one claim at a time");
         let gap = self.first_gap(0, self.size.unwrap_or(u64::MAX).min(horizon))?;
@@ -118,8 +120,8 @@ impl Ledger {
         Some(range)
     }
 
-    /// Of `wanted` bytes that `lane` has received at its position, how many it may write; they are its own until
-    /// [`Ledger::commit`]. Fewer than wanted means that its claim ends there.
+    /// Of `wanted` bytes that `lane` has received at its position, how many it may write; they are its own
+    /// until [`Ledger::commit`]. Fewer than wanted means that its claim ends there.
     pub fn reserve(&mut self, lane: LaneId, wanted: u64) -> u64 {
         self.extend(lane, wanted);
         let Some(claim) = self.claims.get_mut(&lane) else { return 0 };

@@ -1,6 +1,8 @@
-//! How many connections for many small objects? As TCP's slow start: double each round while that brings more.
+//! How many connections for many small objects? As TCP's slow start: double each round while that brings
+//! more.
 //!
-//! The first round has six, what browsers open to a host without a thought. Small objects cost round trips, not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
+//! The first round has six, what browsers open to a host without a thought. Small objects cost round trips,
+//! not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,8 @@ const ROUND: u32 = 6;
 /// And take this long: shorter rounds are noise.
 const SHORTEST: Duration = Duration::from_millis(8);
 
-/// A lane that finishes this many a second (one in two thirds of a millisecond) does not wait for a path; more lanes would
-/// only cost their handshakes and share the same processors.
+/// A lane that finishes this many a second (one in two thirds of a millisecond) does not wait for a path;
+/// more lanes would only cost their handshakes and share the same processors.
 const NEAR: f64 = 1500.0;
 
 /// What doubling the lanes must bring.

@@ -26,8 +26,8 @@ impl RangeSet {
         }
     }
 
-    /// Without the ranges of less than `least` bytes that have gaps on both sides, within `size`: to fetch such an island
-    /// again costs less than to ask for what lies before it and for what lies behind.
+    /// Without the ranges of less than `least` bytes that have gaps on both sides, within `size`: to fetch
+    /// such an island again costs less than to ask for what lies before it and for what lies behind.
     pub(crate) fn without_islands(&self, least: u64, size: u64) -> RangeSet {
         let is_island =
             |range: &Range<u64>| range.start > 0 && range.end < size && range.end - range.start < least;

@@ -1,7 +1,7 @@
 //! Digests while the bytes pass: a follower hashes the done prefix of a part file on a thread of its own.
 //!
-//! It reads back what was just written, from the page cache, not from the disk, and so follows any number of lanes
-//! without slowing them and costs nothing where nobody named a digest.
+//! It reads back what was just written, from the page cache, not from the disk, and so follows any number of
+//! lanes without slowing them and costs nothing where nobody named a digest.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -82,8 +82,8 @@ pub enum Whose {
     Ignored,
 }
 
-/// Checks `found` against every expectation; all must hold but for those that are ignored. `fate` is what becomes of
-/// the bytes otherwise. Returns what was ignored, in words.
+/// Checks `found` against every expectation; all must hold but for those that are ignored. `fate` is what
+/// becomes of the bytes otherwise. Returns what was ignored, in words.
 pub fn check(
     name: &str,
     expectations: &[Expectation],

@@ -7,9 +7,9 @@ const MAX_AUTHORITY: usize = 512;
 
 /// Whether `text` is `host` or `host:port` (RFC 9110 section 7.2).
 ///
-/// The host must not be empty: `http` and `https` have no URI without one (section 4.2.1). User information is refused,
-/// since a recipient of `user@host` cannot tell a login from a trick (section 4.2.4). The port may be empty (RFC 3986,
-/// 3.2.3).
+/// The host must not be empty: `http` and `https` have no URI without one (section 4.2.1). User information
+/// is refused, since a recipient of `user@host` cannot tell a login from a trick (section 4.2.4). The port
+/// may be empty (RFC 3986, 3.2.3).
 pub fn is_valid(text: &str) -> bool {
     if text.len() > MAX_AUTHORITY {
         return false;
@@ -30,7 +30,8 @@ pub fn is_valid(text: &str) -> bool {
     is_reg_name(host) && is_port(port)
 }
 
-/// What stands between `[` and `]`. Zone identifiers are for one machine only, and no part of the grammar any more.
+/// What stands between `[` and `]`. Zone identifiers are for one machine only, and no part of the grammar any
+/// more.
 fn is_ip_literal(text: &str) -> bool {
     let is_future = || {
         let rest = text.strip_prefix(['v', 'V'])?;

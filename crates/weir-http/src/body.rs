@@ -45,13 +45,13 @@ pub enum Framing {
     None,
     /// This many bytes.
     Length(u64),
-    /// This many bytes, and then the connection closes: one reader goes by the length, another by the close, and only
-    /// where they meet nobody disagrees about the end.
+    /// This many bytes, and then the connection closes: one reader goes by the length, another by the close,
+    /// and only where they meet nobody disagrees about the end.
     LengthAtClose(u64),
     /// Chunks, for [`crate::ChunkedDecoder`].
     Chunked,
-    /// All bytes until the connection closes. A cut connection cannot be told from the end, so the size has to be
-    /// known from elsewhere.
+    /// All bytes until the connection closes. A cut connection cannot be told from the end, so the size has
+    /// to be known from elsewhere.
     UntilClose,
 }
 
@@ -78,7 +78,8 @@ pub(crate) fn response_framing(method: &str, status: u16, fields: &Fields) -> Re
     if method == "HEAD" || tunnel || matches!(status, 100..200 | 204 | 304) {
         return Ok(Framing::None);
     }
-    // 3. and 4. Transfer-Encoding, which overrides a length beside it; two lengths stay a contradiction all the same.
+    // 3. and 4. Transfer-Encoding, which overrides a length beside it; two lengths stay a contradiction all
+    //    the same.
     let length = content_length(fields)?;
     let transfer = transfer(fields)?;
     if transfer.is_chunked {
@@ -95,14 +96,14 @@ pub(crate) fn response_framing(method: &str, status: u16, fields: &Fields) -> Re
 /// The framing of a request of HTTP/1.`minor` with these fields: without a length there is no body (RFC
 /// 9112 section 6.3, rule 7).
 ///
-/// A server may refuse what a client has to make the best of, and does: a request that two readers could read in two
-/// ways is how one is smuggled behind another (section 11.2).
+/// A server may refuse what a client has to make the best of, and does: a request that two readers could read
+/// in two ways is how one is smuggled behind another (section 11.2).
 pub(crate) fn request_framing(fields: &Fields, minor: u8) -> Result<Framing, BodyError> {
     Ok(framed(fields, minor)?.unwrap_or(Framing::None))
 }
 
-/// The codings under which a response's body travels, the last applied first. Few servers use any, and none is asked to
-/// (weir sends no `TE`); what they hold is the body all the same.
+/// The codings under which a response's body travels, the last applied first. Few servers use any, and none
+/// is asked to (weir sends no `TE`); what they hold is the body all the same.
 pub(crate) fn transfer_codings(fields: &Fields) -> Vec<Coding> {
     let mut codings = transfer(fields).map(|transfer| transfer.codings).unwrap_or_default();
     codings.reverse();

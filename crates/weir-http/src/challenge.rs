@@ -1,6 +1,8 @@
-//! `WWW-Authenticate` and `Proxy-Authenticate`: how a server wants to be shown who asks (RFC 9110 section 11.6.1).
+//! `WWW-Authenticate` and `Proxy-Authenticate`: how a server wants to be shown who asks (RFC 9110 section
+//! 11.6.1).
 //!
-//! One field may hold several challenges, each a scheme with parameters, all parted by commas; several fields add up.
+//! One field may hold several challenges, each a scheme with parameters, all parted by commas; several fields
+//! add up.
 //!
 //! ```
 //! use weir_http::challenge::challenges;

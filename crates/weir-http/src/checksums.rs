@@ -70,8 +70,8 @@ pub fn algorithm_of(list_name: &str) -> Option<Algorithm> {
 }
 
 impl Checksums {
-    /// Reads a list. Lines without a tag are of the algorithm `hint` where the length fits it, else of the one that
-    /// the length tells: 32 digits md5, 40 sha1, 64 sha256, 128 sha512.
+    /// Reads a list. Lines without a tag are of the algorithm `hint` where the length fits it, else of the
+    /// one that the length tells: 32 digits md5, 40 sha1, 64 sha256, 128 sha512.
     pub fn parse(bytes: &[u8], hint: Option<Algorithm>) -> Result<Checksums, ChecksumsError> {
         if bytes.len() > MAX_SIZE {
             return Err(ChecksumsError::TooLarge { size: bytes.len() });
@@ -91,8 +91,8 @@ impl Checksums {
 
     /// The strongest digest for the file `name`.
     ///
-    /// An entry whose whole name is `name` goes first, then one whose last component is, then a single digest that
-    /// stands alone.
+    /// An entry whose whole name is `name` goes first, then one whose last component is, then a single digest
+    /// that stands alone.
     pub fn find(&self, name: &str) -> Result<&Expected, ChecksumsError> {
         let exact = |entry: &Entry| entry.name.strip_prefix("./").unwrap_or(&entry.name) == name;
         let last = |entry: &Entry| !name.is_empty() && entry.name.rsplit('/').next() == Some(name);

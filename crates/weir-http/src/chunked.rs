@@ -1,9 +1,9 @@
 //! Chunked bodies (RFC 9112 section 7.1), taken apart where they lie.
 //!
-//! The decoder says which part of the caller's buffer is payload; it copies none of it. A line may end in LF alone, as
-//! old servers have it. Behind a chunk extension it ends one only if every line before did: some readers take such an LF
-//! for a part of the extension and read on to the next CRLF, so the two would disagree about what is payload. Those
-//! readers have given up earlier where no line ends in CRLF.
+//! The decoder says which part of the caller's buffer is payload; it copies none of it. A line may end in LF
+//! alone, as old servers have it. Behind a chunk extension it ends one only if every line before did: some
+//! readers take such an LF for a part of the extension and read on to the next CRLF, so the two would
+//! disagree about what is payload. Those readers have given up earlier where no line ends in CRLF.
 //!
 //! ```
 //! use weir_http::ChunkedDecoder;
@@ -138,8 +138,9 @@ impl ChunkedDecoder {
 
     /// Looks at `input` up to the end of its first piece of payload, or to its end if there is none.
     ///
-    /// Call again with `input[consumed..]` until that is empty or the body is done. Progress is certain: unless the
-    /// body is done, input that is not empty is consumed by at least one byte. After an error, do not go on.
+    /// Call again with `input[consumed..]` until that is empty or the body is done. Progress is certain:
+    /// unless the body is done, input that is not empty is consumed by at least one byte. After an error, do
+    /// not go on.
     pub fn decode(&mut self, input: &[u8]) -> Result<Step, ChunkError> {
         let mut at = 0;
         while let Some(&byte) = input.get(at) {

@@ -9,10 +9,10 @@ use crate::grammar::{self, ESCAPED_ATTRIBUTE, MAX_MEMBERS, MAX_VALUE};
 
 /// The file name in the value of the field, if there is one that is not empty.
 ///
-/// `filename*` goes before `filename` (RFC 6266 section 4.3); one in a charset other than UTF-8 and ISO-8859-1, or
-/// not decodable, is passed over. Forgiven, because servers do it: a missing disposition type, spaces in a name
-/// without quotes, a missing closing quote. Not undone: RFC 2047 and percent signs in `filename`, which section
-/// 4.3 and appendix C do not allow.
+/// `filename*` goes before `filename` (RFC 6266 section 4.3); one in a charset other than UTF-8 and
+/// ISO-8859-1, or not decodable, is passed over. Forgiven, because servers do it: a missing disposition type,
+/// spaces in a name without quotes, a missing closing quote. Not undone: RFC 2047 and percent signs in
+/// `filename`, which section 4.3 and appendix C do not allow.
 pub fn filename(value: &str) -> Option<String> {
     if value.len() > MAX_VALUE {
         return None;
@@ -52,7 +52,8 @@ fn parse_extended(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// A value that makes a browser save the body as `name`: both forms where the name needs it (RFC 6266 appendix D).
+/// A value that makes a browser save the body as `name`: both forms where the name needs it (RFC 6266
+/// appendix D).
 pub fn attachment(name: &str) -> String {
     let plain: String = name
         .chars()

@@ -1,4 +1,5 @@
-//! `Content-Range` (RFC 9110 section 14.4): which bytes a 206 carries, or how large the object is after a 416.
+//! `Content-Range` (RFC 9110 section 14.4): which bytes a 206 carries, or how large the object is after
+//! a 416.
 //!
 //! Strict where numbers are: a lane writes at the offset that stands here, so anything doubtful is an error.
 
@@ -73,10 +74,12 @@ impl ContentRange {
         }
     }
 
-    /// Whether this is an answer to a request for `first..=last` of an object of `complete` bytes, if that is known.
+    /// Whether this is an answer to a request for `first..=last` of an object of `complete` bytes, if that is
+    /// known.
     ///
-    /// The range has to start where asked. It may end earlier (a server may send less, RFC 9110 section 15.3.7, and
-    /// the rest is asked for again) but not later. An unknown size is let through; a different one is not.
+    /// The range has to start where asked. It may end earlier (a server may send less, RFC 9110 section
+    /// 15.3.7, and the rest is asked for again) but not later. An unknown size is let through; a different
+    /// one is not.
     pub fn answers(&self, first: u64, last: u64, complete: Option<u64>) -> Result<(), ContentRangeError> {
         let holds = match *self {
             ContentRange::Bytes { first: from, last: to, complete: size } => {

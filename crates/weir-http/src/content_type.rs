@@ -1,7 +1,7 @@
 //! Whether a body is the file that was asked for, or a page about it.
 //!
-//! Login pages, captive portals and "file not found" pages often come with 200. Saved under the name of an archive,
-//! they are found much later. Only HTML is judged: servers get other types wrong too often.
+//! Login pages, captive portals and "file not found" pages often come with 200. Saved under the name of an
+//! archive, they are found much later. Only HTML is judged: servers get other types wrong too often.
 
 /// Endings of names that promise something other than HTML.
 const BINARY: &[&str] = &[
@@ -119,8 +119,8 @@ const BINARY: &[&str] = &[
 
 /// Whether the body is an HTML page although `name` promises an archive, an image or another binary.
 ///
-/// `content_type` is the value of the field (RFC 9110 section 8.3), parameters included. Without it, or with any
-/// other type, there is nothing to object to.
+/// `content_type` is the value of the field (RFC 9110 section 8.3), parameters included. Without it, or with
+/// any other type, there is nothing to object to.
 pub fn html_instead_of(name: &str, content_type: Option<&str>) -> bool {
     is_html(content_type.unwrap_or_default()) && promises_binary(name)
 }

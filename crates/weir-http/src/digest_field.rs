@@ -12,8 +12,9 @@
 //! Fields that hold one are the rows of [`SINGLES`], the one place to add another.
 //!
 //! `Content-MD5` beside a part is left alone because servers disagree: static ones send that of the whole
-//! file, Azure that of the range. A 206 that holds all of the object is no part: there both are one. The representation is what travels: with `Content-Encoding`, the coded bytes, so
-//! a file decoded on the way cannot be checked. weir asks for `identity`.
+//! file, Azure that of the range. A 206 that holds all of the object is no part: there both are one. The
+//! representation is what travels: with `Content-Encoding`, the coded bytes, so a file decoded on the way
+//! cannot be checked. weir asks for `identity`.
 //!
 //! A digest that cannot be used is no error: it is reported with the reason, and the download goes on.
 

@@ -1,7 +1,7 @@
 //! Digest logins (RFC 7616): answers to a server's challenge that prove the password without sending it.
 //!
-//! A [`Nonce`] is what a server gave; many requests may use it, each with a count of its own. Bodies of requests are
-//! empty here, so that `auth-int` costs nothing beside `auth`.
+//! A [`Nonce`] is what a server gave; many requests may use it, each with a count of its own. Bodies of
+//! requests are empty here, so that `auth-int` costs nothing beside `auth`.
 
 use std::fmt::Write as _;
 
@@ -49,8 +49,8 @@ pub struct Nonce {
 }
 
 impl Nonce {
-    /// Reads a challenge; `cnonce` is random text of ours. `None` where it is no Digest, or one of an algorithm that is
-    /// not known here.
+    /// Reads a challenge; `cnonce` is random text of ours. `None` where it is no Digest, or one of an
+    /// algorithm that is not known here.
     pub fn of(challenge: &Challenge, cnonce: &str) -> Option<Nonce> {
         if challenge.scheme() != "digest" {
             return None;
@@ -255,8 +255,8 @@ mod tests {
         }
     }
 
-    /// RFC 7616 section 3.9.2: SHA-512-256, a name beyond ASCII, hashed. The response there is that of a draft's
-    /// other digest (errata 4897); the name's hash is what is compared.
+    /// RFC 7616 section 3.9.2: SHA-512-256, a name beyond ASCII, hashed. The response there is that of a
+    /// draft's other digest (errata 4897); the name's hash is what is compared.
     #[test]
     fn a_name_that_is_hashed() {
         let text = "Digest realm=\"api@example.org\", qop=\"auth\", algorithm=SHA-512-256, charset=UTF-8, \

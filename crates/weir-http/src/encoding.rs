@@ -1,19 +1,20 @@
 //! Content codings (RFC 9110 section 8.4): whether the body is the file, or the file packed for the journey.
 //!
-//! weir sends `Accept-Encoding: identity`, since ranges, sizes and digests all count coded bytes (section 14.1.2), unless
-//! `--compressed` is given. Some servers send a coding all the same. Then there are two cases, and the name tells them
-//! apart: `x.tar.gz` with `gzip` is most often the file itself, labelled with what it is; `x.tar` with `gzip` was packed
-//! on the way, and is saved as it came with a word about it. Coded bytes are never put together with others.
+//! weir sends `Accept-Encoding: identity`, since ranges, sizes and digests all count coded bytes (section
+//! 14.1.2), unless `--compressed` is given. Some servers send a coding all the same. Then there are two
+//! cases, and the name tells them apart: `x.tar.gz` with `gzip` is most often the file itself, labelled with
+//! what it is; `x.tar` with `gzip` was packed on the way, and is saved as it came with a word about it. Coded
+//! bytes are never put together with others.
 //!
-//! Many servers name something that is no coding (`none`, `UTF-8`, `aws-chunked`, a media type). Such a word changes
-//! nothing about the bytes, and is passed over.
+//! Many servers name something that is no coding (`none`, `UTF-8`, `aws-chunked`, a media type). Such a word
+//! changes nothing about the bytes, and is passed over.
 
 use weir_codec::content::Coding;
 
 use crate::fields::Fields;
 
-/// Codings that there are (RFC 9110 section 8.4.1, the registry it founds, and what is used without being in it), in
-/// lower case. Everything else is passed over.
+/// Codings that there are (RFC 9110 section 8.4.1, the registry it founds, and what is used without being in
+/// it), in lower case. Everything else is passed over.
 const CODINGS: &[&str] = &[
     "aes128gcm",
     "br",
@@ -52,8 +53,8 @@ const ENDINGS: &[(&[&str], &[&str])] = &[
     (&["lzma"], &["lzma"]),
 ];
 
-/// The codings of the body in the order in which they were applied, lower case, joined with `, `; `None` if there are
-/// none. `identity` is no coding, and neither is a word that names none.
+/// The codings of the body in the order in which they were applied, lower case, joined with `, `; `None` if
+/// there are none. `identity` is no coding, and neither is a word that names none.
 pub fn content_coding(fields: &Fields) -> Option<String> {
     let codings: Vec<String> = words(fields).filter(|word| CODINGS.contains(&word.as_str())).collect();
     if codings.is_empty() { None } else { Some(codings.join(", ")) }
@@ -64,7 +65,8 @@ pub fn passed_over(fields: &Fields) -> Vec<String> {
     words(fields).filter(|word| word != "identity" && !CODINGS.contains(&word.as_str())).collect()
 }
 
-/// How `coding`, a result of [`content_coding`], is decoded, the last applied first; `None` where it cannot be.
+/// How `coding`, a result of [`content_coding`], is decoded, the last applied first; `None` where it cannot
+/// be.
 pub fn decodable(coding: &str) -> Option<Vec<Coding>> {
     /// More than a proxy and its origin put around each other is an attack.
     const MOST: usize = 3;

@@ -1,9 +1,9 @@
 //! The field lines of a response as peers write them (RFC 9112 section 5), and of a chunked body's trailers.
 //!
-//! A client that is stricter than every other one gets fewer files, not safer ones: what no reader needs may be odd. A
-//! line without a colon, with a control character, or with a name that is none is passed over. What is refused is an
-//! odd line that names a framing field ([`FRAMING`]): one reader would go by it and another would not, and they would
-//! disagree about where the body ends (RFC 9112 section 11.2).
+//! A client that is stricter than every other one gets fewer files, not safer ones: what no reader needs may
+//! be odd. A line without a colon, with a control character, or with a name that is none is passed over. What
+//! is refused is an odd line that names a framing field ([`FRAMING`]): one reader would go by it and another
+//! would not, and they would disagree about where the body ends (RFC 9112 section 11.2).
 //!
 //! Requests are read strictly, by httparse: a server may refuse whatever it likes.
 
@@ -41,7 +41,8 @@ pub(crate) struct Odd {
 /// The fields of `block`, whose first line is number `first`, up to its end or an empty line.
 pub(crate) fn read(block: &[u8], first: usize) -> Result<Vec<Line<'_>>, Odd> {
     let mut fields: Vec<Line<'_>> = Vec::new();
-    // Whether a folded line continues the last of them; those behind a line that was passed over continue nothing.
+    // Whether a folded line continues the last of them; those behind a line that was passed over continue
+    // nothing.
     let mut is_open = false;
     for (index, line) in lines(block).enumerate() {
         let number = first + index;
@@ -89,8 +90,8 @@ fn field(line: &[u8], number: usize) -> Result<Line<'_>, &'static str> {
     Ok(field)
 }
 
-/// An error if a reader could find a framing field in the odd `line`: at its start, or behind a control character
-/// that it takes for the end of a line.
+/// An error if a reader could find a framing field in the odd `line`: at its start, or behind a control
+/// character that it takes for the end of a line.
 fn refuse_framing(line: &[u8], number: usize, how: &'static str) -> Result<(), Odd> {
     for piece in line.split(|byte| is_control(*byte)) {
         let piece = trim(piece);

@@ -35,8 +35,8 @@ pub struct Contradiction {
 
 /// The fields of one message.
 ///
-/// A value that is valid UTF-8 is taken as such; any other is read as ISO-8859-1 (RFC 9110 section 5.5), so that
-/// no byte is lost. Surrounding whitespace is removed.
+/// A value that is valid UTF-8 is taken as such; any other is read as ISO-8859-1 (RFC 9110 section 5.5), so
+/// that no byte is lost. Surrounding whitespace is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
@@ -51,8 +51,8 @@ impl Fields {
         self.headers_all(name).next()
     }
 
-    /// The value of a field that a message may carry once. Lines that repeat it word for word are one; an error where
-    /// they differ, since every reader may then believe another.
+    /// The value of a field that a message may carry once. Lines that repeat it word for word are one; an
+    /// error where they differ, since every reader may then believe another.
     pub fn single(&self, name: &'static str) -> Result<Option<&str>, Contradiction> {
         let mut values = self.headers_all(name);
         let first = values.next();
@@ -70,7 +70,8 @@ impl Fields {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The members of a comma-separated field over all its lines (RFC 9110 section 5.6.1), at most 64 of them.
+    /// The members of a comma-separated field over all its lines (RFC 9110 section 5.6.1), at most 64 of
+    /// them.
     pub fn members<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.headers_all(name)
             .filter(|value| value.len() <= grammar::MAX_VALUE)
@@ -122,7 +123,8 @@ impl Fields {
         Fields::from_checked(parsed.iter().map(|header| (header.name, header.value)))
     }
 
-    /// Takes over what a parser of messages has found: names that are tokens, values without control characters.
+    /// Takes over what a parser of messages has found: names that are tokens, values without control
+    /// characters.
     pub fn from_checked<'a>(parsed: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Fields {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => grammar::trim(text).to_owned(),

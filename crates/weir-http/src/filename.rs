@@ -8,7 +8,8 @@ use crate::fields::Fields;
 /// What weir appends to a name while the file is incomplete. A name leaves room for it.
 pub(crate) const PART_SUFFIX: &str = ".part.weir";
 
-/// What stands behind a file's name while it grows: its bytes, its journal, and the journal while it is written.
+/// What stands behind a file's name while it grows: its bytes, its journal, and the journal while it is
+/// written.
 pub const KEPT: [&str; 3] = [".part", ".weir", ".weir~"];
 
 /// The longest name in bytes: `NAME_MAX` of Linux less [`PART_SUFFIX`].
@@ -24,8 +25,8 @@ const MAX_EXTENSION: usize = 24;
 /// * Blanks at both ends go; a name of dots alone is no name.
 /// * What is longer than [`MAX_NAME`] is cut before its ending, at a character.
 ///
-/// Kept: a leading `-`, since weir always puts a directory before it (in a shell, write `./-name`), and a leading
-/// dot; [`from_header`] takes that away where the name is the server's own idea.
+/// Kept: a leading `-`, since weir always puts a directory before it (in a shell, write `./-name`), and a
+/// leading dot; [`from_header`] takes that away where the name is the server's own idea.
 pub fn plain_name(remote: &str) -> Option<String> {
     let last = remote.rsplit(['/', '\\']).next()?;
     let name: String = last.chars().filter(|&c| !c.is_control() && !turns_text(c)).collect();
@@ -39,7 +40,8 @@ pub fn plain_name(remote: &str) -> Option<String> {
 }
 
 /// The name in `Content-Disposition`. A leading dot becomes `_`: a server must not be able to place `.bashrc`
-/// (CVE-2010-2252). So does a last letter by which it would be what is kept of another file, to take that one's place.
+/// (CVE-2010-2252). So does a last letter by which it would be what is kept of another file, to take that
+/// one's place.
 pub fn from_header(fields: &Fields) -> Option<String> {
     let name = plain_name(&content_disposition::filename(fields.header("content-disposition")?)?)?;
     let mut name = match name.strip_prefix('.') {
@@ -76,7 +78,8 @@ pub fn numbered(path: &std::path::Path, number: usize) -> std::path::PathBuf {
     name.into()
 }
 
-/// The explicit controls of Unicode bidirectional text, the marks beside them, and the invisible byte order mark.
+/// The explicit controls of Unicode bidirectional text, the marks beside them, and the invisible byte order
+/// mark.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

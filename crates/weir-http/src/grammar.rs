@@ -1,19 +1,23 @@
-//! The small pieces of RFC 9110 section 5.6 that several fields share: tokens, lists, quoted strings, parameters.
+//! The small pieces of RFC 9110 section 5.6 that several fields share: tokens, lists, quoted strings,
+//! parameters.
 
 use std::time::SystemTime;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
-/// The longest field value that is looked at. A longer one is treated as if the field were absent or malformed.
+/// The longest field value that is looked at. A longer one is treated as if the field were absent or
+/// malformed.
 pub(crate) const MAX_VALUE: usize = 8 * 1024;
 
 /// The most members of a list that are looked at.
 pub(crate) const MAX_MEMBERS: usize = 64;
 
-/// The largest length or offset: files end at 2^63 - 1 (`off_t`), so larger numbers are nonsense and could overflow.
+/// The largest length or offset: files end at 2^63 - 1 (`off_t`), so larger numbers are nonsense and could
+/// overflow.
 pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
 
-/// What is escaped in extended parameters such as `filename*`: all but the attr-char of RFC 8187 section 3.2.1.
+/// What is escaped in extended parameters such as `filename*`: all but the attr-char of RFC 8187 section
+/// 3.2.1.
 pub(crate) const ESCAPED_ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -97,7 +101,8 @@ pub(crate) fn parameter(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A quoted string without its quotes and escapes, anything else as it stands. A missing closing quote is forgiven.
+/// A quoted string without its quotes and escapes, anything else as it stands. A missing closing quote is
+/// forgiven.
 pub(crate) fn unquote(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"') else { return text.to_owned() };
     let mut plain = String::with_capacity(inner.len());

@@ -1,7 +1,7 @@
 //! Message heads out of a byte buffer (RFC 9112 sections 2 to 5), and requests into one.
 //!
-//! A head is refused when two readers could disagree about where its body ends: that is how responses are smuggled
-//! (RFC 9112 section 11.2), and for a downloader how one file's bytes end up in another.
+//! A head is refused when two readers could disagree about where its body ends: that is how responses are
+//! smuggled (RFC 9112 section 11.2), and for a downloader how one file's bytes end up in another.
 
 use crate::body::{self, Framing};
 use crate::field_lines::{self, Line, Odd};
@@ -11,14 +11,16 @@ use crate::grammar;
 /// The largest head in bytes; servers commonly stop at 8 to 16 KiB, signed redirects need a few more.
 pub const MAX_HEAD: usize = 64 * 1024;
 
-/// The largest head of a response in bytes: what curl takes, which is far more than any server has a reason to send.
+/// The largest head of a response in bytes: what curl takes, which is far more than any server has a reason
+/// to send.
 pub const MAX_RESPONSE_HEAD: usize = 300 * 1024;
 
 /// The most fields in the head of a request; browsers send about 20.
 pub const MAX_FIELDS: usize = 128;
 
-/// The most fields in the head of a response: as many as fit [`MAX_RESPONSE_HEAD`] where a line has 30 bytes, as usual.
-/// Large sites send about 40, odd ones some thousands; the bytes alone would allow 76,000, each of which costs 50 in memory.
+/// The most fields in the head of a response: as many as fit [`MAX_RESPONSE_HEAD`] where a line has 30 bytes,
+/// as usual. Large sites send about 40, odd ones some thousands; the bytes alone would allow 76,000, each of
+/// which costs 50 in memory.
 pub(crate) const MAX_RESPONSE_FIELDS: usize = MAX_RESPONSE_HEAD / 30;
 
 /// A head that cannot be used. None of these gets better by asking the same server again at once.
@@ -123,11 +125,11 @@ pub struct RequestHead {
     pub fields: Fields,
 }
 
-/// Reads the head of a response to a GET from the front of `buffer`: the head and its length in bytes, or `None` if
-/// more is needed.
+/// Reads the head of a response to a GET from the front of `buffer`: the head and its length in bytes, or
+/// `None` if more is needed.
 ///
-/// Each call starts again at the front, so call it once a read, not once a byte. A 1xx head comes out like any other
-/// ([`ResponseHead::is_interim`]): drop its bytes and call again.
+/// Each call starts again at the front, so call it once a read, not once a byte. A 1xx head comes out like
+/// any other ([`ResponseHead::is_interim`]): drop its bytes and call again.
 pub fn parse_response(buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, HeadError> {
     parse_response_to("GET", buffer)
 }
@@ -261,8 +263,8 @@ impl ResponseHead {
         self.fields.headers_all(name)
     }
 
-    /// Whether the real response is still to come (1xx; RFC 9110 section 15.2). 101 ends HTTP on this connection
-    /// instead; it cannot come unless the request had `Upgrade`.
+    /// Whether the real response is still to come (1xx; RFC 9110 section 15.2). 101 ends HTTP on this
+    /// connection instead; it cannot come unless the request had `Upgrade`.
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }
@@ -280,14 +282,15 @@ impl ResponseHead {
         }
     }
 
-    /// How the body that the framing holds is decoded, the last coding first (`Transfer-Encoding: gzip, chunked`).
+    /// How the body that the framing holds is decoded, the last coding first (`Transfer-Encoding: gzip,
+    /// chunked`).
     pub fn transfer_codings(&self) -> Vec<weir_codec::content::Coding> {
         body::transfer_codings(&self.fields)
     }
 
-    /// Whether the connection can carry another request once the body is read (RFC 9112 section 9.3). A body that
-    /// ends with the connection ([`Framing::UntilClose`]) rules it out all the same, and so does a framing that
-    /// another reader may have read otherwise (section 6.3).
+    /// Whether the connection can carry another request once the body is read (RFC 9112 section 9.3). A body
+    /// that ends with the connection ([`Framing::UntilClose`]) rules it out all the same, and so does a
+    /// framing that another reader may have read otherwise (section 6.3).
     pub fn keeps_connection(&self) -> bool {
         let is_coded = self.header("transfer-encoding").is_some();
         let is_long = self.header("content-length").is_some();

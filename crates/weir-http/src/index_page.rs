@@ -1,6 +1,6 @@
 //! Lists of folders as web servers make them: the pages of nginx (`autoindex`), Apache (`mod_autoindex`),
-//! lighttpd, Caddy, Python's `http.server` and weir, and the JSON of nginx, Caddy and weir. There is no standard
-//! for any of them.
+//! lighttpd, Caddy, Python's `http.server` and weir, and the JSON of nginx, Caddy and weir. There is no
+//! standard for any of them.
 //!
 //! A page gives links; which of them lead into the folder is the caller's to say. Bounded by the page itself:
 //! one pass, no nesting, and a link is a slice of it until it is given out.
@@ -316,8 +316,8 @@ fn reference(name: &str) -> Option<char> {
 }
 
 /// The size behind a link, where the line has the form of nginx's or Apache's: the end of the link, a time,
-/// and a whole number at the end of the line. Both write a whole number only where it is exact (ngx_http_autoindex_module.c;
-/// `apr_strfsize`), and round to `1.2K` else.
+/// and a whole number at the end of the line. Both write a whole number only where it is exact
+/// (ngx_http_autoindex_module.c; `apr_strfsize`), and round to `1.2K` else.
 fn size(behind: &[u8]) -> Option<u64> {
     let line = &behind[..behind.iter().take(1024).position(|byte| *byte == b'\n')?];
     let end = find(line, b"</a>")?;

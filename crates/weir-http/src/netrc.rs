@@ -68,8 +68,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// The value of `Authorization` for the Basic scheme (RFC 7617 section 2). To be sent to that host only, never
-    /// along a redirect to another.
+    /// The value of `Authorization` for the Basic scheme (RFC 7617 section 2). To be sent to that host only,
+    /// never along a redirect to another.
     pub fn authorization(&self) -> String {
         let pair = format!("{}:{}", self.login, self.password);
         format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
@@ -104,8 +104,8 @@ impl Netrc {
         self.lookup_user(host, "")
     }
 
-    /// The first entry that names `host`; `default` does not count. For hosts that nobody here has named: a redirect
-    /// chose them.
+    /// The first entry that names `host`; `default` does not count. For hosts that nobody here has named: a
+    /// redirect chose them.
     pub fn lookup_named(&self, host: &str) -> Option<&Login> {
         let is_it =
             |machine: &Option<String>| machine.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(host));
@@ -143,7 +143,8 @@ pub fn parse(text: &str) -> Result<Netrc, NetrcError> {
             Ok(true) => {}
             Ok(false) => return Ok(netrc),
             Err(error) => {
-                // The entry whose word it is: the last one, unless it is the word by which another would begin.
+                // The entry whose word it is: the last one, unless it is the word by which another would
+                // begin.
                 if !std::mem::take(&mut words.of_machine) {
                     netrc.entries.truncate(begun.saturating_sub(1));
                 }

@@ -27,7 +27,8 @@ pub enum PreconditionOutcome {
     Failed,
 }
 
-/// Judges the preconditions of a GET or HEAD in the order of section 13.2.2. A date that cannot be read is ignored.
+/// Judges the preconditions of a GET or HEAD in the order of section 13.2.2. A date that cannot be read is
+/// ignored.
 pub fn judge(fields: &Fields, version: Version) -> PreconditionOutcome {
     let is_newer_than = |name| match (parse_date(once(fields, name)), version.modified) {
         (Some(date), Some(modified)) => Some(modified > date),
@@ -77,7 +78,8 @@ fn if_match(value: &str, etag: &str) -> bool {
 
 /// `If-Range` (section 13.1.5): whether the range may be sent, else the whole object with 200.
 ///
-/// A tag is compared strongly. A date has to be the very `Last-Modified` date, and that has to be strong at `now`.
+/// A tag is compared strongly. A date has to be the very `Last-Modified` date, and that has to be strong at
+/// `now`.
 fn if_range(value: &str, version: Version, now: SystemTime) -> bool {
     let is_tag = equal_weak(value, value);
     if is_tag {
@@ -106,8 +108,8 @@ fn parse_date(text: Option<&str>) -> Option<SystemTime> {
     grammar::parse_date(text?)
 }
 
-/// The entity tags of one line, `W/` and quotes included, up to the first thing that is none. A tag may hold commas, and
-/// a backslash in it is a character like any other (section 8.8.3).
+/// The entity tags of one line, `W/` and quotes included, up to the first thing that is none. A tag may hold
+/// commas, and a backslash in it is a character like any other (section 8.8.3).
 fn tags(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = if line.len() > MAX_VALUE { "" } else { line };
     std::iter::from_fn(move || {

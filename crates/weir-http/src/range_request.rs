@@ -103,11 +103,13 @@ pub enum Requested {
 /// Reads the value of a `Range` field against an object of `size` bytes.
 ///
 /// Ranges that lie outside are dropped, ends beyond the object are cut. The field is ignored, as section 14.2
-/// allows, when it is malformed, when it has more than [`MAX_RANGES`] ranges, and when any two of them share a byte:
-/// that is how a small request makes a server send much (CVE-2011-3192). Ranges apart are never more than the object.
+/// allows, when it is malformed, when it has more than [`MAX_RANGES`] ranges, and when any two of them share
+/// a byte: that is how a small request makes a server send much (CVE-2011-3192). Ranges apart are never more
+/// than the object.
 pub fn parse(value: &str, size: u64) -> Requested {
     let Some((unit, set)) = value.split_once('=') else { return Requested::Ignore("not a range set") };
-    // Blanks stand around commas only: what is misread here would be answered with bytes that nobody asked for.
+    // Blanks stand around commas only: what is misread here would be answered with bytes that nobody asked
+    // for.
     if !unit.eq_ignore_ascii_case("bytes") {
         return Requested::Ignore("unknown range unit");
     }

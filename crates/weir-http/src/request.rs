@@ -1,7 +1,8 @@
 //! Which requests a server answers at all: the rules that RFC 9112 and RFC 9113 make a server enforce.
 //!
-//! Two readers of one request must not disagree about whom it is for or where it ends, or one of them can be made to
-//! take a body for a request. What breaks a rule is refused, and over HTTP/1 the connection ends with the refusal.
+//! Two readers of one request must not disagree about whom it is for or where it ends, or one of them can be
+//! made to take a body for a request. What breaks a rule is refused, and over HTTP/1 the connection ends with
+//! the refusal.
 
 use crate::authority;
 use crate::body::{self, Framing};
@@ -45,7 +46,8 @@ pub fn check(head: &RequestHead) -> Result<RequestTarget, Refusal> {
     parse_target(&head.method, &head.target)
 }
 
-/// Checks a request of HTTP/2, whose `:authority` and `:path` are given, and reads its target (RFC 9113 section 8.3.1).
+/// Checks a request of HTTP/2, whose `:authority` and `:path` are given, and reads its target (RFC 9113
+/// section 8.3.1).
 ///
 /// The framing is the protocol's own. What the fields say of the length must be one number all the same.
 pub fn check_http2(
@@ -75,8 +77,8 @@ pub fn check_http2(
 
 /// A request has no length but by one plain `Content-Length`, or by chunks (RFC 9112 section 6.3).
 ///
-/// A list of equal numbers is allowed to be refused (RFC 9110 section 8.6), and is: no honest client sends it, and
-/// whoever stands in front of this server may have read another one of them.
+/// A list of equal numbers is allowed to be refused (RFC 9110 section 8.6), and is: no honest client sends
+/// it, and whoever stands in front of this server may have read another one of them.
 fn check_framing(head: &RequestHead) -> Result<(), Refusal> {
     check_length(&head.fields)?;
     let coded = head.fields.header("transfer-encoding").is_some();

@@ -1,7 +1,7 @@
 //! What the target of a request names (RFC 9112 section 3.2).
 //!
-//! Of a server's two walls around its folder this is the first: a [`Path`] cannot spell a way out. The second is the
-//! kernel's, which also knows about symbolic links.
+//! Of a server's two walls around its folder this is the first: a [`Path`] cannot spell a way out. The second
+//! is the kernel's, which also knows about symbolic links.
 
 use percent_encoding::percent_decode_str;
 
@@ -10,8 +10,8 @@ use crate::authority;
 /// A target by its form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestTarget {
-    /// A path: `/a%20b?c`, or `http://host/a%20b?c` as sent to proxies, whose authority is checked and then goes.
-    /// `None` where it names nothing: it climbs with `..`, or holds a NUL byte.
+    /// A path: `/a%20b?c`, or `http://host/a%20b?c` as sent to proxies, whose authority is checked and then
+    /// goes. `None` where it names nothing: it climbs with `..`, or holds a NUL byte.
     Path(Option<Path>),
     /// `*`, for OPTIONS.
     Server,
@@ -50,8 +50,8 @@ pub fn parse(raw: &str) -> Option<RequestTarget> {
     }
 }
 
-/// Percent signs are decoded once, so `%252e` is a file called `%2e`; a percent sign without two digits stands for
-/// itself; a backslash is a character. What follows `?` or `#` names no file.
+/// Percent signs are decoded once, so `%252e` is a file called `%2e`; a percent sign without two digits
+/// stands for itself; a backslash is a character. What follows `?` or `#` names no file.
 fn parse_path(raw: &str) -> Option<Path> {
     let path = raw.split(['?', '#']).next().unwrap_or_default();
     let decoded: Vec<u8> = percent_decode_str(path).collect();

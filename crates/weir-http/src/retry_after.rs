@@ -21,7 +21,8 @@ pub const MAX_WAIT: Duration = Duration::from_secs(3650 * 86_400);
 /// What is left of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// How many requests may still be sent; draft section 4 counts quota units, which are requests with most servers.
+    /// How many requests may still be sent; draft section 4 counts quota units, which are requests with most
+    /// servers.
     pub remaining: u64,
     /// In what time more become available; at most [`MAX_WAIT`].
     pub reset: Option<Duration>,
@@ -36,7 +37,8 @@ pub struct Policy {
     pub window: Option<Duration>,
 }
 
-/// The wait that an answer asks for: that of `Retry-After`, else until the reset of a quota with nothing left.
+/// The wait that an answer asks for: that of `Retry-After`, else until the reset of a quota with nothing
+/// left.
 pub fn wait(fields: &Fields, now: SystemTime) -> Option<Duration> {
     retry_after(fields, now).or_else(|| {
         let limit = rate_limit(fields, now)?;
@@ -119,8 +121,8 @@ fn whole_seconds(text: &str) -> Option<u64> {
     }
 }
 
-/// A reset is seconds from now, or with many servers (GitHub) seconds since 1970, or with some milliseconds since
-/// then. 10^9 seconds are 31 years of waiting but the year 2001; 10^12 seconds are the year 33658.
+/// A reset is seconds from now, or with many servers (GitHub) seconds since 1970, or with some milliseconds
+/// since then. 10^9 seconds are 31 years of waiting but the year 2001; 10^12 seconds are the year 33658.
 fn until(reset: u64, now: SystemTime) -> Duration {
     let since_epoch = match reset {
         0..1_000_000_000 => return capped(reset),

@@ -1,9 +1,11 @@
-//! Validators: whether two answers are of the same version of an object (RFC 9110 sections 8.8, 13.1.5 and 15.3.7).
+//! Validators: whether two answers are of the same version of an object (RFC 9110 sections 8.8, 13.1.5 and
+//! 15.3.7).
 //!
-//! A download in parts is right only if every part comes from one version of the object. RFC 9110 section 15.3.7.3
-//! allows parts to be combined only where all of them carry the same strong validator. So the validators of the first
-//! answer are kept and journalled, the strong one is sent back in `If-Range`, and each further answer has to carry it.
-//! An answer that carries nothing to compare proves nothing: silence is not agreement.
+//! A download in parts is right only if every part comes from one version of the object. RFC 9110 section
+//! 15.3.7.3 allows parts to be combined only where all of them carry the same strong validator. So the
+//! validators of the first answer are kept and journalled, the strong one is sent back in `If-Range`, and
+//! each further answer has to carry it. An answer that carries nothing to compare proves nothing: silence is
+//! not agreement.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,8 +14,9 @@ use crate::grammar::{MAX_VALUE, parse_date as date};
 
 /// The validators of one answer.
 ///
-/// A field that comes twice with different values contradicts itself and counts as absent. A tag that contradicts
-/// itself, or is too long to be kept, takes the date with it: the server then names several versions at once.
+/// A field that comes twice with different values contradicts itself and counts as absent. A tag that
+/// contradicts itself, or is too long to be kept, takes the date with it: the server then names several
+/// versions at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Validators {
     etag: Option<String>,
@@ -25,7 +28,8 @@ pub struct Validators {
 /// How the validators of a further answer relate to those that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agreement {
-    /// Both answers carry the same strong validator, and nothing else in them differs: their parts may be combined.
+    /// Both answers carry the same strong validator, and nothing else in them differs: their parts may be
+    /// combined.
     Same,
     /// A validator that both carry differs.
     Changed,
@@ -36,9 +40,10 @@ pub enum Agreement {
 impl Validators {
     /// The validators of an answer with status 200 or 206.
     ///
-    /// A date is strong where the same answer's `Date` is at least one second later, so that a second change within
-    /// its second would show (section 8.8.2.2), and where there is no entity tag: a client that has one may not send
-    /// a date in `If-Range` (section 13.1.5). A tag that is malformed is kept for what it differs from, no more.
+    /// A date is strong where the same answer's `Date` is at least one second later, so that a second change
+    /// within its second would show (section 8.8.2.2), and where there is no entity tag: a client that has
+    /// one may not send a date in `If-Range` (section 13.1.5). A tag that is malformed is kept for what it
+    /// differs from, no more.
     pub fn from_fields(fields: &Fields) -> Validators {
         let etag = match fields.single("etag") {
             Ok(tag) if tag.is_none_or(|tag| tag.len() <= MAX_VALUE) => tag,
@@ -72,8 +77,8 @@ impl Validators {
 
     /// Compares with the validators of a further answer.
     ///
-    /// A 206 has to carry the `ETag` that a 200 would have had (section 15.3.7), so a tag on one side alone is no
-    /// agreement, whatever the dates say. It may leave out `Last-Modified` beside a tag.
+    /// A 206 has to carry the `ETag` that a 200 would have had (section 15.3.7), so a tag on one side alone
+    /// is no agreement, whatever the dates say. It may leave out `Last-Modified` beside a tag.
     pub fn agree(&self, other: &Validators) -> Agreement {
         let tags_differ = match (&self.etag, &other.etag) {
             (Some(kept), Some(found)) => kept != found && !equal_strong(kept, found),

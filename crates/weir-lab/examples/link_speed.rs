@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p weir-lab --example link_speed -- [rates|delays|gso|one MBIT MS gso|packet]`
 //!
-//! With `WEIR_LAB_CC=cubic` in the environment by that congestion control; the machine's own is used without it.
+//! With `WEIR_LAB_CC=cubic` in the environment by that congestion control; the machine's own is used without
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};

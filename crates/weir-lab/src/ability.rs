@@ -1,4 +1,5 @@
-//! Can a path be emulated here? Found out by making what a [`Bed`](crate::bed::Bed) is made of, once, in a process that ends.
+//! Can a path be emulated here? Found out by making what a [`Bed`](crate::bed::Bed) is made of, once, in a
+//! process that ends.
 
 use weir_model::ability::{Ability, Finding};
 use weir_observe::host::Probe;

@@ -23,8 +23,8 @@ pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
 /// The interface at either end.
 pub const INTERFACE: &str = "weir0";
 
-/// Packets that the kernel keeps until the emulator reads them: what a sender's largest burst may be, 15 MB. The
-/// default of 500 loses packets that no impairment asked for.
+/// Packets that the kernel keeps until the emulator reads them: what a sender's largest burst may be, 15 MB.
+/// The default of 500 loses packets that no impairment asked for.
 const KERNEL_QUEUE: u32 = 10_000;
 
 /// Two namespaces, near and far, each with one interface to the other.
@@ -69,8 +69,8 @@ pub struct Lateness {
 const LATE: Duration = Duration::from_micros(300);
 const LATE_SHARE: u32 = 20;
 
-/// Whether an emulator that was `late` on each round trip has shown another path than it was asked for: one whose threads do not get a
-/// processor delays packets as a queue does.
+/// Whether an emulator that was `late` on each round trip has shown another path than it was asked for: one
+/// whose threads do not get a processor delays packets as a queue does.
 pub fn too_late(late: Duration, round_trip: Duration) -> bool {
     late > LATE + round_trip / LATE_SHARE
 }
@@ -88,7 +88,8 @@ impl Counters {
 }
 
 impl Bed {
-    /// Makes the namespaces, their interfaces and the link. Needs root, or [`privilege::enter`](crate::privilege::enter).
+    /// Makes the namespaces, their interfaces and the link. Needs root, or
+    /// [`privilege::enter`](crate::privilege::enter).
     pub fn new(path: &Path) -> Result<Bed, LabError> {
         path.check()?;
         let (near, far) = (Namespace::new()?, Namespace::new()?);
@@ -100,7 +101,8 @@ impl Bed {
             near,
             far,
             up: up.start(&path.up, path.seed)?,
-            // Another stream than the other direction's: the same would lose an answer wherever its question was lost.
+            // Another stream than the other direction's: the same would lose an answer wherever its question
+            // was lost.
             down: down.start(&path.down, path.seed ^ 0x9e37_79b9_7f4a_7c15)?,
         })
     }
@@ -146,7 +148,8 @@ fn attach(namespace: &Namespace, address: Ipv4Addr, path: &Path) -> Result<Tun, 
     namespace.set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
     namespace.run(|| {
         let tun = Tun::open(INTERFACE, path.fidelity)?;
-        // Neighbour discovery would mix its packets into the counters. Without IPv6 there is nothing to switch off.
+        // Neighbour discovery would mix its packets into the counters. Without IPv6 there is nothing to
+        // switch off.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "1");
         let interface = Interface::open(INTERFACE)?;
         interface.set_mtu(MTU)?;

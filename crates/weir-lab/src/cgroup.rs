@@ -77,7 +77,8 @@ impl Cgroup {
             .write(true)
             .open(&members)
             .map_err(|cause| SlowError::caused(format!("cannot open {}", members.display()), cause))?;
-        // SAFETY: the closure makes one system call, write, which is allowed between fork and exec; 0 is the writer itself.
+        // SAFETY: the closure makes one system call, write, which is allowed between fork and exec; 0 is the
+        // writer itself.
         unsafe {
             command.pre_exec(move || rustix::io::write(&file, b"0").map(drop).map_err(io::Error::from))
         };

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
-/// Between two looks at the interrupt flag; the child's own end wakes at once, so this does not blur wall times.
+/// Between two looks at the interrupt flag; the child's own end wakes at once, so this does not blur wall
+/// times.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A child at work; killed and reaped when dropped.
@@ -34,8 +35,8 @@ pub enum Woken {
 }
 
 impl Running {
-    /// Starts `command`, which will not outlive the calling thread, however that ends. Once `stop` is set, every wait for
-    /// it fails with [`io::ErrorKind::Interrupted`].
+    /// Starts `command`, which will not outlive the calling thread, however that ends. Once `stop` is set,
+    /// every wait for it fails with [`io::ErrorKind::Interrupted`].
     pub fn start(command: &mut Command, stop: &Arc<AtomicBool>) -> io::Result<Running> {
         die_with_parent(command, Signal::KILL);
         let start = Instant::now();

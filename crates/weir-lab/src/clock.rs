@@ -1,4 +1,5 @@
-//! The lab's time: nanoseconds that a pure queue can be given, and the one place that reads them from the system.
+//! The lab's time: nanoseconds that a pure queue can be given, and the one place that reads them from the
+//! system.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Which congestion controls the lab's namespaces may choose.
 //!
-//! A namespace other than the first may only select what `net.ipv4.tcp_allowed_congestion_control` of the first one
-//! lists, even as root (net/ipv4/tcp_cong.c, `tcp_set_default_congestion_control`). Root can add to that list; it holds
-//! for the whole machine, so the old value comes back with the last run that needed the change. It is kept in a file
-//! that each of them holds locked, shared: whoever can lock it alone is the last, or the first after a crash. A list that
-//! somebody else has changed meanwhile stays as it is.
+//! A namespace other than the first may only select what `net.ipv4.tcp_allowed_congestion_control` of the
+//! first one lists, even as root (net/ipv4/tcp_cong.c, `tcp_set_default_congestion_control`). Root can add to
+//! that list; it holds for the whole machine, so the old value comes back with the last run that needed the
+//! change. It is kept in a file that each of them holds locked, shared: whoever can lock it alone is the
+//! last, or the first after a crash. A list that somebody else has changed meanwhile stays as it is.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -33,12 +33,14 @@ pub struct Allowed {
     change: Option<(List, File)>,
 }
 
-/// Adds reno, cubic and bbr to what namespaces may choose, if they are not there. Needs root in the first namespace.
+/// Adds reno, cubic and bbr to what namespaces may choose, if they are not there. Needs root in the first
+/// namespace.
 pub fn allow() -> Result<Allowed, LabError> {
     List::of_system().allow()
 }
 
-/// Puts back what a killed run changed, where nobody needs it any more. For runs that need no change themselves.
+/// Puts back what a killed run changed, where nobody needs it any more. For runs that need no change
+/// themselves.
 pub fn undo_leftovers() {
     let list = List::of_system();
     // For others than root there is nothing to be done.

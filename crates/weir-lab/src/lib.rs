@@ -1,6 +1,7 @@
 //! The lab: slow paths and slow hosts with a known cause, on this machine alone.
 //!
-//! A [`Bed`](bed::Bed) is two network namespaces joined by an emulated [`Path`](path::Path). The emulation itself is
+//! A [`Bed`](bed::Bed) is two network namespaces joined by an emulated [`Path`](path::Path). The emulation
+//! itself is
 //! [`link`]: pure, it takes the time and packets as arguments, so that its laws are tested without a clock.
 //!
 //! ```no_run

@@ -1,8 +1,9 @@
 //! One direction of an emulated link, pure: packets and the time go in, packets come out when they are due.
 //!
-//! A packet meets, in this order: [loss](loss), duplication, the [policer](policer), the [bottleneck](bottleneck) (a
-//! queue and a rate or trace), the [delay line](delay_line). Time may be given late: the link works out when things
-//! would have happened, so that the laws of rate and delay hold exactly however seldom it is asked.
+//! A packet meets, in this order: [loss](loss), duplication, the [policer](policer), the
+//! [bottleneck](bottleneck) (a queue and a rate or trace), the [delay line](delay_line). Time may be given
+//! late: the link works out when things would have happened, so that the laws of rate and delay hold exactly
+//! however seldom it is asked.
 
 mod bottleneck;
 mod delay_line;

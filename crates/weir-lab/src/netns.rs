@@ -1,4 +1,5 @@
-//! A network namespace without a name: it lives as long as something holds it, so that a crash leaves nothing behind.
+//! A network namespace without a name: it lives as long as something holds it, so that a crash leaves nothing
+//! behind.
 
 pub mod interface;
 mod netlink;
@@ -67,7 +68,8 @@ impl Namespace {
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("its thread ended")))
             .map_err(LabError::system(attempt))?;
-        // Another thread only to take the value out of its Option would cost more than this one line explains.
+        // Another thread only to take the value out of its Option would cost more than this one line
+        // explains.
         Ok(thread::spawn(move || match thread.join() {
             Ok(Some(value)) => value,
             Ok(None) => unreachable!("the thread said that it is inside"),

@@ -1,5 +1,5 @@
-//! A path: what happens to packets in each direction between the near and the far end. Only values; [`link`](crate::link)
-//! makes them happen, [`tc`] says them in the kernel's own words.
+//! A path: what happens to packets in each direction between the near and the far end. Only values;
+//! [`link`](crate::link) makes them happen, [`tc`] says them in the kernel's own words.
 
 mod queue;
 mod share;
@@ -38,8 +38,8 @@ pub struct Direction {
     pub rate: Option<Rate>,
     /// One way.
     pub delay: Duration,
-    /// Each packet's delay is drawn evenly from delay ± jitter, and raised where it would overtake the one before: on a
-    /// busy link the delay therefore stays near delay + jitter.
+    /// Each packet's delay is drawn evenly from delay ± jitter, and raised where it would overtake the one
+    /// before: on a busy link the delay therefore stays near delay + jitter.
     pub jitter: Duration,
     /// Packets lost on the way.
     pub loss: Loss,
@@ -127,8 +127,8 @@ pub enum Fidelity {
     /// Each packet of the MTU on its own: losses and queues are what a wire makes of them.
     #[default]
     Packet,
-    /// The kernel's super-frames (up to 64 KiB) go through unsplit: several times faster, but losses take up to 45
-    /// packets at once and short queues hold only a few frames. For high rates alone.
+    /// The kernel's super-frames (up to 64 KiB) go through unsplit: several times faster, but losses take up
+    /// to 45 packets at once and short queues hold only a few frames. For high rates alone.
     Gso,
 }
 
@@ -153,7 +153,8 @@ impl Path {
 impl Direction {
     fn check(&self, name: &str) -> Result<(), LabError> {
         let refuse = |why: &str| Err(LabError::Path(format!("{name}: {why}")));
-        // The lower bound keeps a packet's time within minutes, the upper one a byte's time above the clock's resolution.
+        // The lower bound keeps a packet's time within minutes, the upper one a byte's time above the clock's
+        // resolution.
         let fits = |rate: Rate| (100.0..=1e11).contains(&rate.0);
         if self.rate.is_some_and(|rate| !fits(rate)) {
             return refuse("a rate must lie between 800 bit/s and 800 Gbit/s");

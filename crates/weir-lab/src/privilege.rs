@@ -1,4 +1,5 @@
-//! The right to make namespaces: as root at once, as an ordinary user through a user namespace, where the system has it.
+//! The right to make namespaces: as root at once, as an ordinary user through a user namespace, where the
+//! system has it.
 
 use std::fs;
 use std::io;
@@ -16,8 +17,8 @@ pub enum Privilege {
     UserNamespace,
 }
 
-/// Gets the right. To be called before any thread is started, because a process with several cannot change its user
-/// namespace. Children run as the same user as ever, without any capability.
+/// Gets the right. To be called before any thread is started, because a process with several cannot change
+/// its user namespace. Children run as the same user as ever, without any capability.
 pub fn enter() -> Result<Privilege, LabError> {
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
     let own = capabilities(None).map_err(LabError::system("cannot read this process's capabilities"))?;

@@ -1,5 +1,5 @@
-//! Carrying out a scenario: the bed and the slow hosts are made, the work is done, each side is judged by what its own
-//! sockets showed, and the figures are laid beside what was expected.
+//! Carrying out a scenario: the bed and the slow hosts are made, the work is done, each side is judged by
+//! what its own sockets showed, and the figures are laid beside what was expected.
 
 mod measure;
 mod watch;
@@ -43,7 +43,8 @@ pub struct RunFindings {
     pub bytes: u64,
     /// Wall time of the work.
     pub seconds: f64,
-    /// By how much the emulated path was late, of a round trip on average, where that was too much for anything to be shown.
+    /// By how much the emulated path was late, of a round trip on average, where that was too much for
+    /// anything to be shown.
     pub late: Option<Duration>,
     /// What each side's evidence says; `weir` only where weir itself did the work or watched it.
     pub verdicts: BTreeMap<Side, Verdict>,
@@ -143,8 +144,8 @@ impl ScenarioOutcome {
             && self.then.as_ref().is_none_or(|then| then.holds() && then.outcome.holds())
     }
 
-    /// By how much the emulated path was late in one of the runs, where that was too much: what was seen says nothing then of what was
-    /// expected.
+    /// By how much the emulated path was late in one of the runs, where that was too much: what was seen says
+    /// nothing then of what was expected.
     pub fn late(&self) -> Option<Duration> {
         self.seen.late.or_else(|| self.then.as_ref()?.outcome.late())
     }

@@ -1,7 +1,8 @@
-//! A scenario: a slow path, slow hosts, the work done over it, and the verdict and figures it must get. All of it data.
+//! A scenario: a slow path, slow hosts, the work done over it, and the verdict and figures it must get. All
+//! of it data.
 //!
-//! One TOML file each. [`Scenario::parse`] is pure; what is wrong with a file is said with its name, line and field. How
-//! a scenario is carried out is [`run`](crate::run)'s.
+//! One TOML file each. [`Scenario::parse`] is pure; what is wrong with a file is said with its name, line and
+//! field. How a scenario is carried out is [`run`](crate::run)'s.
 
 mod error;
 mod figure;
@@ -181,7 +182,8 @@ fn changed(place: &SourceText<'_>, change: toml::Table, name: &str) -> Result<Sc
     }
     merge::over(&mut whole, change);
     let refused = |why: String| place.field("then.change", why);
-    // Written out and read again: a table by itself has no places in a text, which checks need for their errors.
+    // Written out and read again: a table by itself has no places in a text, which checks need for their
+    // errors.
     let text = toml::to_string(&whole).map_err(|error| refused(error.to_string()))?;
     let document: Document = toml::from_str(&text).map_err(|error| refused(error.message().to_owned()))?;
     document.check(&SourceText { file: place.file, text: &text }, name.to_owned()).map_err(

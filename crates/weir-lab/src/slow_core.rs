@@ -1,7 +1,9 @@
-//! A slow processor core for one child process: a quota of processor time, or a busy neighbour on the same core.
+//! A slow processor core for one child process: a quota of processor time, or a busy neighbour on the same
+//! core.
 //!
-//! They are told apart by what a victim can see of itself: under a quota its run-queue wait stays small and its group's
-//! `cpu.stat` counts throttled periods; beside a neighbour it waits in the run queue for every second slice.
+//! They are told apart by what a victim can see of itself: under a quota its run-queue wait stays small and
+//! its group's `cpu.stat` counts throttled periods; beside a neighbour it waits in the run queue for every
+//! second slice.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -17,8 +19,8 @@ use crate::cgroup::{Cgroup, Version, tree};
 use crate::folder::Folder;
 use crate::slow_error::SlowError;
 
-/// The quota's period: the shortest that the kernel takes is 1 ms and it accounts in slices of 5 ms, so 20 ms keeps the
-/// pauses below an interval of evidence without losing much to the slices.
+/// The quota's period: the shortest that the kernel takes is 1 ms and it accounts in slices of 5 ms, so 20 ms
+/// keeps the pauses below an interval of evidence without losing much to the slices.
 const PERIOD_US: u32 = 20_000;
 
 /// The least that a quota can be (kernel/sched/core.c, min_cfs_quota_period).
@@ -135,7 +137,8 @@ impl Neighbour {
 
     fn beside(&self, command: &mut Command) {
         let core = self.core;
-        // SAFETY: the closure makes one system call, sched_setaffinity, which is allowed between fork and exec.
+        // SAFETY: the closure makes one system call, sched_setaffinity, which is allowed between fork and
+        // exec.
         unsafe {
             command.pre_exec(move || sched_setaffinity(None, &only(core)).map_err(io::Error::from));
         }

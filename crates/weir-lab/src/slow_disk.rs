@@ -1,8 +1,9 @@
 //! A slow disk out of a file: a loop device with a small ext4, a write limit, and few dirty pages allowed.
 //!
-//! Needs root, loop devices, a cgroup that can limit block writes ([`throttle`]) and, where dirty pages are limited, Linux
-//! 6.2 or later. Each part is undone when its value is dropped: first the limits, so that what is still in memory goes out
-//! fast, then the mount, then the loop device; the image goes with its [`Folder`].
+//! Needs root, loop devices, a cgroup that can limit block writes ([`throttle`]) and, where dirty pages are
+//! limited, Linux 6.2 or later. Each part is undone when its value is dropped: first the limits, so that what
+//! is still in memory goes out fast, then the mount, then the loop device; the image goes with its
+//! [`Folder`].
 
 mod loop_device;
 mod throttle;
@@ -69,8 +70,8 @@ impl SlowDisk {
     }
 }
 
-/// Undoes what a killed run left attached to the folder at `path`: limits, mounts, loop devices, in this order. Returns
-/// whether nothing is left.
+/// Undoes what a killed run left attached to the folder at `path`: limits, mounts, loop devices, in this
+/// order. Returns whether nothing is left.
 pub(crate) fn undo_leftovers(path: &Path, name: &str) -> bool {
     let devices = LoopDevice::attached_to(path);
     for device in &devices {

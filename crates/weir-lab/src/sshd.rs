@@ -1,8 +1,8 @@
 //! A real sshd at one end of a bed, and a client's configuration under which it is the host `far`.
 //!
-//! Keys and configurations are made on the spot and lie in the lab's own folder; the socket is in the end's namespace, so
-//! that nobody but the other end reaches it. sshd runs below weir's guard, which ends the sessions too: they outlive their
-//! sshd, and would hold the namespace.
+//! Keys and configurations are made on the spot and lie in the lab's own folder; the socket is in the end's
+//! namespace, so that nobody but the other end reaches it. sshd runs below weir's guard, which ends the
+//! sessions too: they outlive their sshd, and would hold the namespace.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -19,7 +19,8 @@ use crate::child::die_with_parent;
 use crate::error::LabError;
 use crate::netns::Namespace;
 
-/// Where sshd lies on the usual systems: it is not on the path of ordinary users. It wants to be called by its whole path.
+/// Where sshd lies on the usual systems: it is not on the path of ordinary users. It wants to be called by
+/// its whole path.
 const PLACES: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"];
 
 /// Where sftp's server lies; scp needs it.
@@ -43,8 +44,8 @@ pub struct Sshd {
 }
 
 impl Sshd {
-    /// Starts one in `namespace` at `address` and `port`, for this user. `folder` is for its keys, and must be this user's
-    /// alone. `weir` is put on its path, and guards it.
+    /// Starts one in `namespace` at `address` and `port`, for this user. `folder` is for its keys, and must
+    /// be this user's alone. `weir` is put on its path, and guards it.
     pub fn start(
         namespace: &Namespace,
         (address, port): (Ipv4Addr, u16),
@@ -103,8 +104,8 @@ impl Sshd {
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        // The guard passes it on to sshd, and ends what is left when that has ended. Nobody else waits for the guard, so
-        // its number is still its own.
+        // The guard passes it on to sshd, and ends what is left when that has ended. Nobody else waits for
+        // the guard, so its number is still its own.
         let _ = kill_process(Pid::from_child(&self.guard), Signal::TERM);
         let _ = self.guard.wait();
     }

@@ -1,4 +1,5 @@
-//! Delivery traces in mahimahi's format: each line is the millisecond of one opportunity to deliver 1500 bytes.
+//! Delivery traces in mahimahi's format: each line is the millisecond of one opportunity to deliver 1500
+//! bytes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -92,7 +93,8 @@ impl Schedule {
         let count = self.trace.times.len() as u64;
         let (rounds, within) = (elapsed / self.trace.period(), elapsed % self.trace.period());
         let passed = self.trace.times.partition_point(|&time| time * MILLISECOND <= within) as u64;
-        // The last one of the round before falls together with this round's start: at within == 0 it has passed.
+        // The last one of the round before falls together with this round's start: at within == 0 it has
+        // passed.
         rounds * count + passed
     }
 }

@@ -26,8 +26,9 @@ pub struct Tun {
 impl Tun {
     /// Makes interface `name` in the caller's namespace.
     ///
-    /// Checksums are left open by the kernel that sends and taken on trust by the one that receives, as between a
-    /// machine and its own network card: the virtio header says so, and is passed on with the packet.
+    /// Checksums are left open by the kernel that sends and taken on trust by the one that receives, as
+    /// between a machine and its own network card: the virtio header says so, and is passed on with the
+    /// packet.
     pub fn open(name: &str, fidelity: Fidelity) -> Result<Tun, LabError> {
         let file = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
             .map_err(cannot_open)?;
@@ -92,7 +93,8 @@ impl AsFd for Tun {
     }
 }
 
-/// Bytes that a frame (header and packet) has on a wire, where each segment of a super-frame carries the headers again.
+/// Bytes that a frame (header and packet) has on a wire, where each segment of a super-frame carries the
+/// headers again.
 pub fn wire_bytes(frame: &[u8]) -> u32 {
     let total = (frame.len() - HEADER) as u32;
     // gso_type, hdr_len and gso_size of struct virtio_net_hdr, in this machine's byte order.

@@ -63,7 +63,8 @@ impl WorkError {
         }
     }
 
-    /// Whether this machine, its user or its programs do not allow it, rather than something having gone wrong.
+    /// Whether this machine, its user or its programs do not allow it, rather than something having gone
+    /// wrong.
     pub fn is_refusal(&self) -> bool {
         match self {
             WorkError::Bed(LabError::Refused { .. } | LabError::Sysctl { .. }) => true,

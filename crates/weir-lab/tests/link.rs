@@ -1,5 +1,5 @@
-//! The laws of the pure link, for any packets at any times: nothing is lost without a cause, order is kept, rate and
-//! delay hold to the nanosecond, a trace is obeyed byte by byte.
+//! The laws of the pure link, for any packets at any times: nothing is lost without a cause, order is kept,
+//! rate and delay hold to the nanosecond, a trace is obeyed byte by byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -287,7 +287,8 @@ fn codel_keeps_a_standing_queue_short() {
         queue: Queue { limit: QueueLimit::Packets(2000), discipline },
         ..Direction::default()
     };
-    // A tenth more than the rate carries, for 60 s: without drops the queue fills, and its 2000 packets take 2 s.
+    // A tenth more than the rate carries, for 60 s: without drops the queue fills, and its 2000 packets take
+    // 2 s.
     let arrivals = stream(66_000, 909_091);
     let wait = |discipline| {
         let (out, _) = run(&direction(discipline), &arrivals);
@@ -319,8 +320,8 @@ fn a_new_rate_holds_for_what_is_waiting() {
     assert!(link.pop(Moment(2_000_000_001)).is_some(), "without a rate nothing waits");
 }
 
-/// Drives a link as a thread does that wakes up to 2 ms late, for a sender that has `window` packets on their way and
-/// sends the next when one has arrived. Returns when each left. At 400 Mbit/s a packet takes 30 us.
+/// Drives a link as a thread does that wakes up to 2 ms late, for a sender that has `window` packets on their
+/// way and sends the next when one has arrived. Returns when each left. At 400 Mbit/s a packet takes 30 us.
 fn woken_late(window: usize) -> Vec<u64> {
     let direction = Direction { rate: Some(Rate(50e6)), queue: NO_LIMIT, ..Direction::default() };
     let mut link = Link::new(&direction, 1, Moment(0));
@@ -339,7 +340,8 @@ fn woken_late(window: usize) -> Vec<u64> {
 
 #[test]
 fn late_wake_ups_cost_no_rate_while_packets_wait() {
-    // 200 packets take 6 ms: there is always one to send, however late the thread wakes, and each leaves to the nanosecond.
+    // 200 packets take 6 ms: there is always one to send, however late the thread wakes, and each leaves to
+    // the nanosecond.
     let out = woken_late(200);
     assert!(out.iter().zip(1..).all(|(at, count)| *at == count * 30_000));
     // 30 packets take 0.9 ms: here the sender starves, because nothing tells it in time that it may send.

@@ -1,5 +1,5 @@
-//! The link between two real namespaces. What time does is judged by the emulator's own clock and counters and by bounds
-//! that hold on a busy machine: a packet is never early, a link never too fast.
+//! The link between two real namespaces. What time does is judged by the emulator's own clock and counters
+//! and by bounds that hold on a busy machine: a packet is never early, a link never too fast.
 
 #![allow(clippy::unwrap_used)]
 
@@ -63,8 +63,9 @@ fn a_link_is_never_too_fast() {
     }
 }
 
-/// What waits in the queue leaves at the link's rate however late its thread gets a processor: only the last packets' lateness
-/// can be seen. A transfer over TCP would not do here, since it slows down with the processors.
+/// What waits in the queue leaves at the link's rate however late its thread gets a processor: only the last
+/// packets' lateness can be seen. A transfer over TCP would not do here, since it slows down with the
+/// processors.
 #[test]
 fn a_link_with_a_full_queue_carries_its_rate() {
     let queue = Queue { limit: QueueLimit::Bytes(Bytes(10_000_000)), ..Queue::default() };
@@ -78,7 +79,8 @@ fn a_link_with_a_full_queue_carries_its_rate() {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             let start = Instant::now();
             for number in 1..=3500 {
-                // A port where nobody listens: the answer may be an error to the next send, and the wire has carried it all the same.
+                // A port where nobody listens: the answer may be an error to the next send, and the wire has
+                // carried it all the same.
                 let _ = socket.send_to(&[0; 1400], (far, 9));
                 // The device keeps 500 packets for the link's thread and drops what comes beyond.
                 while number % 250 == 0 && seen().packets_in < number {
@@ -216,7 +218,8 @@ fn congestion_controls_can_be_chosen() {
     let error = bed.set_sysctl("net.ipv4.tcp_congestion_control", "nonesuch").unwrap_err().to_string();
     assert!(error.contains("'nonesuch'") && error.contains("sysctl -w"), "{error}");
     assert!(bed.set_sysctl("vm.dirty_bytes", "1").unwrap_err().to_string().contains("only net.*"));
-    // Another test or program may need the change for longer; what counts is that the old names are still allowed.
+    // Another test or program may need the change for longer; what counts is that the old names are still
+    // allowed.
     let after = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
     assert!(before.split_whitespace().all(|name| after.contains(name)), "{before} became {after}");
 }

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that a host allows or not, in the order in which reports list them: first what moving and explaining need.
+/// Something that a host allows or not, in the order in which reports list them: first what moving and
+/// explaining need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ability {
@@ -106,8 +107,8 @@ impl Ability {
         }
     }
 
-    /// Which of `get`, `cp` and `why` cannot do their work where it is missing. What they lose where they still work
-    /// (a part of a verdict) does not count.
+    /// Which of `get`, `cp` and `why` cannot do their work where it is missing. What they lose where they
+    /// still work (a part of a verdict) does not count.
     pub fn needed_by(self) -> &'static [&'static str] {
         match self {
             Ability::TcpInfo | Ability::OwnProcesses => &["get", "cp", "why"],

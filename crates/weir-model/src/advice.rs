@@ -1,7 +1,8 @@
 //! What to change when a limit holds, and the rate that would bring.
 //!
-//! A prediction is made only from measured numbers: a rate per connection that grew with their number, a window that a
-//! round trip turns over, a rate seen before a knee. Where only a ceiling is known, or nothing, there is none.
+//! A prediction is made only from measured numbers: a rate per connection that grew with their number, a
+//! window that a round trip turns over, a rate seen before a knee. Where only a ceiling is known, or nothing,
+//! there is none.
 
 mod around;
 pub(crate) mod buffers;
@@ -24,7 +25,8 @@ use crate::words::{bytes, count, rate, seconds};
 pub struct Advice {
     /// What to do, as a sentence that begins with a verb.
     pub action: String,
-    /// The rate it would bring, bytes per second, all else equal; `None` when the evidence supports no number.
+    /// The rate it would bring, bytes per second, all else equal; `None` when the evidence supports no
+    /// number.
     pub predicted_rate: Option<f64>,
 }
 
@@ -154,8 +156,8 @@ impl Held<'_> {
         if work > 0.0 { self.together.received as f64 / work } else { 0.0 }
     }
 
-    /// To use more connections than the run ever had, and what they would carry; nothing where a trial with more of them
-    /// brought no more.
+    /// To use more connections than the run ever had, and what they would carry; nothing where a trial with
+    /// more of them brought no more.
     fn more_connections(&self, why: &str) -> Vec<Advice> {
         if self.evidence.trials.iter().any(rate_limit::flat) {
             return Vec::new();
@@ -215,7 +217,8 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
 }
 
 /// What our own limiter hides: the busiest thread's share of a core, and the rate at which it would fill it
-/// (100 / utilisation). `None` without such a limiter, and below 5 % of a core: to multiply by more than twenty is no measurement.
+/// (100 / utilisation). `None` without such a limiter, and below 5 % of a core: to multiply by more than
+/// twenty is no measurement.
 pub(crate) fn core_ceiling(interval: &Interval) -> Option<(f64, f64)> {
     let seconds = interval.span.as_secs_f64();
     let cpu = cpu_core::busiest_thread(interval).filter(|cpu| *cpu >= 0.05)?;
@@ -257,8 +260,8 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
 fn for_dirty_throttle(held: &Held<'_>) -> Vec<Advice> {
     let mut advice = Vec::new();
     let Some(knee) = held.knee else { return advice };
-    // Memory is worth advising where it was clearly faster than the disk, its rate was seen for a while, and it is there: half of
-    // what is free, since other programs go on.
+    // Memory is worth advising where it was clearly faster than the disk, its rate was seen for a while, and
+    // it is there: half of what is free, since other programs go on.
     let fits = held.evidence.facts.memory.is_none_or(|memory| held.written <= memory / 2);
     let faster = knee.before.filter(|before| fits && *before > 1.2 * knee.after && knee.bytes >= 4 << 20);
     if let Some(before) = faster {
@@ -298,7 +301,8 @@ fn for_cpu_core(held: &Held<'_>) -> Vec<Advice> {
             ),
             None,
         )],
-        // Twice the lanes is as far as a trial of the tuner goes at once; beyond, the next limit is not known.
+        // Twice the lanes is as far as a trial of the tuner goes at once; beyond, the next limit is not
+        // known.
         Some(free) => {
             let more = lanes.saturating_add(free.min(lanes));
             let shared =

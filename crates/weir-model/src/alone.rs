@@ -7,11 +7,12 @@ use weir_units::Rate;
 use crate::evidence::{DiskAlone, Interval};
 use crate::words::{percent, rate};
 
-/// From this share of what it took alone on, a device is at its own ceiling: disks are measured to about a tenth, and what a
-/// transfer writes is seldom as well in order as what a measurement does.
+/// From this share of what it took alone on, a device is at its own ceiling: disks are measured to about a
+/// tenth, and what a transfer writes is seldom as well in order as what a measurement does.
 const CEILING: f64 = 0.8;
 
-/// The line for the time in which the disk held, or paced, the writes. `name` is the device, `held` all of that time together.
+/// The line for the time in which the disk held, or paced, the writes. `name` is the device, `held` all of
+/// that time together.
 pub(crate) fn line(alone: &DiskAlone, name: &str, held: &Interval) -> Option<String> {
     let most = alone.write.filter(|most| most.is_finite() && *most > 0.0)?;
     let before = format!("{name} alone took {} (this host's calibration of {})", rate(most), alone.date);

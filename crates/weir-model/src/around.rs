@@ -40,12 +40,13 @@ pub struct Around {
     pub resolving: u32,
     /// Samples at which no socket owed or was owed anything, by what the program did.
     pub rest: Rest,
-    /// Samples at which the queue of one of the program's own listeners was full, within the time in which clients that were
-    /// dropped try again.
+    /// Samples at which the queue of one of the program's own listeners was full, within the time in which
+    /// clients that were dropped try again.
     pub refusing: u32,
     /// That listener.
     pub crowded: Option<Crowded>,
-    /// A connection came to a listener of this machine: whether its client had to wait for it does not show here.
+    /// A connection came to a listener of this machine: whether its client had to wait for it does not show
+    /// here.
     pub served: bool,
     /// Attempts to connect that were not answered at some sample.
     pub attempts: Vec<Attempt>,
@@ -361,7 +362,8 @@ impl Neighbour {
 }
 
 impl Sync {
-    /// `postgres (pid 4711) waited for the sync of /var/lib/x on sda, which was busy 90 % of the time, in 95 % of samples`.
+    /// `postgres (pid 4711) waited for the sync of /var/lib/x on sda, which was busy 90 % of the time, in 95
+    /// % of samples`.
     pub(crate) fn in_words(&self, share: f64) -> String {
         let path = self.path.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
         let device = match (&self.device, self.busy) {

@@ -39,7 +39,8 @@ pub const CANDIDATES: [Candidate; 9] = [
     Candidate { codec: ZSTD, level: 19 },
 ];
 
-/// What codecs do on average, in proportion to each other. Only the proportions matter, and only until a block was tried.
+/// What codecs do on average, in proportion to each other. Only the proportions matter, and only until a
+/// block was tried.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prior {
     /// Processor seconds per byte.
@@ -70,16 +71,17 @@ impl Prior {
     }
 }
 
-/// What is known of each codec beforehand: its cost from this machine's own measurement where there is one, else as usual.
+/// What is known of each codec beforehand: its cost from this machine's own measurement where there is one,
+/// else as usual.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Priors {
     measured: Vec<(Candidate, f64)>,
 }
 
 impl Priors {
-    /// `measured` are bytes per second that one core of this machine compresses. They count together or not at all, since
-    /// proportions do: each of `candidates` that compresses needs one, heavier ones lower ones, and none may be quicker than
-    /// not to compress.
+    /// `measured` are bytes per second that one core of this machine compresses. They count together or not
+    /// at all, since proportions do: each of `candidates` that compresses needs one, heavier ones lower ones,
+    /// and none may be quicker than not to compress.
     pub(super) fn of(candidates: &[Candidate], measured: &[(Candidate, f64)]) -> Priors {
         let speed_of = |candidate: &Candidate| {
             let (_, speed) = measured.iter().find(|(known, _)| known == candidate)?;

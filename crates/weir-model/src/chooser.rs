@@ -1,17 +1,19 @@
 //! Which codec does the next block get? Decided block by block, from what the run itself shows.
 //!
-//! Compressing buys link time with processor time, so the best choice fills both: of all mixtures of two codecs the one
-//! whose payload rate min(link / ratio, cores / cost) is greatest. What goes into that law is measured while the transfer
-//! runs, and is uncertain in three ways that this module keeps apart:
+//! Compressing buys link time with processor time, so the best choice fills both: of all mixtures of two
+//! codecs the one whose payload rate min(link / ratio, cores / cost) is greatest. What goes into that law is
+//! measured while the transfer runs, and is uncertain in three ways that this module keeps apart:
 //!
-//! * [`estimate`]: what each codec does to this data on this processor. Codecs not tried yet are judged by published
-//!   proportions to those that were; a hundredth of the processors' time tries them, and tries again what is stale.
-//! * [`link`]: what the link carries. A sender whose blocks wait for lanes sees it exactly; one whose lanes wait for blocks
-//!   sees only that it carries *at least* so much. Then the estimate grows, codecs get lighter and more bytes reach the wire
-//!   until blocks wait again. So the choice cannot lock in at a strong codec.
-//! * [`trial`]: whether it is the link at all. Lanes that starve for a processor, or that a slow receiver holds, look like a
-//!   slow link too. A stronger codec is therefore a trial: where the wire carries clearly less with it, the link was not the
-//!   limit, and the lighter choice returns and stays for a while.
+//! * [`estimate`]: what each codec does to this data on this processor. Codecs not tried yet are judged by
+//!   published proportions to those that were; a hundredth of the processors' time tries them, and tries
+//!   again what is stale.
+//! * [`link`]: what the link carries. A sender whose blocks wait for lanes sees it exactly; one whose lanes
+//!   wait for blocks sees only that it carries *at least* so much. Then the estimate grows, codecs get
+//!   lighter and more bytes reach the wire until blocks wait again. So the choice cannot lock in at a strong
+//!   codec.
+//! * [`trial`]: whether it is the link at all. Lanes that starve for a processor, or that a slow receiver
+//!   holds, look like a slow link too. A stronger codec is therefore a trial: where the wire carries clearly
+//!   less with it, the link was not the limit, and the lighter choice returns and stays for a while.
 //!
 //! The state takes time and bytes as arguments; one lock around it serves all workers.
 //!
@@ -57,8 +59,8 @@ use trial::{Held, Trials};
 
 use crate::decision::CodecChange;
 
-/// Share of the processors' time that goes into trying codecs which the law would not choose, and of the link's time that
-/// lighter ones may cost.
+/// Share of the processors' time that goes into trying codecs which the law would not choose, and of the
+/// link's time that lighter ones may cost.
 const PROBE_SHARE: f64 = 0.01;
 
 /// Share of idle processors' time that may go there while blocks wait for lanes: it costs no rate.
@@ -70,29 +72,30 @@ const IDLE: f64 = 0.5;
 /// Probe time that may be saved up, seconds: one block at the slowest level, or on the slowest link.
 const PROBE_SAVED: f64 = 0.5;
 
-/// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
-/// blocks: an empty queue wastes the link, and hides its rate.
+/// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather
+/// than lanes for blocks: an empty queue wastes the link, and hides its rate.
 const HEADROOM: f64 = 1.03;
 
-/// Between two looks at blocks while none is compressed: a look takes some 20 us, so this is less than half a percent of a
-/// processor, and 16 of them tell within a tenth of a second that the data have changed.
+/// Between two looks at blocks while none is compressed: a look takes some 20 us, so this is less than half a
+/// percent of a processor, and 16 of them tell within a tenth of a second that the data have changed.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Share of the processors that other programs take before they count.
 const OTHERS: f64 = 0.1;
 
-/// How fast the room that they leave is taken to widen while blocks wait, of what is missing in a window: in two seconds by a fifth.
-/// To be wrong costs a few windows of a choice that is too heavy.
+/// How fast the room that they leave is taken to widen while blocks wait, of what is missing in a window: in
+/// two seconds by a fifth. To be wrong costs a few windows of a choice that is too heavy.
 const WIDEN: f64 = 0.01;
 
-/// How fast it narrows while lanes wait: single windows are off by a tenth, since processors are accounted in ticks.
+/// How fast it narrows while lanes wait: single windows are off by a tenth, since processors are accounted in
+/// ticks.
 const NARROW: f64 = 0.3;
 
 /// Of one machine's processors, the share that is busy where moving bytes within it is what they do.
 const MOVING: f64 = 0.75;
 
-/// Reports in a row without that, while blocks wait, that make a slow link within a machine: half a second, since where files are
-/// listed, opened and made a single window may be idle.
+/// Reports in a row without that, while blocks wait, that make a slow link within a machine: half a second,
+/// since where files are listed, opened and made a single window may be idle.
 const IDLE_REPORTS: u32 = 5;
 
 /// Seconds from which on a record is a good part of the time between two reports.
@@ -104,7 +107,8 @@ const FULL: f64 = 0.93;
 /// Bytes of a block.
 const BLOCK: f64 = (1 << 20) as f64;
 
-/// Seconds that blocks wait for lanes: more than a lane's scheduling may hold it up, less than would delay a change of codec.
+/// Seconds that blocks wait for lanes: more than a lane's scheduling may hold it up, less than would delay a
+/// change of codec.
 const AHEAD: f64 = 0.25;
 
 /// Records ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
@@ -135,16 +139,18 @@ pub struct Packed {
 pub struct Link {
     /// Since the start of the transfer.
     pub now: Duration,
-    /// Bytes per second that the peer acknowledged, all lanes together. Bytes taken by socket buffers come in bursts on slow
-    /// links and mislead.
+    /// Bytes per second that the peer acknowledged, all lanes together. Bytes taken by socket buffers come in
+    /// bursts on slow links and mislead.
     pub rate: f64,
-    /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time, or the lanes' sockets never were.
+    /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time, or the
+    /// lanes' sockets never were.
     pub backlog: bool,
-    /// Processors of this machine that were busy on average, by whatever program that would not make room for this one; `None`
-    /// where that cannot be read.
+    /// Processors of this machine that were busy on average, by whatever program that would not make room for
+    /// this one; `None` where that cannot be read.
     pub busy: Option<f64>,
-    /// Those of them that were busy with this copy. Without it, lanes that compete with the compressor for processors are
-    /// noticed only by a trial; were other programs' work taken for it, nothing would seem worth compressing beside them.
+    /// Those of them that were busy with this copy. Without it, lanes that compete with the compressor for
+    /// processors are noticed only by a trial; were other programs' work taken for it, nothing would seem
+    /// worth compressing beside them.
     pub own: Option<f64>,
 }
 
@@ -196,8 +202,8 @@ pub struct Chooser {
     told: Told,
 }
 
-/// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would run dry before the
-/// first is done.
+/// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would
+/// run dry before the first is done.
 #[derive(Debug, Clone, Copy)]
 struct Ramp {
     from: Mix,
@@ -205,7 +211,8 @@ struct Ramp {
     until: Duration,
 }
 
-/// What was packed, what the copy's processors did and what the wire carried since what all else costs was last learned.
+/// What was packed, what the copy's processors did and what the wire carried since what all else costs was
+/// last learned.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     raw: f64,
@@ -234,14 +241,14 @@ impl Chooser {
         Chooser::with_speeds(candidates, cores, &[])
     }
 
-    /// The same where it was measured how many bytes a second one core of this machine compresses with them, of whatever data:
-    /// until a block was tried, proportions of codecs are then this processor's own. Unless all were measured, and each heavier
-    /// one is slower, nothing is made of it.
+    /// The same where it was measured how many bytes a second one core of this machine compresses with them,
+    /// of whatever data: until a block was tried, proportions of codecs are then this processor's own. Unless
+    /// all were measured, and each heavier one is slower, nothing is made of it.
     pub fn with_speeds(candidates: Vec<Candidate>, cores: f64, speeds: &[(Candidate, f64)]) -> Chooser {
         let priors = Priors::of(&candidates, speeds);
         let estimates = Estimates::new(candidates, &priors);
-        // The first blocks go before anything is known. A quick codec with a real effect is never far from right: on a slow
-        // link it fills the queue with little, on a fast one it costs a tenth of a second.
+        // The first blocks go before anything is known. A quick codec with a real effect is never far from
+        // right: on a slow link it fills the queue with little, on a fast one it costs a tenth of a second.
         let first = estimates.index_of_prior(Prior::START);
         Chooser {
             estimates,
@@ -272,10 +279,11 @@ impl Chooser {
         Priors::of(candidates, speeds).are_measured()
     }
 
-    /// The lanes do not leave this machine: what they carry is bound by its processors, so the first blocks go as they are, and
-    /// all others while the processors are busy with them. Carrying a byte (cipher and copies, at both ends) takes them about
-    /// 0.7 ns, the quickest codec 2 ns at both ends together, so no ratio makes up for it; only a link that was slowed within
-    /// the machine leaves processors idle. Only before anything was packed.
+    /// The lanes do not leave this machine: what they carry is bound by its processors, so the first blocks
+    /// go as they are, and all others while the processors are busy with them. Carrying a byte (cipher and
+    /// copies, at both ends) takes them about 0.7 ns, the quickest codec 2 ns at both ends together, so no
+    /// ratio makes up for it; only a link that was slowed within the machine leaves processors idle. Only
+    /// before anything was packed.
     pub fn begin_plain(&mut self) {
         self.mix = Mix::only(self.estimates.none());
         self.near = true;
@@ -283,8 +291,8 @@ impl Chooser {
         self.told.add(Duration::ZERO, CodecChange::Plain);
     }
 
-    /// Whether to look at the next block: always where it may be compressed, else now and then, to notice that the data have changed
-    /// and to try codecs. Where not, it goes as it is.
+    /// Whether to look at the next block: always where it may be compressed, else now and then, to notice
+    /// that the data have changed and to try codecs. Where not, it goes as it is.
     fn wants_look(&mut self, now: Duration) -> bool {
         let due = !self.is_plain() || now >= self.look;
         if due {
@@ -334,8 +342,8 @@ impl Chooser {
         Plan { choice: self.choice(index, probe), run: self.run(index, &points), looks: true }
     }
 
-    /// What a planned record gets of whose blocks each one's [`quick_estimate`] is known: where all would hardly shrink they go as they
-    /// are, at once.
+    /// What a planned record gets of whose blocks each one's [`quick_estimate`] is known: where all would
+    /// hardly shrink they go as they are, at once.
     pub fn choose_for(&mut self, now: Duration, plan: &Plan, quick: &[f64]) -> Choice {
         for estimate in quick {
             // About the last 16 blocks.
@@ -355,13 +363,15 @@ impl Chooser {
         self.choice(index, probe)
     }
 
-    /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
+    /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first
+    /// report.
     pub fn link_rate(&self) -> Option<f64> {
         self.link.rate()
     }
 
-    /// Records of at most `longest` blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a
-    /// quarter of a second of them, so that a block is compressed for the link as it is when it goes. 3 before the first report.
+    /// Records of at most `longest` blocks that may be at work or wait for lanes: enough that the lanes never
+    /// wait, and no more than a quarter of a second of them, so that a block is compressed for the link as it
+    /// is when it goes. 3 before the first report.
     pub fn ahead(&self, longest: u32) -> u32 {
         let Some(link) = self.link.rate() else { return AHEAD_FIRST };
         let points = self.estimates.points(self.dead);
@@ -387,8 +397,8 @@ impl Chooser {
         self.ramp.is_none() && self.mix.first == self.estimates.none() && self.mix.share <= 0.0
     }
 
-    /// Whether lanes within this machine are held by something else than its processors; that they are not is not known where no
-    /// processor could be read.
+    /// Whether lanes within this machine are held by something else than its processors; that they are not is
+    /// not known where no processor could be read.
     fn idles(&mut self, link: &Link) -> bool {
         let Some(busy) = link.busy else { return true };
         let idle = link.backlog && busy < MOVING * self.cores;
@@ -411,8 +421,8 @@ impl Chooser {
         self.make_room(own, link);
         self.window.own += own * span;
         self.window.wire += if link.rate.is_finite() { link.rate.max(0.0) * span } else { 0.0 };
-        // A block's time is told when it is done, and lies partly before: reports are joined until they hold several. Beside slow
-        // blocks the rest cannot be seen, nor does it matter there.
+        // A block's time is told when it is done, and lies partly before: reports are joined until they hold
+        // several. Beside slow blocks the rest cannot be seen, nor does it matter there.
         if link.now <= self.slow_until {
             self.window = fresh;
         } else if self.window.raw >= 4.0 * BLOCK {
@@ -423,8 +433,8 @@ impl Chooser {
         }
     }
 
-    /// Beside other programs this copy has the processors that it gets while lanes wait for blocks. While blocks wait it has at
-    /// least what it uses and what idles, and perhaps more.
+    /// Beside other programs this copy has the processors that it gets while lanes wait for blocks. While
+    /// blocks wait it has at least what it uses and what idles, and perhaps more.
     fn make_room(&mut self, own: f64, link: &Link) {
         let busy = link.busy.filter(|busy| busy.is_finite()).unwrap_or(own);
         let had = (own + (self.cores - busy).max(0.0)).clamp(0.0, self.cores);

@@ -1,9 +1,10 @@
-//! By which congestion control should a sender's lanes go? By the system's, until the path is seen to lose segments without
-//! being full: then by BBR, unless that brings less.
+//! By which congestion control should a sender's lanes go? By the system's, until the path is seen to lose
+//! segments without being full: then by BBR, unless that brings less.
 //!
-//! CUBIC takes each loss for a full link (RFC 9438, section 4.6): where one segment in ten thousand is lost over 100 ms it
-//! holds some 190 segments, 2.7 MB/s, whatever the link. BBR goes by the rate and the round trip that it measures
-//! (draft-ietf-ccwg-bbr). More lanes would do as well, but each has to be opened, tried and judged.
+//! CUBIC takes each loss for a full link (RFC 9438, section 4.6): where one segment in ten thousand is lost
+//! over 100 ms it holds some 190 segments, 2.7 MB/s, whatever the link. BBR goes by the rate and the round
+//! trip that it measures (draft-ietf-ccwg-bbr). More lanes would do as well, but each has to be opened, tried
+//! and judged.
 //!
 //! Pure: time and readings come in as arguments.
 
@@ -20,16 +21,16 @@ pub use crate::sender::is_bbr;
 /// Intervals that are looked at: a second of 100 ms each.
 const LOOKS: usize = 10;
 
-/// Of these, so many held by loss convince. The end of slow start, where the queue before a full link overflows, takes two
-/// round trips and fewer intervals.
+/// Of these, so many held by loss convince. The end of slow start, where the queue before a full link
+/// overflows, takes two round trips and fewer intervals.
 const STRIKES: usize = 3;
 
-/// A round trip of so many times the shortest has a queue in it. Where one stood in the last second, what was lost may be what
-/// that could not hold: then the link is full, and there is nothing to win.
+/// A round trip of so many times the shortest has a queue in it. Where one stood in the last second, what was
+/// lost may be what that could not hold: then the link is full, and there is nothing to win.
 const QUEUED: f64 = 1.25;
 
-/// BBR's first round trips are spent on finding the path's rate, draining what that left in a queue and filling the windows
-/// again: a dozen, and half as many for safety.
+/// BBR's first round trips are spent on finding the path's rate, draining what that left in a queue and
+/// filling the windows again: a dozen, and half as many for safety.
 const SETTLE_ROUND_TRIPS: u32 = 18;
 
 /// And a second at least, since what was acknowledged in it was sent before.

@@ -55,7 +55,8 @@ pub struct Facts {
     pub memory: Option<u64>,
     /// `net.ipv4.tcp_rmem`'s third number, bytes.
     pub tcp_rmem_max: Option<u64>,
-    /// Why the connection that carries the data cannot be seen, where it is another program's: then nothing of the path is known.
+    /// Why the connection that carries the data cannot be seen, where it is another program's: then nothing
+    /// of the path is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
     /// Processors this process may use.
@@ -78,10 +79,11 @@ pub struct Facts {
     pub disk_alone: Option<DiskAlone>,
     /// Where the stage times of the lanes come from.
     pub clocks: Clocks,
-    /// Whose transfer this is, for words: `wget (pid 4711)`. `None` for a run of our own, whose lanes are `the lanes`.
+    /// Whose transfer this is, for words: `wget (pid 4711)`. `None` for a run of our own, whose lanes are
+    /// `the lanes`.
     pub scope: Option<String>,
-    /// The line rate of the narrowest link known (`/sys/class/net/IF/speed`, a shaping qdisc), bytes per second, headers
-    /// included. Predictions go no higher; `None` where only guesses exist.
+    /// The line rate of the narrowest link known (`/sys/class/net/IF/speed`, a shaping qdisc), bytes per
+    /// second, headers included. Predictions go no higher; `None` where only guesses exist.
     pub link_rate: Option<f64>,
     /// A shaper that stands before this host's own interface, where the data leave through one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,7 +125,8 @@ pub enum Clocks {
     /// The lanes' own stage clocks: exact.
     #[default]
     Own,
-    /// Estimates: a foreign thread was looked at every so often, and where it was found stands for the time between.
+    /// Estimates: a foreign thread was looked at every so often, and where it was found stands for the time
+    /// between.
     Sampled,
 }
 
@@ -199,8 +202,8 @@ pub struct Interval {
     pub around: Around,
 }
 
-/// Ends of a copy that told nothing of a time: their programs stood still, or their words did not come through. What was seen of them
-/// before says nothing of it.
+/// Ends of a copy that told nothing of a time: their programs stood still, or their words did not come
+/// through. What was seen of them before says nothing of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Silent {
@@ -228,9 +231,10 @@ pub struct Program {
 
 /// What one lane (one connection at work) did in an interval.
 ///
-/// Of a foreign process a lane is a connection and the thread that serves it. `tcp` is there where this host receives the
-/// data, `sender` where it sends them, both only where both ends were watched; a connection's few bytes the other way
-/// (requests) make no second view. Times stay zero on a sender: its thread's [`Found`] says more.
+/// Of a foreign process a lane is a connection and the thread that serves it. `tcp` is there where this host
+/// receives the data, `sender` where it sends them, both only where both ends were watched; a connection's
+/// few bytes the other way (requests) make no second view. Times stay zero on a sender: its thread's
+/// [`Found`] says more.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneInterval {
@@ -241,8 +245,8 @@ pub struct LaneInterval {
     /// Name resolution, TCP and TLS handshakes.
     #[serde(with = "seconds")]
     pub connecting: Duration,
-    /// Request sent, first byte of the answer not there yet. Of a foreign socket: the last data went to the peer
-    /// (`tcpi_last_data_sent` below `tcpi_last_data_recv`) and none waits unread.
+    /// Request sent, first byte of the answer not there yet. Of a foreign socket: the last data went to the
+    /// peer (`tcpi_last_data_sent` below `tcpi_last_data_recv`) and none waits unread.
     #[serde(with = "seconds")]
     pub first_byte: Duration,
     /// Inside a body, blocked in recv with nothing queued.
@@ -290,8 +294,8 @@ pub struct LaneInterval {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpInterval {
-    /// Round trip measured by the receiver from its data (`tcpi_rcv_rtt`); zero-less: `None` until measured. Follows
-    /// the application's period on an app-limited flow, so it only supports other evidence.
+    /// Round trip measured by the receiver from its data (`tcpi_rcv_rtt`); zero-less: `None` until measured.
+    /// Follows the application's period on an app-limited flow, so it only supports other evidence.
     #[serde(with = "seconds::optional")]
     pub receiver_rtt: Option<Duration>,
     /// Smallest round trip seen (`tcpi_min_rtt`), on a receiver from the handshake and its requests.
@@ -314,9 +318,9 @@ pub struct TcpInterval {
 }
 
 impl TcpInterval {
-    /// The path's round trip: the smallest seen, unless a lost SYN is in it. Its first timer takes a second (RFC 6298,
-    /// section 2), and where a receiver's only sample is the handshake, that second stays; what it measures from its
-    /// data is then shorter by as much.
+    /// The path's round trip: the smallest seen, unless a lost SYN is in it. Its first timer takes a second
+    /// (RFC 6298, section 2), and where a receiver's only sample is the handshake, that second stays; what it
+    /// measures from its data is then shorter by as much.
     pub(crate) fn shortest_rtt(&self) -> Option<Duration> {
         const SYN_TIMER: Duration = Duration::from_secs(1);
         let of_data = self.receiver_rtt.filter(|rtt| !rtt.is_zero());

@@ -1,8 +1,8 @@
 //! What a copy will reach, told from its own first moments, so that at its end both stand side by side.
 //!
-//! Slow start and the first codec are over after about a second. Where the path then is the limit, the codec that the law
-//! wants may still be on its way, and its sender knows what the law expects: that is the forecast. Where something else
-//! holds, what was seen goes on.
+//! Slow start and the first codec are over after about a second. Where the path then is the limit, the codec
+//! that the law wants may still be on its way, and its sender knows what the law expects: that is the
+//! forecast. Where something else holds, what was seen goes on.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::merge::merged;
 use crate::rule::Context;
 use crate::verdict::judge_interval;
 
-/// From the first byte on: slow start of 60 MB in flight takes twelve round trips, and the chooser three windows of a full
-/// link.
+/// From the first byte on: slow start of 60 MB in flight takes twelve round trips, and the chooser three
+/// windows of a full link.
 const START: Duration = Duration::from_millis(1500);
 
 /// The part of that which counts.
@@ -27,8 +27,8 @@ const SEEN: Duration = Duration::from_millis(700);
 /// tenth.
 const ARRIVALS: usize = 4;
 
-/// How far the sender's word may lie from what is seen, before it is taken for a mistake: the strongest codec against the
-/// first one brings no more.
+/// How far the sender's word may lie from what is seen, before it is taken for a mistake: the strongest codec
+/// against the first one brings no more.
 const LIKELY: std::ops::RangeInclusive<f64> = 0.8..=2.5;
 
 /// What is foretold, and from what.
@@ -42,7 +42,8 @@ pub struct Forecast {
     pub limit: Limit,
 }
 
-/// The forecast, once enough of the run was seen. `outlook` is what the sender's law expects of the link as it is.
+/// The forecast, once enough of the run was seen. `outlook` is what the sender's law expects of the link as
+/// it is.
 pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast> {
     let intervals = &evidence.intervals;
     let first = intervals.iter().position(|interval| interval.received > 0)?;

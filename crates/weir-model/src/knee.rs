@@ -29,7 +29,8 @@ impl Knee {
             let time: f64 = intervals.iter().map(|interval| interval.span.as_secs_f64()).sum();
             (time > 0.0).then(|| written(intervals) as f64 / time)
         };
-        // Time without a byte (connecting, waiting for the answer) says nothing of how fast memory takes them.
+        // Time without a byte (connecting, waiting for the answer) says nothing of how fast memory takes
+        // them.
         let start = before.iter().position(|interval| interval.written > 0).unwrap_or(before.len());
         Some(Knee {
             bytes: written(before),

@@ -40,7 +40,8 @@ pub enum Limit {
     Disk,
     /// A limit that someone set.
     RateLimit,
-    /// A request waits for the answer to the one before it on a kept connection: the path rests between the turns.
+    /// A request waits for the answer to the one before it on a kept connection: the path rests between the
+    /// turns.
     RequestResponse,
     /// A window of the protocol above TCP (HTTP/2, SSH, credits) is smaller than the bandwidth-delay product.
     ProtocolWindow,

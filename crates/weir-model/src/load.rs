@@ -110,7 +110,8 @@ impl Holder {
 pub struct LoadVerdict {
     /// Who; `None` when nothing was answered, when several held it, or when it cannot be told.
     pub holder: Option<Holder>,
-    /// Requests a second that the server's busiest thread could have taken, where it was seen and had time left.
+    /// Requests a second that the server's busiest thread could have taken, where it was seen and had time
+    /// left.
     pub capacity: Option<f64>,
     /// In the words of all commands.
     pub verdict: Verdict,

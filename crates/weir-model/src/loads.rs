@@ -1,10 +1,10 @@
 //! How near each stage of a run was to its ceiling, and where that ceiling lies.
 //!
-//! A load is the share of a stage's capacity that the run used, 0 to 1: of a stage that works or rests, the share of the time
-//! in which it worked (or in which the others waited for it); of a buffer, how full it was kept. By the utilisation law a
-//! stage that is busy for a share `u` of the time at a rate `x` carries `x / u` when it is busy all the time, so that is its
-//! ceiling, where `u` is large enough to be divided by. The verdict says which stage held the run; this says how much room
-//! the others had.
+//! A load is the share of a stage's capacity that the run used, 0 to 1: of a stage that works or rests, the
+//! share of the time in which it worked (or in which the others waited for it); of a buffer, how full it was
+//! kept. By the utilisation law a stage that is busy for a share `u` of the time at a rate `x` carries `x /
+//! u` when it is busy all the time, so that is its ceiling, where `u` is large enough to be divided by. The
+//! verdict says which stage held the run; this says how much room the others had.
 //!
 //! ```
 //! use std::time::Duration;
@@ -37,7 +37,8 @@ pub struct Load {
     pub limit: Limit,
     /// Share of its capacity in use, 0 to 1.
     pub load: f64,
-    /// Payload that it would carry alone, bytes per second; `None` where it was too idle to tell, or has none.
+    /// Payload that it would carry alone, bytes per second; `None` where it was too idle to tell, or has
+    /// none.
     pub ceiling: Option<f64>,
     /// What the load is the share of, in words.
     pub basis: String,

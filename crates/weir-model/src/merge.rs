@@ -1,7 +1,8 @@
 //! Several intervals seen as one: what did all of this time look like together?
 //!
-//! Times and counts add up; levels (a window, a queue) are taken from the last reading or averaged over time; minima stay
-//! minima. What only a sequence shows (a window that grows) is lost, so trends are judged before merging.
+//! Times and counts add up; levels (a window, a queue) are taken from the last reading or averaged over time;
+//! minima stay minima. What only a sequence shows (a window that grows) is lost, so trends are judged before
+//! merging.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Did a watched program move anything at all? A verdict says what held a transfer; where none took place it must not name whatever
-//! the program did meanwhile.
+//! Did a watched program move anything at all? A verdict says what held a transfer; where none took place it
+//! must not name whatever the program did meanwhile.
 
 use std::time::Duration;
 
@@ -8,17 +8,19 @@ use crate::limit::Limit;
 use crate::verdict::{MainLimit, QUARTER, Verdict};
 use crate::words::{bytes, seconds};
 
-/// Fewer payload bytes than this in a whole run are no transfer: the least answers that anybody waits for have a hundred bytes of
-/// head, while a connection that is only kept alive has a byte or a few each way.
+/// Fewer payload bytes than this in a whole run are no transfer: the least answers that anybody waits for
+/// have a hundred bytes of head, while a connection that is only kept alive has a byte or a few each way.
 const LEAST: u64 = 100;
 
-/// What a program that had no connection can be held by all the same: what comes before one, and its own time.
+/// What a program that had no connection can be held by all the same: what comes before one, and its own
+/// time.
 const WITHOUT_CONNECTION: [Limit; 3] = [Limit::Connect, Limit::Dns, Limit::ThinkTime];
 
 /// What keeps bytes from moving at all.
 const WITHOUT_BYTES: [Limit; 4] = [Limit::Connect, Limit::Dns, Limit::PathMtu, Limit::Timeouts];
 
-/// Takes the limit from a verdict on a run without a connection, unless it needs none. Nobody was seen who could be innocent.
+/// Takes the limit from a verdict on a run without a connection, unless it needs none. Nobody was seen who
+/// could be innocent.
 pub fn without_connection(verdict: &mut Verdict) {
     if !is_of(verdict, &WITHOUT_CONNECTION) {
         verdict.limit = None;
@@ -37,10 +39,12 @@ fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
     }
 }
 
-/// Takes the limit from a verdict on a run that had connections and moved nothing, and says so; `true` where it did.
+/// Takes the limit from a verdict on a run that had connections and moved nothing, and says so; `true` where
+/// it did.
 ///
-/// What keeps bytes from moving at all stays: an attempt to connect, a resolver, packets that never pass, timeouts. It can be wrong for a
-/// run that ends before its first answer, whose wait may have had a cause that shows only in the rates of bytes.
+/// What keeps bytes from moving at all stays: an attempt to connect, a resolver, packets that never pass,
+/// timeouts. It can be wrong for a run that ends before its first answer, whose wait may have had a cause
+/// that shows only in the rates of bytes.
 pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
     let carried = |interval: &Interval| {
         let sent =

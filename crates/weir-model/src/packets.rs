@@ -1,7 +1,8 @@
 //! What limited packets per second? The judge of a run whose two ends are both known.
 //!
-//! Packets are handed over as fast as a thread can, so unlike a TCP connection nothing slows the sender down but itself and its
-//! device: whatever comes after it and is slower shows as loss, and where the loss was counted says who.
+//! Packets are handed over as fast as a thread can, so unlike a TCP connection nothing slows the sender down
+//! but itself and its device: whatever comes after it and is slower shows as loss, and where the loss was
+//! counted says who.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +122,8 @@ fn verdict(finding: Option<Finding>, innocent: Vec<String>, missing: Vec<String>
     }
 }
 
-/// All came, so the sender set the pace. Conditions, in order: 1. it sent what it was asked for; 2. its thread filled a core;
+/// All came, so the sender set the pace. Conditions, in order: 1. it sent what it was asked for; 2. its
+/// thread filled a core;
 /// 3. else it waited, and all that a UDP sender waits for is its device.
 fn sender_side(run: &PacketRun) -> Finding {
     let (limit, confidence, said, advice) = match run.asked {
@@ -157,9 +159,10 @@ fn sender_side(run: &PacketRun) -> Finding {
     Finding { limit, confidence, evidence: vec![said], advice }
 }
 
-/// Some were lost. Conditions, in order, half of the loss being enough for each: 1. at the receiver's socket buffer: its thread is
-/// full, or its buffer too small for bursts; 2. at the receiving processor's backlog; 3. elsewhere: between the hosts.
-/// It can be wrong where a device drops what it counts nowhere: that loss is taken for the path's.
+/// Some were lost. Conditions, in order, half of the loss being enough for each: 1. at the receiver's
+/// socket buffer: its thread is full, or its buffer too small for bursts; 2. at the receiving
+/// processor's backlog; 3. elsewhere: between the hosts. It can be wrong where a device drops what it
+/// counts nowhere: that loss is taken for the path's.
 fn receiver_side(run: &PacketRun, lost: u64, loss: f64) -> Finding {
     let backlog = run.backlog_drops.value().copied().unwrap_or_default();
     let most = |part: u64| part.saturating_mul(2) >= lost;

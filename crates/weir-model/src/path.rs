@@ -15,12 +15,12 @@ pub const INITIAL_WINDOW: u64 = 10 * SEGMENT;
 /// What the kernel takes as the maximum of a socket's buffer (an `int`, net/ipv4/sysctl_net_ipv4.c).
 pub const MOST_BUFFER: u64 = i32::MAX as u64;
 
-/// What one connection can have in flight at most: a window ends at 2^30 bytes (RFC 7323, section 2.3), and about half of a
-/// buffer is the kernel's own overhead (tcp(7): tcp_adv_win_scale).
+/// What one connection can have in flight at most: a window ends at 2^30 bytes (RFC 7323, section 2.3), and
+/// about half of a buffer is the kernel's own overhead (tcp(7): tcp_adv_win_scale).
 pub const MOST_WINDOW: u64 = if MOST_BUFFER / 2 < 1 << 30 { MOST_BUFFER / 2 } else { 1 << 30 };
 
-/// The buffer that lets a connection have `window` bytes in flight, as far as the kernel takes one: about half of it is overhead
-/// (tcp(7): tcp_adv_win_scale). A power of two, since a setting is written to be read.
+/// The buffer that lets a connection have `window` bytes in flight, as far as the kernel takes one: about
+/// half of it is overhead (tcp(7): tcp_adv_win_scale). A power of two, since a setting is written to be read.
 pub(crate) fn buffer_for(window: u64) -> u64 {
     window.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX).min(MOST_BUFFER)
 }
@@ -47,8 +47,9 @@ pub(crate) fn slow_start_bytes(rate: Rate, rtt: Duration) -> Bytes {
     Bytes(((1u64 << rounds) - 1).saturating_mul(INITIAL_WINDOW))
 }
 
-/// The rate at which loss alone holds a loss-driven sender: the larger of Reno and CUBIC, as CUBIC itself takes it
-/// (RFC 9438, 4.3 and 5.1; Mathis et al. 1997). `None` without a round trip or without loss. BBR goes far beyond it.
+/// The rate at which loss alone holds a loss-driven sender: the larger of Reno and CUBIC, as CUBIC itself
+/// takes it (RFC 9438, 4.3 and 5.1; Mathis et al. 1997). `None` without a round trip or without loss. BBR
+/// goes far beyond it.
 pub fn loss_bound(segment: u64, rtt: Duration, loss: f64) -> Option<Rate> {
     let rtt = rtt.as_secs_f64();
     let known = rtt > 0.0 && loss > 0.0 && loss <= 1.0;
@@ -59,8 +60,8 @@ pub fn loss_bound(segment: u64, rtt: Duration, loss: f64) -> Option<Rate> {
     })
 }
 
-/// Whether a queue stands on the path of several connections: the round trips of most are a third above their shortest. Each is told by
-/// its round trip now and the shortest that it had.
+/// Whether a queue stands on the path of several connections: the round trips of most are a third above their
+/// shortest. Each is told by its round trip now and the shortest that it had.
 pub fn queue_stands(round_trips: impl Iterator<Item = (Duration, Duration)>) -> bool {
     let ratios: Vec<f64> =
         round_trips.map(|(now, least)| now.as_secs_f64() / least.as_secs_f64().max(1e-6)).collect();

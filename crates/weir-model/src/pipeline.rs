@@ -5,9 +5,9 @@
 //!                     receive window / RTT, decrypt, decompress, verify, disk )
 //! ```
 //!
-//! Stages behind the compressor see `ratio` times fewer bytes, so each of their ceilings is divided by it. Connections
-//! each have windows and a congestion window of their own; the link, the disk and the processors are shared by all.
-//! A ceiling that nobody knows binds nothing: it is `None`, never zero.
+//! Stages behind the compressor see `ratio` times fewer bytes, so each of their ceilings is divided by it.
+//! Connections each have windows and a congestion window of their own; the link, the disk and the processors
+//! are shared by all. A ceiling that nobody knows binds nothing: it is `None`, never zero.
 //!
 //! ```
 //! use weir_model::limit::Limit;
@@ -123,8 +123,8 @@ impl Path {
         [receive, send].into_iter().flatten().min_by_key(|(_, bytes)| *bytes)
     }
 
-    /// Connections that together keep the link busy although each may have only so much in flight, and although loss
-    /// holds each one: 1 where nothing is known that would ask for more.
+    /// Connections that together keep the link busy although each may have only so much in flight, and
+    /// although loss holds each one: 1 where nothing is known that would ask for more.
     pub fn connections_needed(&self) -> u32 {
         let Some(rtt) = self.rtt else { return 1 };
         let by_window = self.window_of_one().and_then(|(_, window)| window_rate(window, rtt));
@@ -164,7 +164,8 @@ impl Prediction {
     }
 }
 
-/// The law. Among equal ceilings the path's comes first: a link that is full is no fault of the stages before it.
+/// The law. Among equal ceilings the path's comes first: a link that is full is no fault of the stages before
+/// it.
 pub fn predict(figure: &Figure, path: &Path) -> Prediction {
     let mut ceilings = ceilings(figure, path);
     // Stable, so that equal ceilings stay in the order of `ceilings`.
@@ -200,8 +201,8 @@ fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {
     stages.chain(path.work.map(|work| work.ceiling(figure))).collect()
 }
 
-/// The figure that carries most over a path, and its prediction; of those within a thousandth of the best, the one that
-/// costs least to compress. `None` without figures.
+/// The figure that carries most over a path, and its prediction; of those within a thousandth of the best,
+/// the one that costs least to compress. `None` without figures.
 pub fn best<'a>(figures: &'a [Figure], path: &Path) -> Option<(&'a Figure, Prediction)> {
     let predictions: Vec<_> = figures.iter().map(|figure| (figure, predict(figure, path))).collect();
     let most = predictions.iter().map(|(_, prediction)| prediction.rate.0).fold(0.0, f64::max);

@@ -1,4 +1,5 @@
-//! A plan: every codec by every transport over every link, what is best, and what each connection needs for it.
+//! A plan: every codec by every transport over every link, what is best, and what each connection needs for
+//! it.
 //!
 //! [`Inputs`] holds all that has to be known; whether someone gave it, or it was measured, is no matter here.
 
@@ -79,7 +80,8 @@ pub struct Cell {
 pub struct Needs {
     /// Bytes in flight that keep the link busy.
     pub bdp: Bytes,
-    /// The largest receive and send buffer that autotuning must be allowed, for one connection to fill the link.
+    /// The largest receive and send buffer that autotuning must be allowed, for one connection to fill the
+    /// link.
     pub buffer: Bytes,
     /// Connections that fill it with the windows and the loss that there are.
     pub connections: u32,
@@ -135,7 +137,8 @@ impl Needs {
     fn of(path: &Path) -> Option<Needs> {
         let rtt = path.rtt.filter(|rtt| !rtt.is_zero())?;
         let bdp = bdp(path.link, rtt);
-        // About half of a buffer is the kernel's own overhead (tcp(7): tcp_adv_win_scale), so a window needs twice its size.
+        // About half of a buffer is the kernel's own overhead (tcp(7): tcp_adv_win_scale), so a window needs
+        // twice its size.
         let buffer = Bytes(bdp.0.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX));
         Some(Needs { bdp, buffer, connections: path.connections_needed() })
     }

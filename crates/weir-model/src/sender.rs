@@ -1,8 +1,8 @@
 //! What the sending end of a connection knows about it, over one interval.
 //!
-//! The sender sees what no receiver can: its congestion window, its unsent bytes, its retransmissions, and the kernel's
-//! chronographs (tcp_get_info_chrono_stats in net/ipv4/tcp.c). Counters are differences over the interval;
-//! gauges are means over its looks (20 to 50 ms apart); "looks at which" counts are out of
+//! The sender sees what no receiver can: its congestion window, its unsent bytes, its retransmissions, and
+//! the kernel's chronographs (tcp_get_info_chrono_stats in net/ipv4/tcp.c). Counters are differences over the
+//! interval; gauges are means over its looks (20 to 50 ms apart); "looks at which" counts are out of
 //! [`SenderInterval::looks`].
 
 use std::time::Duration;
@@ -17,10 +17,12 @@ use crate::reading::seconds;
 pub struct SenderInterval {
     /// Bytes that the peer's kernel acknowledged (`tcpi_bytes_acked`).
     pub acked: u64,
-    /// With data queued or in flight: `tcpi_busy_time`, which contains the two that follow. In steps of a clock tick.
+    /// With data queued or in flight: `tcpi_busy_time`, which contains the two that follow. In steps of a
+    /// clock tick.
     #[serde(with = "seconds")]
     pub busy: Duration,
-    /// Held back by the peer's window (`tcpi_rwnd_limited`). Pacing hides it: BBR showed 18 to 42 % where CUBIC showed 100 %.
+    /// Held back by the peer's window (`tcpi_rwnd_limited`). Pacing hides it: BBR showed 18 to 42 % where
+    /// CUBIC showed 100 %.
     #[serde(with = "seconds")]
     pub receive_window_limited: Duration,
     /// Held back by this end's buffer (`tcpi_sndbuf_limited`); under-counts.
@@ -41,14 +43,16 @@ pub struct SenderInterval {
     pub window_filled: u32,
     /// Looks at which the congestion window had no room for two more segments.
     pub cwnd_filled: u32,
-    /// Looks at which the send queue (sk_wmem_queued) had reached the send buffer, within a segment's true size.
+    /// Looks at which the send queue (sk_wmem_queued) had reached the send buffer, within a segment's true
+    /// size.
     pub buffer_filled: u32,
     /// Looks in fast recovery, after a congestion mark, or after a timeout (`tcpi_ca_state` of 2, 3, 4).
     pub recovering: u32,
-    /// Looks at which the connection rested and the last data had come from the peer (`tcpi_last_data_recv` below
-    /// `tcpi_last_data_sent`): the application owes an answer.
+    /// Looks at which the connection rested and the last data had come from the peer (`tcpi_last_data_recv`
+    /// below `tcpi_last_data_sent`): the application owes an answer.
     pub owing: u32,
-    /// Looks at which the connection rested and the last data had gone to the peer: it is the peer's turn to ask.
+    /// Looks at which the connection rested and the last data had gone to the peer: it is the peer's turn to
+    /// ask.
     pub awaiting: u32,
     /// Data segments that the peer sent (`tcpi_data_segs_in`): its requests, one segment or more each.
     pub asked: u64,
@@ -56,8 +60,8 @@ pub struct SenderInterval {
     pub in_flight: u64,
     /// Bytes written by the application and not sent yet (`tcpi_notsent_bytes`).
     pub unsent: u64,
-    /// The queue of the socket as the kernel accounts for it (sk_wmem_queued), overhead included; `None` where the
-    /// kernel did not say.
+    /// The queue of the socket as the kernel accounts for it (sk_wmem_queued), overhead included; `None`
+    /// where the kernel did not say.
     pub queued: Option<u64>,
     /// The send buffer (sk_sndbuf), counted likewise.
     pub send_buffer: Option<u64>,
@@ -75,11 +79,13 @@ pub struct SenderInterval {
     /// Smallest round trip of late (`tcpi_min_rtt`).
     #[serde(with = "seconds::optional")]
     pub min_rtt: Option<Duration>,
-    /// Rate of the acknowledgements, bytes per second, mean of the looks that were not application-limited; else of all.
+    /// Rate of the acknowledgements, bytes per second, mean of the looks that were not application-limited;
+    /// else of all.
     pub delivery_rate: Option<f64>,
     /// Rate to which sending is paced, mean of the looks.
     pub pacing_rate: Option<f64>,
-    /// A pacing rate that someone set (`tcpi_max_pacing_rate`, SO_MAX_PACING_RATE), bytes per second; `None` for no limit.
+    /// A pacing rate that someone set (`tcpi_max_pacing_rate`, SO_MAX_PACING_RATE), bytes per second; `None`
+    /// for no limit.
     pub max_pacing_rate: Option<f64>,
     /// Payload bytes sent, retransmissions included.
     pub sent: u64,
@@ -101,7 +107,8 @@ pub fn is_bbr(name: &str) -> bool {
 }
 
 impl SenderInterval {
-    /// Bytes retransmitted that the peer reported as not needed: a segment each at most, since a probe may be smaller.
+    /// Bytes retransmitted that the peer reported as not needed: a segment each at most, since a probe may be
+    /// smaller.
     pub(crate) fn needless(&self) -> u64 {
         self.duplicates.saturating_mul(self.segment).min(self.retransmitted)
     }

@@ -8,8 +8,8 @@
 //! nothing can be told from it.
 //!
 //! What a program does, which other flow it waits for and what it waits for before it has a connection shows
-//! at that program's end only. And several limits are names of one cause, or what lies behind it: where one of
-//! them held, the others are not ruled out ([`beside`]).
+//! at that program's end only. And several limits are names of one cause, or what lies behind it: where one
+//! of them held, the others are not ruled out ([`beside`]).
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::limit::Limit;
 use crate::rule::{Context, View};
 pub use crate::vantage::{Vantage, vantage};
 
-/// Limits that say the same cause in another word, or that lie behind it: that they were not seen by themselves
-/// says nothing where `limit` held.
+/// Limits that say the same cause in another word, or that lie behind it: that they were not seen by
+/// themselves says nothing where `limit` held.
 fn beside(limit: Limit) -> &'static [Limit] {
     use Limit::*;
     match limit {
@@ -61,7 +61,8 @@ pub(crate) struct Sight {
     view: View,
     /// Three quarters of the bytes went by connections that are seen from their sender.
     sends: bool,
-    /// The watched program's own sockets send most of it: of a peer on this machine the other end is seen as well.
+    /// The watched program's own sockets send most of it: of a peer on this machine the other end is seen as
+    /// well.
     own_sends: bool,
     /// Connections came to a listener of this machine.
     served: bool,
@@ -126,8 +127,8 @@ impl Sight {
         }
     }
 
-    /// Why it says nothing that `limit` was not seen, where the limits of `shares` held: this view does not show it, or it is
-    /// another word for what held.
+    /// Why it says nothing that `limit` was not seen, where the limits of `shares` held: this view does not
+    /// show it, or it is another word for what held.
     pub(crate) fn unshown(self, limit: Limit, shares: &BTreeMap<Limit, f64>) -> Option<String> {
         if !self.foreign {
             return None;
@@ -173,8 +174,8 @@ impl Sight {
 /// A limit with less of the time than this has no name beside it.
 const WORTH: f64 = 0.1;
 
-/// Three quarters of the bytes went by connections that are seen from their sender. A relay sees each of its flows from
-/// another end.
+/// Three quarters of the bytes went by connections that are seen from their sender. A relay sees each of its
+/// flows from another end.
 fn sends(whole: &Interval) -> bool {
     let (mut all, mut seen) = (0.0, 0.0);
     for lane in &whole.lanes {
@@ -191,9 +192,10 @@ fn own_sends(whole: &Interval) -> bool {
     waits.peek().is_none() || waits.any(|waits| waits.sent > waits.came)
 }
 
-/// A peer's reader that is late fills its buffer first. It is known to have kept up where more than twice the largest window
-/// that it offered was acknowledged, the window never stood a fifth below its largest, and it was filled in few looks but those
-/// in which each round trip brought all of it anew: a reader that is late holds back acknowledgements too.
+/// A peer's reader that is late fills its buffer first. It is known to have kept up where more than twice the
+/// largest window that it offered was acknowledged, the window never stood a fifth below its largest, and it
+/// was filled in few looks but those in which each round trip brought all of it anew: a reader that is late
+/// holds back acknowledgements too.
 fn buffered(evidence: &Evidence) -> bool {
     let mut flows: BTreeMap<u32, Offered> = BTreeMap::new();
     for lane in evidence.intervals.iter().flat_map(|interval| &interval.lanes) {

@@ -49,7 +49,8 @@ pub struct Stages {
     /// Asleep for a limit that the user set.
     #[serde(with = "seconds")]
     pub limited: Duration,
-    /// Processors of this machine that were busy on average, by whatever program; `None` where that was not read.
+    /// Processors of this machine that were busy on average, by whatever program; `None` where that was not
+    /// read.
     pub busy: Option<f64>,
     /// Of these, what this end's own process used; `None` where that was not read.
     pub own: Option<f64>,

@@ -64,7 +64,8 @@ pub struct Target {
     pub digest: f64,
     /// Seconds for a small file from nothing to its name, apart from its bytes.
     pub file: Option<f64>,
-    /// Bytes per second that the disk takes past the memory; `None` where there is no disk, or it was not to be measured.
+    /// Bytes per second that the disk takes past the memory; `None` where there is no disk, or it was not to
+    /// be measured.
     pub disk: Option<f64>,
     /// Bytes that memory takes before writers are paced to the disk.
     pub memory: u64,
@@ -135,9 +136,9 @@ pub struct Waits {
 /// files are offered and asked for, and that they are in their places is told and taken.
 const TURNS: u32 = 2;
 
-/// Part of a copy's time, from its command to its end, that its bytes take at least where their stage is named
-/// as its limit. Of less than a tenth the fastest stage there is would save less than a tenth: what is waited
-/// for is the login.
+/// Part of a copy's time, from its command to its end, that its bytes take at least where their stage is
+/// named as its limit. Of less than a tenth the fastest stage there is would save less than a tenth: what is
+/// waited for is the login.
 const SHARE: u32 = 10;
 
 /// What a copy takes.
@@ -230,7 +231,8 @@ impl Received {
 }
 
 impl Burst {
-    /// The queue that the burst made stands on the path, or the link is known to be full otherwise: more lanes bring no more.
+    /// The queue that the burst made stands on the path, or the link is known to be full otherwise: more
+    /// lanes bring no more.
     pub fn fills_the_link(&self) -> bool {
         let queue = self.sent.rtt.zip(self.sent.loaded_rtt);
         let queued = queue.is_some_and(|(least, loaded)| loaded.as_secs_f64() > 1.33 * least.as_secs_f64());
@@ -239,7 +241,8 @@ impl Burst {
 }
 
 impl Survey {
-    /// The burst that carried most; of those within a twentieth of it the one with the fewest lanes, as the tuner would keep it.
+    /// The burst that carried most; of those within a twentieth of it the one with the fewest lanes, as the
+    /// tuner would keep it.
     pub fn best(&self) -> Option<&Burst> {
         let most = self.bursts.iter().map(|burst| burst.received.rate).fold(0.0, f64::max);
         self.bursts.iter().find(|burst| burst.received.rate >= 0.95 * most)
@@ -466,8 +469,8 @@ mod tests {
         assert_eq!(small.total - small.moving, Duration::from_millis(800));
         let none = of(0);
         assert_eq!((none.moving, none.limit), (waits.turn * 2, Limit::Latency));
-        // Where a question takes next to no time, as within a machine, it is the login that is waited for, and
-        // no stage of the bytes.
+        // Where a question takes next to no time, as within a machine, it is the login that is waited for,
+        // and no stage of the bytes.
         let near = |bytes: u64| {
             let turn = Duration::from_micros(50);
             let mut survey = Survey { waits: Waits { turn, ..waits }, ..survey(100e6) };

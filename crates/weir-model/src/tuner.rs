@@ -1,24 +1,25 @@
 //! How many lanes? The verdict proposes, the goodput decides.
 //!
-//! Pure: time and readings come in as arguments. The tuner starts with one lane. Where the verdict names a limit that more
-//! connections can lift, or one that cannot be told from here without trying, it takes more lanes as a trial: it waits
-//! until the new lanes have had their first byte and their slow start, measures, and keeps them only if they brought at
-//! least a quarter of what could be hoped for. Otherwise it goes back and waits longer before it tries again. Where
-//! the verdict names the disk or this machine, it steps down.
+//! Pure: time and readings come in as arguments. The tuner starts with one lane. Where the verdict names a
+//! limit that more connections can lift, or one that cannot be told from here without trying, it takes more
+//! lanes as a trial: it waits until the new lanes have had their first byte and their slow start, measures,
+//! and keeps them only if they brought at least a quarter of what could be hoped for. Otherwise it goes back
+//! and waits longer before it tries again. Where the verdict names the disk or this machine, it steps down.
 //!
-//! A trial takes from the lanes that were there: a window that was cut grows by a segment a round trip. So the larger the
-//! windows and the longer the round trips, the more care: one lane more instead of three, a second lane that stays where one
-//! would have to grow alone, a pause in proportion to what a failed trial cost. And where many lanes have filled a lossy
-//! path for long, a quarter of them is given back as long as the others bring the same.
+//! A trial takes from the lanes that were there: a window that was cut grows by a segment a round trip. So
+//! the larger the windows and the longer the round trips, the more care: one lane more instead of three, a
+//! second lane that stays where one would have to grow alone, a pause in proportion to what a failed trial
+//! cost. And where many lanes have filled a lossy path for long, a quarter of them is given back as long as
+//! the others bring the same.
 //!
-//! Each round trip of the search is a round trip with too few lanes, so it looks no longer than it must: two windows are
-//! enough where losses without a queue, or a full receive window, show what holds the lanes, and a trial that has brought
-//! all that could be hoped for is judged before its slow start is over. Where an overflowing queue shows that the
-//! link is full, nothing is tried.
+//! Each round trip of the search is a round trip with too few lanes, so it looks no longer than it must: two
+//! windows are enough where losses without a queue, or a full receive window, show what holds the lanes, and
+//! a trial that has brought all that could be hoped for is judged before its slow start is over. Where an
+//! overflowing queue shows that the link is full, nothing is tried.
 //!
-//! A lane that shares a lossy path is fastest right after its slow start and falls back in the seconds after; so what a
-//! trial found does not hold for ever. The best rate seen is what the path can carry, and when lanes that once brought it
-//! fall below it, more are tried at once.
+//! A lane that shares a lossy path is fastest right after its slow start and falls back in the seconds after;
+//! so what a trial found does not hold for ever. The best rate seen is what the path can carry, and when
+//! lanes that once brought it fall below it, more are tried at once.
 
 mod recent;
 #[cfg(test)]
@@ -105,7 +106,8 @@ struct Attempt {
     before: f64,
     /// The gain to hope for, as a share of `before`.
     hope: f64,
-    /// Lanes that fell below the best rate are to get it back: the gain cannot tell how many of them it takes.
+    /// Lanes that fell below the best rate are to get it back: the gain cannot tell how many of them it
+    /// takes.
     restores: bool,
     /// What held the lanes before.
     limit: Limit,
@@ -133,8 +135,8 @@ enum TunerState {
     },
 }
 
-/// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane. Where lost segments
-/// or a full receive window show that it is over, it is not waited for.
+/// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane. Where
+/// lost segments or a full receive window show that it is over, it is not waited for.
 const FIRST_LOOK: Duration = Duration::from_millis(400);
 
 /// Windows that make a rate: 400 ms.
@@ -149,8 +151,8 @@ const FAST_LANE: f64 = 32e6;
 /// What browsers and CDNs bear from one client without complaint. Beyond it lanes are only doubled.
 const CIVIL: u32 = 16;
 
-/// Lanes that bring less than this share of the best rate do not hold it any more. One lane's rate swings by itself: a
-/// loss takes 30 % of its window (RFC 9438, section 4.6).
+/// Lanes that bring less than this share of the best rate do not hold it any more. One lane's rate swings by
+/// itself: a loss takes 30 % of its window (RFC 9438, section 4.6).
 const FALLEN: f64 = 0.94;
 const FALLEN_ALONE: f64 = 0.6;
 
@@ -160,17 +162,18 @@ const COLLAPSED: f64 = 0.8;
 /// After so many trials in a row that brought nothing, a fall is no reason to try at once.
 const PATIENT: u32 = 3;
 
-/// A queue that looks like that of a full link may be a server's pauses, which the receiver's round trip takes in: it is
-/// believed this long. So is a trial that brought nothing, and after each further one twice as long: a trial costs a lane
-/// up to half of its window, which takes 6 s to grow again at 40 ms and 300 segments, a tenth of what it brings in 15 s.
+/// A queue that looks like that of a full link may be a server's pauses, which the receiver's round trip
+/// takes in: it is believed this long. So is a trial that brought nothing, and after each further one twice
+/// as long: a trial costs a lane up to half of its window, which takes 6 s to grow again at 40 ms and 300
+/// segments, a tenth of what it brings in 15 s.
 const BELIEF: Duration = Duration::from_secs(15);
 const MOST_DOUBLINGS: u32 = 5;
 
 /// From so many seconds on trials are begun with care: a quarter of it is what a trial takes anyway.
 const DEAR: f64 = 5.0;
 
-/// From so many seconds on a lane that lost something is left alone at first: it would feel a trial for longer than twice
-/// [`BELIEF`].
+/// From so many seconds on a lane that lost something is left alone at first: it would feel a trial for
+/// longer than twice [`BELIEF`].
 const ENDLESS: f64 = 30.0;
 
 /// An Ethernet frame's payload with time stamps.
@@ -179,7 +182,8 @@ const SEGMENT: f64 = 1448.0;
 /// Lanes that carry this share of the best rate carry what the path can; the noise of a stretch is 1 to 3 %.
 const ENOUGH: f64 = 0.97;
 
-/// Senders that change their congestion control need this long until they bring what they can: 20 round trips at 150 ms.
+/// Senders that change their congestion control need this long until they bring what they can: 20 round trips
+/// at 150 ms.
 const ANEW: Duration = Duration::from_secs(3);
 
 /// Lanes that shared a link with those of a failed trial need this long for their windows to grow again.
@@ -224,8 +228,8 @@ impl Tuner {
         self.lanes
     }
 
-    /// The lanes' senders have changed what they go by: rates from before compare with none after it. A trial that was under
-    /// way ends without a verdict, with the lanes that there are.
+    /// The lanes' senders have changed what they go by: rates from before compare with none after it. A trial
+    /// that was under way ends without a verdict, with the lanes that there are.
     pub fn begin_anew(&mut self, now: Duration) {
         self.pass();
         (self.best, self.failures, self.bold) = (0.0, 0, true);
@@ -233,13 +237,15 @@ impl Tuner {
         self.not_before = now + ANEW;
     }
 
-    /// These many lanes, whatever the tuner would try; no more than were ever served. Returns how many there are to be.
+    /// These many lanes, whatever the tuner would try; no more than were ever served. Returns how many there
+    /// are to be.
     pub fn settle_on(&mut self, lanes: u32) -> u32 {
         self.lanes = lanes.min(self.max).min(self.ceiling).max(1);
         self.lanes
     }
 
-    /// A window passed that tells nothing of the lanes' number: no trial goes on over it, and no rate reaches across it.
+    /// A window passed that tells nothing of the lanes' number: no trial goes on over it, and no rate reaches
+    /// across it.
     pub fn pass(&mut self) {
         self.recent.clear();
         self.state = TunerState::Steady;
@@ -327,8 +333,8 @@ impl Tuner {
         (hopeful && rate > 0.0 && !still_growing(last)).then_some(rate)
     }
 
-    /// It takes no long look to know what holds these lanes: each is at the end of its receive window, the path loses
-    /// segments, or the last trial showed that nothing they share is full.
+    /// It takes no long look to know what holds these lanes: each is at the end of its receive window, the
+    /// path loses segments, or the last trial showed that nothing they share is full.
     fn is_sure(&self, last: &[Window], seen: &Observation) -> bool {
         let held = share(last, |limit| matches!(limit, Limit::ReceiveWindow | Limit::PathLoss)) >= 0.5;
         let after_loss = |limit| self.may_help(limit, seen) || limit == Limit::Latency;
@@ -411,7 +417,8 @@ impl Tuner {
         let from = self.lanes;
         let is_slow = rate < FAST_LANE * f64::from(from);
         let lossy = self.recent.is_lossy();
-        // Lanes that lose segments one by one bring what they bring whatever their number, until the link is full.
+        // Lanes that lose segments one by one bring what they bring whatever their number, until the link is
+        // full.
         let careful = lossy && self.is_risky(rate, seen);
         let bold = self.bold || lossy && from < CIVIL && self.failures == 0;
         let bold = if bold && is_slow && !careful { 4.0 } else { 2.0 };
@@ -455,7 +462,8 @@ impl Tuner {
     }
 }
 
-/// Seconds that a lane of this rate takes to grow half of its window again: a segment each round trip (RFC 5681).
+/// Seconds that a lane of this rate takes to grow half of its window again: a segment each round trip (RFC
+/// 5681).
 fn regrowth(rate: f64, seen: &Observation) -> f64 {
     let round_trip = seen.round_trip.unwrap_or_default().as_secs_f64();
     rate * round_trip / SEGMENT / 2.0 * round_trip

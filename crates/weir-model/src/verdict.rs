@@ -34,7 +34,8 @@ pub struct Verdict {
     pub limit: Option<MainLimit>,
     /// 0 to 1: how sure, by the signs' strength and the readings that were there.
     pub confidence: f64,
-    /// The share of the run's time that each limit held, adding up to 1 with what was not seen; empty when nothing was observed.
+    /// The share of the run's time that each limit held, adding up to 1 with what was not seen; empty when
+    /// nothing was observed.
     pub shares: BTreeMap<Limit, f64>,
     /// The same in order of time.
     pub phases: Vec<Phase>,
@@ -217,9 +218,9 @@ impl<'a> Run<'a> {
         self.unseen > 0.5 * self.total
     }
 
-    /// Whether this limit shows by a clock that starts and stops with what it measures (a wait for an answer, the sleep of a
-    /// limiter), so that a short run will do: over several requests, since one may be any. All else is told from looks and
-    /// from counters that step once a clock tick.
+    /// Whether this limit shows by a clock that starts and stops with what it measures (a wait for an answer,
+    /// the sleep of a limiter), so that a short run will do: over several requests, since one may be any. All
+    /// else is told from looks and from counters that step once a clock tick.
     fn timed(&self, limit: Limit) -> bool {
         let lanes = || self.evidence.intervals.iter().flat_map(|interval| &interval.lanes);
         let requests = lanes().fold(0, |sum: u32, lane| sum.saturating_add(lane.requests));
@@ -252,8 +253,9 @@ impl<'a> Run<'a> {
         vec![why]
     }
 
-    /// The strength of the signs over the time of the main limit, of several that of the weakest, less a twentieth for each
-    /// missing reading; of a foreign transfer no more than such verdicts are right ([`Run::known`]).
+    /// The strength of the signs over the time of the main limit, of several that of the weakest, less a
+    /// twentieth for each missing reading; of a foreign transfer no more than such verdicts are right
+    /// ([`Run::known`]).
     fn confidence(&self, main: Option<MainLimit>, missing: usize) -> f64 {
         let mains = self.mains(main);
         let named = |limit: &Limit| *limit != Limit::SenderOrPath || mains.len() == 1;
@@ -294,8 +296,8 @@ impl<'a> Run<'a> {
         foreign.then(|| Grounds::of(mains, Sight::of(self.evidence, &self.whole())))
     }
 
-    /// The most that can be known of a foreign transfer from here: how often verdicts on such grounds are right, less what the
-    /// share of the time that is named and the number of intervals leave open.
+    /// The most that can be known of a foreign transfer from here: how often verdicts on such grounds are
+    /// right, less what the share of the time that is named and the number of intervals leave open.
     fn known(&self, mains: &[Limit], grounds: Grounds) -> f64 {
         let held = |limit: &Limit| self.held.get(limit).copied().unwrap_or(0.0);
         let named = mains.iter().map(held).sum::<f64>() / self.total;

@@ -27,8 +27,8 @@ pub struct Waits {
     pub came: u64,
     /// Segments with payload that came.
     pub came_segments: u64,
-    /// Looks at which less than a segment lay unsent, something was in flight, and neither congestion window nor peer's
-    /// window was in its way: what Nagle's algorithm holds back.
+    /// Looks at which less than a segment lay unsent, something was in flight, and neither congestion window
+    /// nor peer's window was in its way: what Nagle's algorithm holds back.
     pub small_held: u32,
     /// The longest of these: since data was last sent.
     #[serde(with = "seconds")]
@@ -55,16 +55,18 @@ pub struct Waits {
     /// Looks at which the connection owed or was owed something and nothing had moved for longer than
     /// min(2 smoothed round trips, retransmission timeout).
     pub stalled: u32,
-    /// Looks at which nothing had moved for a quarter of a round trip, and 8 ms at least (two ticks of the kernel's clock): data
-    /// that flow leave no such gaps, turns do.
+    /// Looks at which nothing had moved for a quarter of a round trip, and 8 ms at least (two ticks of the
+    /// kernel's clock): data that flow leave no such gaps, turns do.
     pub silent: u32,
     /// The stalls that ended in this interval.
     pub stalls: Vec<Stall>,
-    /// Both ends agreed on window scaling; without it no window is above 65,535 bytes (RFC 7323). `None`: not told.
+    /// Both ends agreed on window scaling; without it no window is above 65,535 bytes (RFC 7323). `None`: not
+    /// told.
     pub scaled: Option<bool>,
     /// The most bytes in flight at a look.
     pub in_flight_most: u64,
-    /// Times that the congestion window began anew after a rest (RFC 2861), as looks saw it: smaller, with nothing lost.
+    /// Times that the congestion window began anew after a rest (RFC 2861), as looks saw it: smaller, with
+    /// nothing lost.
     pub restarts: u32,
 }
 
@@ -93,7 +95,8 @@ pub enum Ended {
     Peer,
     /// An acknowledgement came for what was in flight.
     Acknowledged,
-    /// This end sent something new, though it had sent the last and nothing had come since: a timer of the program.
+    /// This end sent something new, though it had sent the last and nothing had come since: a timer of the
+    /// program.
     Itself,
 }
 

@@ -1,8 +1,9 @@
 //! How often is a verdict on another program's transfer right? By what it rests on, as it was measured.
 //!
-//! The shares are those of real programs whose causes were made and proven (docs/truth-field.md, whose tables name the runs):
-//! every verdict that named something, held-out stories included, counted by [`Grounds`]. A table of few rows: limits have
-//! rules of their own, and a rule that is often wrong is mended, not discounted here.
+//! The shares are those of real programs whose causes were made and proven (docs/truth-field.md, whose tables
+//! name the runs): every verdict that named something, held-out stories included, counted by [`Grounds`]. A
+//! table of few rows: limits have rules of their own, and a rule that is often wrong is mended, not
+//! discounted here.
 
 use std::fmt;
 
@@ -56,14 +57,15 @@ impl Grounds {
     }
 }
 
-/// What a limit's share of the time takes from that. Measured beside it: of single limits that held four fifths and more 93 % were
-/// right, of those with three to four fifths 78 % (18 of 23), below that one of two.
+/// What a limit's share of the time takes from that. Measured beside it: of single limits that held four
+/// fifths and more 93 % were right, of those with three to four fifths 78 % (18 of 23), below that one of
+/// two.
 pub(crate) fn of_share(held: f64) -> f64 {
     (held / 0.8).clamp(0.0, 1.0)
 }
 
-/// What few intervals take from it, by the rule of succession. Those measured had eight and more, and were no better for having
-/// more.
+/// What few intervals take from it, by the rule of succession. Those measured had eight and more, and were no
+/// better for having more.
 pub(crate) fn of_intervals(count: usize) -> f64 {
     if count >= 8 { 1.0 } else { (count as f64 + 1.0) / (count as f64 + 2.0) }
 }

@@ -1,4 +1,5 @@
-//! Whatever the evidence, the judge answers: no panic, shares that add up to 1, the same words for the same evidence.
+//! Whatever the evidence, the judge answers: no panic, shares that add up to 1, the same words for the same
+//! evidence.
 
 use std::time::Duration;
 

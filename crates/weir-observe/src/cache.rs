@@ -1,7 +1,7 @@
 //! Which caches does a processor say it has?
 //!
-//! `/sys/devices/system/cpu/cpuN/cache/indexM/{level,type,size}` (Documentation/ABI/testing/sysfs-devices-system-cpu).
-//! Virtual machines may hide them or make them up.
+//! `/sys/devices/system/cpu/cpuN/cache/indexM/{level,type,size}`
+//! (Documentation/ABI/testing/sysfs-devices-system-cpu). Virtual machines may hide them or make them up.
 
 use std::fs;
 

@@ -1,8 +1,8 @@
 //! How long did the CPU quota of its control groups hold a process back?
 //!
-//! A quota may be set at any level, so the group's own `cpu.stat` and those of all groups above it count. Version 1 tells
-//! nanoseconds (`throttled_time`), version 2 microseconds (`throttled_usec`); both sum over the group's processors, so the
-//! time of one thread is at most that.
+//! A quota may be set at any level, so the group's own `cpu.stat` and those of all groups above it count.
+//! Version 1 tells nanoseconds (`throttled_time`), version 2 microseconds (`throttled_usec`); both sum over
+//! the group's processors, so the time of one thread is at most that.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,8 @@ pub struct Throttled {
     pub time: Duration,
 }
 
-/// Reads `cpu.stat` of either version (Documentation/scheduler/sched-bwc.rst). A group without a quota has none of it.
+/// Reads `cpu.stat` of either version (Documentation/scheduler/sched-bwc.rst). A group without a quota has
+/// none of it.
 pub fn parse(text: &str) -> Result<Throttled, Malformed> {
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -37,10 +38,12 @@ pub fn parse(text: &str) -> Result<Throttled, Malformed> {
     Ok(Throttled { periods: field("nr_throttled")?.unwrap_or_default(), time })
 }
 
-/// The folders of a process's group for `controller` (`cpu`, `memory`) and of all above it. The uppermost that is mounted is one of
-/// them: on the host it is the root, which can have no limit, but a container finds its own group there, limits and all.
+/// The folders of a process's group for `controller` (`cpu`, `memory`) and of all above it. The uppermost
+/// that is mounted is one of them: on the host it is the root, which can have no limit, but a container finds
+/// its own group there, limits and all.
 ///
-/// `/proc/PID/cgroup` has a line for each hierarchy: number, controllers, path; version 2 is number 0 without any.
+/// `/proc/PID/cgroup` has a line for each hierarchy: number, controllers, path; version 2 is number 0 without
+/// any.
 pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for line in text.lines() {
@@ -78,7 +81,8 @@ pub fn unified(pid: Pid) -> Option<(u64, Vec<Pid>)> {
     Some((std::fs::metadata(folder).ok()?.ino(), processes))
 }
 
-/// The path in the hierarchy of version 2, whose line has number 0 and no controllers; without its first stroke.
+/// The path in the hierarchy of version 2, whose line has number 0 and no controllers; without its first
+/// stroke.
 fn parse_unified(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     // A group outside of the caller's own part of the tree.
@@ -103,7 +107,8 @@ impl Quota {
         Ok(Quota { groups: folders.iter().filter_map(open).collect() })
     }
 
-    /// Time held back since the last call. A thread is held back by one group at a time, the tightest: the largest counts.
+    /// Time held back since the last call. A thread is held back by one group at a time, the tightest: the
+    /// largest counts.
     pub fn interval(&mut self) -> Duration {
         let since = |(file, before): &mut (ProcFile, Duration)| match file.read(parse) {
             Ok(now) => now.time.saturating_sub(std::mem::replace(before, now.time)),

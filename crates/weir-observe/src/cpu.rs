@@ -7,7 +7,8 @@ use weir_model::evidence::CpuInterval;
 use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number};
 
-/// One processor's time since the machine started, in clock ticks of 10 ms (USER_HZ, 100 on every common machine).
+/// One processor's time since the machine started, in clock ticks of 10 ms (USER_HZ, 100 on every common
+/// machine).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTicks {
     /// The processor's number. Those that are offline are not listed, so numbers may skip.
@@ -24,8 +25,8 @@ pub struct CpuTicks {
     pub total: u64,
 }
 
-/// Reads the `cpuN` lines of `/proc/stat` (fs/proc/stat.c): user nice system idle iowait irq softirq steal; guest
-/// time follows, but is in user already.
+/// Reads the `cpuN` lines of `/proc/stat` (fs/proc/stat.c): user nice system idle iowait irq softirq steal;
+/// guest time follows, but is in user already.
 pub fn parse(text: &str) -> Result<Vec<CpuTicks>, Malformed> {
     let mut cpus = Vec::new();
     for line in text.lines().take_while(|line| line.starts_with("cpu")) {
@@ -44,7 +45,8 @@ pub fn parse(text: &str) -> Result<Vec<CpuTicks>, Malformed> {
     if cpus.is_empty() { Err(Malformed("no processor".to_owned())) } else { Ok(cpus) }
 }
 
-/// The shares between two readings; `process` is this process's CPU time between them. `None` when no tick passed.
+/// The shares between two readings; `process` is this process's CPU time between them. `None` when no tick
+/// passed.
 ///
 /// A share is no finer than one tick: in an interval of 100 ms it moves by tenths. A processor that came or
 /// went between the two readings is left out.
@@ -55,7 +57,8 @@ pub fn interval(before: &[CpuTicks], after: &[CpuTicks], process: Duration) -> O
         let Some(then) = before.iter().find(|then| then.cpu == now.cpu) else { continue };
         let total = now.total.saturating_sub(then.total);
         passed |= total > 0;
-        // Idle and I/O wait can step back a little (Documentation/filesystems/proc.rst), so parts may exceed the total.
+        // Idle and I/O wait can step back a little (Documentation/filesystems/proc.rst), so parts may exceed
+        // the total.
         let share = |now: u64, then: u64| (now.saturating_sub(then) as f64 / total.max(1) as f64).min(1.0);
         seen.busy.push(share(now.busy, then.busy));
         seen.niced += share(now.niced, then.niced);
@@ -65,8 +68,8 @@ pub fn interval(before: &[CpuTicks], after: &[CpuTicks], process: Duration) -> O
     passed.then_some(seen)
 }
 
-/// `/proc/stat`, kept open. The kernel prints all its interrupt counters on each read, so ten times a second is
-/// plenty on a machine with hundreds of processors.
+/// `/proc/stat`, kept open. The kernel prints all its interrupt counters on each read, so ten times a second
+/// is plenty on a machine with hundreds of processors.
 #[derive(Debug)]
 pub struct CpuReader(ProcFile);
 
@@ -82,8 +85,8 @@ impl CpuReader {
     }
 }
 
-/// Processors this process may use: its affinity mask, cut by the CPU quota of its cgroup (v1 and v2, and those of
-/// the cgroups above it) rounded down to whole processors, at least 1.
+/// Processors this process may use: its affinity mask, cut by the CPU quota of its cgroup (v1 and v2, and
+/// those of the cgroups above it) rounded down to whole processors, at least 1.
 pub fn available_cpus() -> u32 {
     // The standard library does exactly this on Linux; it errs only where sched_getaffinity is forbidden.
     std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))

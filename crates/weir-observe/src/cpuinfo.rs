@@ -1,7 +1,8 @@
 //! Which processor is this, and how many of them?
 //!
-//! `/proc/cpuinfo`: a paragraph for each processor that is online. Its words differ by architecture: x86 has `model name`, arm64
-//! only numbers (`CPU implementer`, `CPU part`), s390 a line for each processor and none of the rest.
+//! `/proc/cpuinfo`: a paragraph for each processor that is online. Its words differ by architecture: x86 has
+//! `model name`, arm64 only numbers (`CPU implementer`, `CPU part`), s390 a line for each processor and none
+//! of the rest.
 
 use crate::error::{Malformed, ObserveError};
 use crate::proc_file::read_once;

@@ -115,8 +115,8 @@ pub struct DeviceLimit {
 }
 
 impl DeviceLimit {
-    /// Finds the limits of the device that `device` writes to. A partition shares those of its whole disk; a network
-    /// or FUSE file system has its own under its `st_dev`.
+    /// Finds the limits of the device that `device` writes to. A partition shares those of its whole disk; a
+    /// network or FUSE file system has its own under its `st_dev`.
     pub fn open(device: Device) -> Result<DeviceLimit, ObserveError> {
         let own = format!("/sys/class/bdi/{device}");
         let folder = if std::path::Path::new(&own).exists() {
@@ -141,8 +141,9 @@ impl DeviceLimit {
     }
 }
 
-/// `max_bytes` binds by itself only when `strict_limit` is 1. It is a share of the global threshold that the kernel
-/// turns into bytes (bdi_get_max_bytes), so it moves with that and seldom is the exact number once written there.
+/// `max_bytes` binds by itself only when `strict_limit` is 1. It is a share of the global threshold that the
+/// kernel turns into bytes (bdi_get_max_bytes), so it moves with that and seldom is the exact number once
+/// written there.
 pub fn parse_limit(strict_limit: &str, max_bytes: &str) -> Result<Option<u64>, Malformed> {
     match number("strict_limit", Some(strict_limit))? {
         0 => Ok(None),
@@ -160,8 +161,8 @@ pub struct DirtyReader {
 impl DirtyReader {
     /// `device`: where the output lies, as its `st_dev` says; `None` leaves the global threshold alone.
     pub fn open(device: Option<Device>) -> Result<DirtyReader, ObserveError> {
-        // Before Linux 6.2 and on file systems without a bdi of that name there is no such limit to read, or no way
-        // to: the global counts are still worth having.
+        // Before Linux 6.2 and on file systems without a bdi of that name there is no such limit to read, or
+        // no way to: the global counts are still worth having.
         let device = device.and_then(|device| DeviceLimit::open(device).ok());
         Ok(DirtyReader { vmstat: VmstatReader::open()?, device })
     }

@@ -1,7 +1,7 @@
 //! Which block device holds a path, and what did that device do?
 //!
-//! A device that stands on another (a loop device, a logical volume) is reported as it is; the one below carries the
-//! same bytes again under its own name.
+//! A device that stands on another (a loop device, a logical volume) is reported as it is; the one below
+//! carries the same bytes again under its own name.
 
 use std::fmt;
 use std::io;
@@ -39,8 +39,8 @@ impl fmt::Display for Device {
     }
 }
 
-/// The device number of the file system that holds `path`, or of the folder it will be created in; a block device
-/// stands for itself. Major 0 on a file system without one block device: btrfs, overlay, tmpfs, NFS.
+/// The device number of the file system that holds `path`, or of the folder it will be created in; a block
+/// device stands for itself. Major 0 on a file system without one block device: btrfs, overlay, tmpfs, NFS.
 pub fn device_number(path: &Path) -> Result<Device, ObserveError> {
     let (_, metadata) = nearest(path)?;
     let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
@@ -97,8 +97,8 @@ pub struct DiskCounters {
     pub read: u64,
     /// Bytes written to it.
     pub written: u64,
-    /// Milliseconds with at least one request in flight; wraps at 2^32. Since 5.0 counted by the jiffy in which a
-    /// request starts or ends, so sparse short requests are over-counted.
+    /// Milliseconds with at least one request in flight; wraps at 2^32. Since 5.0 counted by the jiffy in
+    /// which a request starts or ends, so sparse short requests are over-counted.
     pub busy_ms: u32,
 }
 
@@ -123,8 +123,8 @@ pub fn parse(text: &str, device: Device) -> Result<DiskCounters, Malformed> {
     Err(Malformed(format!("no device {device}")))
 }
 
-/// What the device did between two readings that lie `span` apart. A device replaced under the same number counts
-/// from nothing again; such a step backwards reads as no bytes.
+/// What the device did between two readings that lie `span` apart. A device replaced under the same number
+/// counts from nothing again; such a step backwards reads as no bytes.
 pub fn interval(before: &DiskCounters, after: &DiskCounters, span: Duration) -> DiskInterval {
     let busy = Duration::from_millis(after.busy_ms.wrapping_sub(before.busy_ms).into());
     let share = if span.is_zero() { 0.0 } else { busy.as_secs_f64() / span.as_secs_f64() };

@@ -15,7 +15,8 @@ pub enum ObserveError {
         /// The system's answer.
         cause: io::Error,
     },
-    /// It was handed over, but does not hold what this kernel file should: `unexpected /proc/vmstat: no nr_dirty`.
+    /// It was handed over, but does not hold what this kernel file should: `unexpected /proc/vmstat: no
+    /// nr_dirty`.
     Unexpected {
         /// What was read.
         what: String,

@@ -46,21 +46,21 @@ pub struct FlowInterval {
     pub waits: Reading<Waits>,
     /// Share of the looks at which the receive queue was empty.
     pub waiting: f64,
-    /// Share of the looks at which data had gone out after the last that came in, and none lay unread: on the receiving
-    /// end, an answer is awaited.
+    /// Share of the looks at which data had gone out after the last that came in, and none lay unread: on the
+    /// receiving end, an answer is awaited.
     pub awaiting_answer: f64,
-    /// On the receiving end its requests: segments with data that went out, but no more than one for each segment that came
-    /// and one before the first, since a request may be written in parts.
+    /// On the receiving end its requests: segments with data that went out, but no more than one for each
+    /// segment that came and one before the first, since a request may be written in parts.
     pub requests: u64,
-    /// Nothing came in so far, and no more than a request went out: which way the data will flow is not to be seen yet, but
-    /// most often they are the answer.
+    /// Nothing came in so far, and no more than a request went out: which way the data will flow is not to be
+    /// seen yet, but most often they are the answer.
     pub asking: bool,
     /// How often the socket was looked at.
     pub looks: u32,
 }
 
-/// No more than this is a request: a head with its cookies (servers take heads of 8 KiB at most, half of that is rare). The
-/// first flight of an upload is more, ten segments.
+/// No more than this is a request: a head with its cookies (servers take heads of 8 KiB at most, half of that
+/// is rare). The first flight of an upload is more, ten segments.
 const REQUEST: u64 = 4 << 10;
 
 /// Below this an interval's bytes do not tell which way the data flow: 64 KiB are more than requests and
@@ -101,7 +101,8 @@ impl FlowProbe {
         self.last = Some(socket.clone());
     }
 
-    /// Takes in the counters that the socket had at its end, which stand for no look: it was no connection any more.
+    /// Takes in the counters that the socket had at its end, which stand for no look: it was no connection
+    /// any more.
     pub fn end(&mut self, socket: &TcpSocket) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
         self.pauses.end(socket);
@@ -254,8 +255,8 @@ struct Sending {
     unsent: u64,
 }
 
-/// Sequence numbers have 32 bits (RFC 9293, section 3.4). What claims more is no socket's state, and must not overflow what is
-/// reckoned with it.
+/// Sequence numbers have 32 bits (RFC 9293, section 3.4). What claims more is no socket's state, and must not
+/// overflow what is reckoned with it.
 const MOST_OUTSTANDING: u64 = u32::MAX as u64;
 
 impl Sending {
@@ -264,8 +265,8 @@ impl Sending {
         let segment = u64::from(info.snd_mss.unwrap_or_default());
         let unacked = info.unacked.unwrap_or_default();
         let unsent = u64::from(info.notsent_bytes.unwrap_or_default());
-        // In bytes exactly, but the two numbers are not of one instant; in segments at most, since segments may be
-        // short: a hundred bytes over loopback count as one of 64 KB.
+        // In bytes exactly, but the two numbers are not of one instant; in segments at most, since segments
+        // may be short: a hundred bytes over loopback count as one of 64 KB.
         let queued = info.notsent_bytes.map(|_| u64::from(socket.send_queue).saturating_sub(unsent));
         let outstanding =
             (u64::from(unacked) * segment).min(queued.unwrap_or(MOST_OUTSTANDING)).min(MOST_OUTSTANDING);
@@ -275,9 +276,9 @@ impl Sending {
         Sending { segment, outstanding, in_flight, packets, unsent }
     }
 
-    /// Nine tenths of the peer's window are out, or so much that two more segments do not fit: a sender that defers
-    /// until a full burst fits stops there. The latter only from half of the window on, since a segment may be as large
-    /// as that (tcp_bound_to_half_wnd).
+    /// Nine tenths of the peer's window are out, or so much that two more segments do not fit: a sender that
+    /// defers until a full burst fits stops there. The latter only from half of the window on, since a
+    /// segment may be as large as that (tcp_bound_to_half_wnd).
     fn fills_window(&self, window: u64) -> bool {
         let wants = self.outstanding > 0 || self.unsent > 0;
         let no_room =
@@ -352,7 +353,8 @@ impl Sums {
             self.queued.add(memory.send_queued.into());
             self.send_buffer.add(memory.send_buffer.into());
             // A writer that found the buffer full sleeps until a third of it is free (sk_stream_is_writeable:
-            // free >= queued / 2), so a queue above two thirds is a buffer that holds its writer or is about to.
+            // free >= queued / 2), so a queue above two thirds is a buffer that holds its writer or is about
+            // to.
             let filled = 3 * u64::from(memory.send_queued) >= 2 * u64::from(memory.send_buffer);
             self.buffer_filled += u32::from(filled && memory.send_queued > 0);
         }
@@ -441,22 +443,25 @@ impl Sums {
     }
 }
 
-/// What of a window can be offered: a field of 16 bits without scaling (RFC 7323), whatever the kernel would give.
+/// What of a window can be offered: a field of 16 bits without scaling (RFC 7323), whatever the kernel would
+/// give.
 fn offered(info: &TcpInfo, window: u32) -> u64 {
     let most = if pauses::scaled(info) == Some(false) { u32::from(u16::MAX) } else { u32::MAX };
     window.min(most).into()
 }
 
-/// Data went out later than the last came in, by the clocks of both (see [`came_before`]); or none came in at all, when the
-/// clock of what came in stands at the handshake's end and may show the request's own millisecond.
+/// Data went out later than the last came in, by the clocks of both (see [`came_before`]); or none came in at
+/// all, when the clock of what came in stands at the handshake's end and may show the request's own
+/// millisecond.
 pub(crate) fn asked_last(info: &TcpInfo) -> bool {
     let unanswered = info.bytes_received == Some(0) && info.bytes_sent.is_some_and(|sent| sent > 0);
     unanswered || came_before(info)
 }
 
-/// What came last came before the last that was sent. Both clocks stand still within a tick of the kernel (10 ms at most), and
-/// where they show the same, what came was answered within it: an answer to what was sent would have taken a round trip. Only
-/// once nothing has moved for a while: of data that flow the next moment tells.
+/// What came last came before the last that was sent. Both clocks stand still within a tick of the kernel (10
+/// ms at most), and where they show the same, what came was answered within it: an answer to what was sent
+/// would have taken a round trip. Only once nothing has moved for a while: of data that flow the next moment
+/// tells.
 fn came_before(info: &TcpInfo) -> bool {
     let (Some(sent), Some(came)) = (info.last_data_sent, info.last_data_recv) else { return false };
     let talks = info.bytes_sent.is_some_and(|sent| sent > 0);

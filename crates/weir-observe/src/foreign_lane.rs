@@ -1,5 +1,5 @@
-//! A foreign connection as the model takes lanes: no stage clock runs in another's program, so its times are estimates
-//! from looks, by where the thread was found and whether data lay in the receive queue.
+//! A foreign connection as the model takes lanes: no stage clock runs in another's program, so its times are
+//! estimates from looks, by where the thread was found and whether data lay in the receive queue.
 
 use std::time::Duration;
 

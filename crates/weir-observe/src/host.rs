@@ -1,9 +1,9 @@
 //! What does this host let weir do? A probe for each ability, in a table.
 //!
-//! A probe reads or tries the very thing that weir's other files use, changes nothing and leaves nothing behind. It may
-//! wait for ever (a dead file server), and a sandbox may kill the process that tries a forbidden system call: whoever runs
-//! probes bounds them in time, and runs those marked [`apart`](Probe::apart) in a process of their own. What a missing
-//! ability costs is not said here.
+//! A probe reads or tries the very thing that weir's other files use, changes nothing and leaves nothing
+//! behind. It may wait for ever (a dead file server), and a sandbox may kill the process that tries a
+//! forbidden system call: whoever runs probes bounds them in time, and runs those marked
+//! [`apart`](Probe::apart) in a process of their own. What a missing ability costs is not said here.
 
 mod descriptors;
 mod folder;

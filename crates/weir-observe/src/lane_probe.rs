@@ -1,7 +1,7 @@
 //! What did one lane's thread and socket do between two looks at them?
 //!
-//! The probe belongs to whoever watches, not to the lane: the lane's thread does nothing for it but say its number
-//! and hand over a copy of each socket it opens.
+//! The probe belongs to whoever watches, not to the lane: the lane's thread does nothing for it but say its
+//! number and hand over a copy of each socket it opens.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -19,11 +19,11 @@ const DIRTY_THROTTLE: &str = "balance_dirty_pages";
 /// Watches one lane. Cheap to [`look`](LaneProbe::look) through every 20 ms, a little dearer at an interval's
 /// end.
 ///
-/// Measured on a 2-core Linux 6.18 machine (`cargo test --release -p weir-observe -- --ignored --nocapture cost`):
-/// a look costs 0.9 us of CPU a lane and an interval 1.1 us in a tight loop. Sixteen lanes at 50 looks and 10
-/// intervals a second, with the machine's own interval, took 0.54 to 0.73 % of one core; the same wake-ups
-/// without any reading 0.2 %. Reading after a sleep thus costs several times what it does in a loop,
-/// presumably for cold caches.
+/// Measured on a 2-core Linux 6.18 machine (`cargo test --release -p weir-observe -- --ignored --nocapture
+/// cost`): a look costs 0.9 us of CPU a lane and an interval 1.1 us in a tight loop. Sixteen lanes at 50
+/// looks and 10 intervals a second, with the machine's own interval, took 0.54 to 0.73 % of one core; the
+/// same wake-ups without any reading 0.2 %. Reading after a sleep thus costs several times what it does in a
+/// loop, presumably for cold caches.
 #[derive(Debug)]
 pub struct LaneProbe {
     clock: Result<ThreadClock, ObserveError>,
@@ -70,8 +70,9 @@ impl LaneProbe {
 
     /// From now on watches this socket, a duplicate of the lane's; `None` while the lane has none.
     ///
-    /// A duplicate keeps the connection open, so the lane must shut its socket down, or this be called, before the
-    /// peer sees its end. Segments that arrived before the call are not counted; those of a replaced socket are.
+    /// A duplicate keeps the connection open, so the lane must shut its socket down, or this be called,
+    /// before the peer sees its end. Segments that arrived before the call are not counted; those of a
+    /// replaced socket are.
     pub fn set_socket(&mut self, socket: Option<OwnedFd>) {
         if let Some(old) = self.socket.take() {
             // A failure here loses the count of one interval's last segments, which no rule depends on.
@@ -99,8 +100,8 @@ impl LaneProbe {
         self.look_at_queue();
     }
 
-    /// What changed since the last call, or since [`LaneProbe::new`]. Looks at the receive queue once more, so that
-    /// an interval without a look still has its depth.
+    /// What changed since the last call, or since [`LaneProbe::new`]. Looks at the receive queue once more,
+    /// so that an interval without a look still has its depth.
     pub fn interval(&mut self) -> (Reading<ThreadInterval>, Reading<TcpInterval>) {
         self.look_at_queue();
         let thread = reading(self.thread_interval());

@@ -1,10 +1,12 @@
 //! The eyes: sockets and `/proc` read into the evidence that `weir-model` judges.
 //!
-//! One file a source. Each has a pure `parse` of what the kernel printed and a thin `read` around it. What is sampled
-//! many times a second keeps its file open and reads it again from the start. Nothing here judges or prints.
+//! One file a source. Each has a pure `parse` of what the kernel printed and a thin `read` around it. What is
+//! sampled many times a second keeps its file open and reads it again from the start. Nothing here judges or
+//! prints.
 //!
 //! * [`tcp_info`]: what one TCP socket knows about its connection.
-//! * [`thread`]: where one thread's time goes: running, waiting for a processor, asleep in which kernel function.
+//! * [`thread`]: where one thread's time goes: running, waiting for a processor, asleep in which kernel
+//!   function.
 //! * [`arguments`]: the words of this process's own command line that others can read.
 //! * [`cache`]: which caches a processor says it has.
 //! * [`cgroup`]: how long a CPU quota held a process back.

@@ -14,8 +14,8 @@ pub fn parse(text: &str) -> Result<u64, Malformed> {
     number("VmHWM", value).map(|kib| kib.saturating_mul(1024))
 }
 
-/// This process's peak resident set, bytes; pages of mapped files count while they are resident. The kernel counts in
-/// batches, so it may be off by some hundred KiB.
+/// This process's peak resident set, bytes; pages of mapped files count while they are resident. The kernel
+/// counts in batches, so it may be off by some hundred KiB.
 pub fn peak_rss() -> Result<u64, ObserveError> {
     read_once("/proc/self/status", parse)
 }
@@ -39,8 +39,9 @@ pub(crate) fn parse_meminfo(text: &str) -> Result<Memory, Malformed> {
     Ok(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable")? })
 }
 
-/// The page cache of a group and of those below it, out of its `memory.stat`, bytes: what lies on the lists of files. Version 1 tells
-/// the group's own beside both together, which have `total_` before their names (Documentation/admin-guide/cgroup-v1/memory.rst).
+/// The page cache of a group and of those below it, out of its `memory.stat`, bytes: what lies on the lists
+/// of files. Version 1 tells the group's own beside both together, which have `total_` before their names
+/// (Documentation/admin-guide/cgroup-v1/memory.rst).
 fn page_cache(text: &str) -> u64 {
     let count = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

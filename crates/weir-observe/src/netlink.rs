@@ -1,7 +1,7 @@
 //! How is a netlink socket asked, and how are its answers taken apart?
 //!
-//! Messages and attributes are walked with bounds (include/uapi/linux/netlink.h): a length that does not fit ends the
-//! walk. What the payloads mean is the business of the one who asks.
+//! Messages and attributes are walked with bounds (include/uapi/linux/netlink.h): a length that does not fit
+//! ends the walk. What the payloads mean is the business of the one who asks.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,8 +26,9 @@ const ERROR: u16 = 2;
 /// `NLMSG_DONE`: the end of a dump.
 const DONE: u16 = 3;
 
-/// Questions in one system call. The kernel answers each with a packet of its own before the call returns, and an answer
-/// takes some 1.3 KB of the socket's room: 32 fit the smallest common default (`net.core.rmem_default`, 208 KiB) five times.
+/// Questions in one system call. The kernel answers each with a packet of its own before the call returns,
+/// and an answer takes some 1.3 KB of the socket's room: 32 fit the smallest common default
+/// (`net.core.rmem_default`, 208 KiB) five times.
 const AT_ONCE: usize = 32;
 
 /// One message.
@@ -95,7 +96,8 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens a socket in the calling thread's network namespace, where it stays; `groups` is a mask of those to join.
+    /// Opens a socket in the calling thread's network namespace, where it stays; `groups` is a mask of those
+    /// to join.
     pub(crate) fn open(protocol: Option<Protocol>, groups: u32) -> io::Result<Netlink> {
         let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         bind(&fd, &SocketAddrNetlink::new(0, groups))?;
@@ -135,8 +137,8 @@ impl Netlink {
         }
     }
 
-    /// Asks many questions of one kind, several in a system call, and hands each one's answer, or the kernel's refusal, to
-    /// `each` with the question's place in `payloads`.
+    /// Asks many questions of one kind, several in a system call, and hands each one's answer, or the
+    /// kernel's refusal, to `each` with the question's place in `payloads`.
     pub(crate) fn ask_many<P: AsRef<[u8]>>(
         &mut self,
         kind: u16,

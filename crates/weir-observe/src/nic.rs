@@ -1,8 +1,8 @@
 //! Through which interface do a connection's packets go, how fast is its link, and what was lost at it?
 //!
-//! Asked of `NETLINK_ROUTE`, which answers for the network namespace of the socket; sysfs shows that of whoever mounted
-//! it, so it is believed only where its interface has the same hardware address. What the kernel dropped for want of
-//! time is [`softnet`]'s.
+//! Asked of `NETLINK_ROUTE`, which answers for the network namespace of the socket; sysfs shows that of
+//! whoever mounted it, so it is believed only where its interface has the same hardware address. What the
+//! kernel dropped for want of time is [`softnet`]'s.
 
 use std::net::IpAddr;
 
@@ -188,7 +188,8 @@ fn family_of(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// `RTA_OIF` and `RTA_GATEWAY`, types 4 and 5; `None` where the router has an address of the other family (`RTA_VIA`).
+/// `RTA_OIF` and `RTA_GATEWAY`, types 4 and 5; `None` where the router has an address of the other family
+/// (`RTA_VIA`).
 pub(crate) fn parse_hop(bytes: &[u8], peer: IpAddr) -> Option<Hop> {
     const GATEWAY: u16 = 5;
     const VIA: u16 = 18;
@@ -235,8 +236,8 @@ pub fn parse_interface(bytes: &[u8]) -> Option<Interface> {
     (!found.name.is_empty()).then_some(found)
 }
 
-/// `struct rtnl_link_stats64`: packets in and out, bytes in and out, errors in and out, drops in and out, and in the
-/// fifteenth place those that the device itself missed.
+/// `struct rtnl_link_stats64`: packets in and out, bytes in and out, errors in and out, drops in and out, and
+/// in the fifteenth place those that the device itself missed.
 fn parse_counters(value: &[u8]) -> Counters {
     let field = |place: usize| long(value, 8 * place).unwrap_or_default();
     Counters {
@@ -257,7 +258,8 @@ pub fn parse_queue(bytes: &[u8], interface: u32) -> Option<Queue> {
     let mut options: &[u8] = &[];
     for (kind, value) in attributes(bytes.get(QDISC_FIXED..)?) {
         match kind {
-            // TCA_KIND, TCA_OPTIONS, TCA_STATS2 with TCA_STATS_QUEUE: length, backlog, drops, requeues, overlimits.
+            // TCA_KIND, TCA_OPTIONS, TCA_STATS2 with TCA_STATS_QUEUE: length, backlog, drops, requeues,
+            // overlimits.
             1 => found.kind = text(value)?,
             2 => options = value,
             7 => {
@@ -289,7 +291,8 @@ fn text(value: &[u8]) -> Option<String> {
     text.chars().all(|letter| !letter.is_control()).then(|| text.to_owned())
 }
 
-/// The rate of the interface's link, headers included; missing, with the reason, where nothing real stands behind it.
+/// The rate of the interface's link, headers included; missing, with the reason, where nothing real stands
+/// behind it.
 pub fn link_rate(interface: &Interface) -> Reading<Rate> {
     let name = &interface.name;
     let why = |text: String| Reading::Missing(text);
@@ -313,8 +316,8 @@ pub fn link_rate(interface: &Interface) -> Reading<Rate> {
     }
 }
 
-/// What the driver says of the interface with this folder in `/sys/class/net`, in Mbit/s (Documentation/ABI/testing/sysfs-class-net):
-/// -1 where it does not know, an error while the link is down.
+/// What the driver says of the interface with this folder in `/sys/class/net`, in Mbit/s
+/// (Documentation/ABI/testing/sysfs-class-net): -1 where it does not know, an error while the link is down.
 fn speed(folder: &std::path::Path) -> Option<Rate> {
     let megabits =
         read_once(&folder.join("speed").to_string_lossy(), |text| number("speed", Some(text))).ok()?;

@@ -1,9 +1,10 @@
 //! When is the next look due?
 //!
-//! Looks at equal distances meet a program that works in equal steps always in the same phase: of one that writes for 2 ms
-//! every 20 ms they see all writes or none. So each period has one look, at a place within it that moves on by the golden
-//! ratio (an additive recurrence, the sequence of one dimension that leaves the smallest gaps): any ten looks are
-//! spread over the period nearly evenly, the mean distance is the period, and two looks are never nearer than six tenths of it.
+//! Looks at equal distances meet a program that works in equal steps always in the same phase: of one that
+//! writes for 2 ms every 20 ms they see all writes or none. So each period has one look, at a place within it
+//! that moves on by the golden ratio (an additive recurrence, the sequence of one dimension that leaves the
+//! smallest gaps): any ten looks are spread over the period nearly evenly, the mean distance is the period,
+//! and two looks are never nearer than six tenths of it.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,8 @@ impl Pace {
         Pace { period: start, turn: 0 }
     }
 
-    /// When the look after one that was over at `now` is due, one in each period of `every`. A look that took too long is
-    /// not made up for: the periods begin anew.
+    /// When the look after one that was over at `now` is due, one in each period of `every`. A look that took
+    /// too long is not made up for: the periods begin anew.
     pub fn next(&mut self, every: Duration, now: Instant) -> Instant {
         self.turn = self.turn.wrapping_add(1);
         let place = every.mul_f64(f64::from(self.turn.wrapping_mul(GOLDEN)) / f64::from(u32::MAX));

@@ -34,8 +34,8 @@ impl ProcFile {
             .map_err(|found| ObserveError::Unexpected { what: self.path.clone(), found })
     }
 
-    /// Reads from the start to the end of file: a seq_file hands over at most its own buffer (often one page) a call
-    /// (fs/seq_file.c, seq_read_iter), and offset 0 makes it print anew.
+    /// Reads from the start to the end of file: a seq_file hands over at most its own buffer (often one page)
+    /// a call (fs/seq_file.c, seq_read_iter), and offset 0 makes it print anew.
     fn fill(&mut self) -> io::Result<usize> {
         let mut length = 0;
         loop {

@@ -1,7 +1,7 @@
 //! Which threads, children, sockets and files does a process have?
 //!
-//! What may be read depends on who asks: a process's descriptors, its system calls and the place where it sleeps are shown
-//! to its owner and to root (ptrace_may_access); names, parents and CPU times to everyone.
+//! What may be read depends on who asks: a process's descriptors, its system calls and the place where it
+//! sleeps are shown to its owner and to root (ptrace_may_access); names, parents and CPU times to everyone.
 
 mod descriptors;
 
@@ -84,7 +84,8 @@ pub fn all() -> Vec<Pid> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid).collect()
 }
 
-/// The process and all that descend from it, itself first. A process whose parent has ended is no longer found below it.
+/// The process and all that descend from it, itself first. A process whose parent has ended is no longer
+/// found below it.
 pub fn tree(root: Pid) -> Vec<Pid> {
     let mut found = vec![root];
     let mut next = 0;
@@ -168,8 +169,9 @@ pub fn parse_descriptor(text: &str) -> Result<(u64, bool), Malformed> {
     Ok((position, matches!(flags & 3, 1 | 2)))
 }
 
-/// Bytes that a process, and the children it waited for, made dirty or wrote directly (`write_bytes` of `/proc/PID/io`):
-/// counted when they go into the page cache, not when they reach the disk. To be read until someone has waited for it.
+/// Bytes that a process, and the children it waited for, made dirty or wrote directly (`write_bytes` of
+/// `/proc/PID/io`): counted when they go into the page cache, not when they reach the disk. To be read until
+/// someone has waited for it.
 #[derive(Debug)]
 pub struct WrittenBytes(ProcFile);
 
@@ -207,8 +209,8 @@ pub fn shares_network(pid: Pid) -> Option<bool> {
     Some(network(pid)? == own_network()?)
 }
 
-/// Whether no thread of a process that `is_known` does not name lives in this network namespace. `false` also where a process may
-/// not be asked: it could.
+/// Whether no thread of a process that `is_known` does not name lives in this network namespace. `false` also
+/// where a process may not be asked: it could.
 pub(crate) fn lives_alone(network: &str, is_known: impl Fn(Pid) -> bool) -> bool {
     let is_there = |pid: Pid| {
         threads(pid).unwrap_or_default().into_iter().any(|tid| {

@@ -1,4 +1,5 @@
-//! Which stage of a copy does a program do? Told by its name and arguments, for the programs that people build pipes of.
+//! Which stage of a copy does a program do? Told by its name and arguments, for the programs that people
+//! build pipes of.
 
 use weir_model::limit::Limit;
 
@@ -50,7 +51,8 @@ fn ssh_options<'a>(arguments: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     let mut is_value = false;
     arguments.iter().copied().take_while(move |word| {
         let goes_on = is_value || word.starts_with('-') && *word != "--";
-        // An option with a value (ssh(1)), which is the next word where the option's letter is the last of this one.
+        // An option with a value (ssh(1)), which is the next word where the option's letter is the last of
+        // this one.
         let option = word.find(|letter| "BbcDEeFIiJLlmOoPpQRSWw".contains(letter));
         is_value = !is_value && word.starts_with('-') && option == Some(word.len() - 1);
         goes_on

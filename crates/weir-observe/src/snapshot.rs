@@ -1,7 +1,7 @@
 //! What did the machine do between two looks at it?
 //!
-//! Holds the files open that [`Sampler::host_window`] reads, and the counters of the last call. What the lanes'
-//! threads and sockets did is [`LaneProbe`](crate::LaneProbe)'s.
+//! Holds the files open that [`Sampler::host_window`] reads, and the counters of the last call. What the
+//! lanes' threads and sockets did is [`LaneProbe`](crate::LaneProbe)'s.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -69,9 +69,9 @@ impl Sampler {
 
     /// What changed since the last call, or since [`Sampler::new`].
     ///
-    /// Costs 25 us on a 2-core Linux 6.18 machine, more with more processors: the kernel prints `/proc/vmstat`,
-    /// `/proc/stat` and `/proc/diskstats` anew. Under 100 ms an interval is too short for the processors' 10
-    /// ms ticks.
+    /// Costs 25 us on a 2-core Linux 6.18 machine, more with more processors: the kernel prints
+    /// `/proc/vmstat`, `/proc/stat` and `/proc/diskstats` anew. Under 100 ms an interval is too short for the
+    /// processors' 10 ms ticks.
     pub fn host_interval(&mut self) -> HostInterval {
         let now = Snapshot::read(&mut self.cpu, &mut self.disk);
         let interval = HostInterval {

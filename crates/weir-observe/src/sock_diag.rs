@@ -1,8 +1,9 @@
 //! What do the TCP sockets of this network namespace, anyone's, know about their connections?
 //!
-//! `NETLINK_SOCK_DIAG` (include/uapi/linux/inet_diag.h) needs no privilege within the caller's network namespace. A dump
-//! finds sockets, a query by addresses and cookie reads one again cheaply, and a multicast group tells the last counters of
-//! each socket that is destroyed, so that connections shorter than the time between two looks are not lost.
+//! `NETLINK_SOCK_DIAG` (include/uapi/linux/inet_diag.h) needs no privilege within the caller's network
+//! namespace. A dump finds sockets, a query by addresses and cookie reads one again cheaply, and a multicast
+//! group tells the last counters of each socket that is destroyed, so that connections shorter than the time
+//! between two looks are not lost.
 //!
 //! Whose process a socket belongs to is not said here, only its owner's number and its inode: see
 //! [`process`](crate::process).
@@ -104,15 +105,16 @@ pub struct TcpSocket {
 }
 
 impl TcpSocket {
-    /// The application has closed it and all it wrote is acknowledged: what is left is the kernel's farewell, a round trip
-    /// or a minute of it.
+    /// The application has closed it and all it wrote is acknowledged: what is left is the kernel's farewell,
+    /// a round trip or a minute of it.
     pub(crate) fn is_farewell(&self) -> bool {
         // FIN_WAIT1, FIN_WAIT2, LAST_ACK, CLOSING; the FIN itself counts as one byte unacknowledged.
         matches!(self.state.0, 4 | 5 | 9 | 11) && self.inode == 0 && self.send_queue <= 1
     }
 }
 
-/// A socket's buffers as the kernel accounts for them, overhead of its packets included (`INET_DIAG_SKMEMINFO`).
+/// A socket's buffers as the kernel accounts for them, overhead of its packets included
+/// (`INET_DIAG_SKMEMINFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketMemory {
     /// Taken by what was received (sk_rmem_alloc).
@@ -131,8 +133,8 @@ pub struct SocketMemory {
     pub drops: u32,
 }
 
-/// What a dump tells of one socket: who it is, and how much it moved. A tenth of a [`TcpSocket`]'s size, for machines with
-/// ten thousand of them.
+/// What a dump tells of one socket: who it is, and how much it moved. A tenth of a [`TcpSocket`]'s size, for
+/// machines with ten thousand of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuickSocket {
     /// Which socket.
@@ -143,8 +145,9 @@ pub struct QuickSocket {
     pub uid: u32,
     /// The number in `/proc/PID/fd` (`socket:[INODE]`); 0 when no process holds it any more.
     pub inode: u32,
-    /// The number of the control group (version 2) in which it was made, the inode of that group's folder; `None` where the
-    /// kernel does not tell (Linux 5.9 and later do). It stays when no process holds the socket any more.
+    /// The number of the control group (version 2) in which it was made, the inode of that group's folder;
+    /// `None` where the kernel does not tell (Linux 5.9 and later do). It stays when no process holds the
+    /// socket any more.
     pub cgroup: Option<u64>,
     /// Its bytes so far.
     pub moved: Moved,
@@ -185,8 +188,8 @@ pub struct SockDiag {
 }
 
 impl SockDiag {
-    /// Opens it in the calling thread's network namespace. Fails on a kernel without `CONFIG_INET_DIAG`, on the first
-    /// query at the latest.
+    /// Opens it in the calling thread's network namespace. Fails on a kernel without `CONFIG_INET_DIAG`, on
+    /// the first query at the latest.
     pub fn open() -> Result<SockDiag, ObserveError> {
         let netlink = Netlink::open(Some(SOCK_DIAG), 0).map_err(failed)?;
         Ok(SockDiag { netlink, filters_ports: true, walks_once: true })
@@ -222,7 +225,8 @@ impl SockDiag {
         }
     }
 
-    /// These sockets now, each handed over with its place in `ids`; `None` when it is gone. Costs half of asking one by one.
+    /// These sockets now, each handed over with its place in `ids`; `None` when it is gone. Costs half of
+    /// asking one by one.
     pub fn each(
         &mut self,
         ids: &[SocketId],
@@ -300,8 +304,8 @@ impl Destroyed {
         Ok(Destroyed { netlink })
     }
 
-    /// What ended since the last call: each socket's last counters, without owner, inode and memory. `false` when
-    /// so many ended at once that some were lost.
+    /// What ended since the last call: each socket's last counters, without owner, inode and memory. `false`
+    /// when so many ended at once that some were lost.
     pub fn read(&mut self, ended: &mut Vec<TcpSocket>) -> Result<bool, ObserveError> {
         let mut whole = true;
         loop {
@@ -324,8 +328,8 @@ fn request(family: u8, states: u32, wanted: u8) -> [u8; 8] {
     [family, IPPROTO_TCP, wanted, 0, a, b, c, d]
 }
 
-/// `struct inet_diag_req`: family and prefix lengths that say nothing in a dump, what is wanted, no socket, states, no
-/// counters.
+/// `struct inet_diag_req`: family and prefix lengths that say nothing in a dump, what is wanted, no socket,
+/// states, no counters.
 fn old_request(states: u32, wanted: u8) -> Vec<u8> {
     let mut request = vec![0, 0, 0, wanted];
     request.extend([0; 48]);
@@ -362,8 +366,9 @@ fn exact_request(id: &SocketId) -> [u8; REQUEST] {
 /// `INET_DIAG_REQ_BYTECODE`.
 const BYTECODE: u16 = 1;
 
-/// A program that accepts a socket with this port at either end (inet_diag_bc_run in net/ipv4/inet_diag.c). Each
-/// operation has a code and two jumps, forward from its own start; a jump to the end accepts, four beyond it refuses.
+/// A program that accepts a socket with this port at either end (inet_diag_bc_run in net/ipv4/inet_diag.c).
+/// Each operation has a code and two jumps, forward from its own start; a jump to the end accepts, four
+/// beyond it refuses.
 fn either_port(port: u16) -> Vec<u8> {
     const JUMP: u8 = 1;
     const LOCAL_EQUALS: u8 = 11;
@@ -466,7 +471,8 @@ fn address(family: u8, field: &[u8], port: u16, interface: u32) -> Option<Socket
     }
 }
 
-/// `SK_MEMINFO_*`: RMEM_ALLOC, RCVBUF, WMEM_ALLOC, SNDBUF, FWD_ALLOC, WMEM_QUEUED, OPTMEM, BACKLOG, DROPS, a word each.
+/// `SK_MEMINFO_*`: RMEM_ALLOC, RCVBUF, WMEM_ALLOC, SNDBUF, FWD_ALLOC, WMEM_QUEUED, OPTMEM, BACKLOG, DROPS, a
+/// word each.
 fn parse_memory(value: &[u8]) -> Option<SocketMemory> {
     let number = |index: usize| word(value, 4 * index);
     Some(SocketMemory {

@@ -1,7 +1,7 @@
 //! Where a lane's time goes: one clock a lane, one stage at a time.
 //!
-//! The lane says `enter(stage)`; any other thread may read the totals at any moment, the running stage included, so that
-//! a lane that sleeps for seconds in one call is seen to do so while it does.
+//! The lane says `enter(stage)`; any other thread may read the totals at any moment, the running stage
+//! included, so that a lane that sleeps for seconds in one call is seen to do so while it does.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -134,8 +134,8 @@ impl StageClock {
         (ALL[self.stage.load(Relaxed) as usize], self.origin.elapsed().saturating_sub(since))
     }
 
-    /// The totals now, the running stage included. A reader that meets a change of stage may be off by that one
-    /// stage's time; the next reading is right again.
+    /// The totals now, the running stage included. A reader that meets a change of stage may be off by that
+    /// one stage's time; the next reading is right again.
     pub fn read(&self) -> StageTimes {
         let (stage, running) = self.current();
         let mut wall: [Duration; STAGES] =

@@ -29,8 +29,8 @@ pub fn tcp_rmem() -> Result<TcpRmem, ObserveError> {
     read_once("/proc/sys/net/ipv4/tcp_rmem", parse)
 }
 
-/// `net.core.rmem_max`: the most that SO_RCVBUF may ask for, bytes. Autotuning is not bound by it. The kernel doubles
-/// what it grants. Older kernels hide it inside a network namespace, which reads as an error.
+/// `net.core.rmem_max`: the most that SO_RCVBUF may ask for, bytes. Autotuning is not bound by it. The kernel
+/// doubles what it grants. Older kernels hide it inside a network namespace, which reads as an error.
 pub fn rmem_max() -> Result<u64, ObserveError> {
     read_once("/proc/sys/net/core/rmem_max", |text| number("limit", Some(text)))
 }
@@ -45,7 +45,8 @@ pub fn wmem_max() -> Result<u64, ObserveError> {
     read_once("/proc/sys/net/core/wmem_max", |text| number("limit", Some(text)))
 }
 
-/// `net.ipv4.tcp_congestion_control`: what this machine's new connections send with. Says nothing of the peer.
+/// `net.ipv4.tcp_congestion_control`: what this machine's new connections send with. Says nothing of the
+/// peer.
 pub fn congestion_control() -> Result<String, ObserveError> {
     read_once("/proc/sys/net/ipv4/tcp_congestion_control", parse_name)
 }

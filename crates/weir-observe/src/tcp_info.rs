@@ -1,9 +1,9 @@
 //! What does a TCP socket know about its connection?
 //!
-//! `struct tcp_info` (Linux `include/uapi/linux/tcp.h`, filled by `tcp_get_info` in `net/ipv4/tcp.c`) only ever grows
-//! at its end: 192 bytes in 4.10, 232 in 5.4, 240 in 6.2, 280 in 6.18. So a field is there exactly when the length
-//! that the kernel returned reaches past it, and no length is ever compared with a fixed struct's. Which field means
-//! what on which end of a connection is the model's business.
+//! `struct tcp_info` (Linux `include/uapi/linux/tcp.h`, filled by `tcp_get_info` in `net/ipv4/tcp.c`) only
+//! ever grows at its end: 192 bytes in 4.10, 232 in 5.4, 240 in 6.2, 280 in 6.18. So a field is there exactly
+//! when the length that the kernel returned reaches past it, and no length is ever compared with a fixed
+//! struct's. Which field means what on which end of a connection is the model's business.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,7 +14,8 @@ use weir_units::Rate;
 /// Defines [`TcpInfo`] and its parser from one list, `name: type = reader @ byte offset`.
 macro_rules! tcp_info {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $reader:ident @ $offset:literal;)+) => {
-        /// One reading of a TCP socket. `None`: this kernel does not have the field, or nothing was measured yet.
+        /// One reading of a TCP socket. `None`: this kernel does not have the field, or nothing was measured
+        /// yet.
         ///
         /// Counters count from the start of the connection. Field names are the kernel's without `tcpi_`.
         #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,7 +75,8 @@ tcp_info! {
     pmtu: u32 = word @ 60;
     /// Upper clamp of the window to advertise, bytes.
     rcv_ssthresh: u32 = word @ 64;
-    /// Smoothed round trip, from this end's own sends; on a pure receiver from the handshake and its requests.
+    /// Smoothed round trip, from this end's own sends; on a pure receiver from the handshake and its
+    /// requests.
     rtt: Duration = measured_micros @ 68;
     /// Mean deviation of the round trip.
     rttvar: Duration = micros @ 72;
@@ -148,7 +150,8 @@ tcp_info! {
     total_rto_time: Duration = millis @ 244;
 }
 
-/// How much a connection moved, and how long it has been quiet: the little that a dump of all sockets is asked for.
+/// How much a connection moved, and how long it has been quiet: the little that a dump of all sockets is
+/// asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes received in order.
@@ -174,8 +177,8 @@ pub fn read(fd: BorrowedFd<'_>) -> Result<TcpInfo, io::Error> {
     // Larger than any kernel's struct so far (280 bytes in 6.18); the kernel cuts what does not fit.
     let mut buffer = [0_u8; 512];
     let mut length = buffer.len() as libc::socklen_t;
-    // SAFETY: `fd` is open while it is borrowed; `buffer` has `length` writable bytes, and the kernel writes at most
-    // that many and puts the count it wrote into `length`.
+    // SAFETY: `fd` is open while it is borrowed; `buffer` has `length` writable bytes, and the kernel writes
+    // at most that many and puts the count it wrote into `length`.
     let rc = unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),
@@ -198,7 +201,8 @@ pub fn receive_queue(fd: BorrowedFd<'_>) -> Result<u64, io::Error> {
 
 /// The receive buffer as the kernel counts it (sk_rcvbuf, which autotuning raises), bytes.
 ///
-/// Kernel overhead included: twice what was asked for with SO_RCVBUF, and more than the window that it allows.
+/// Kernel overhead included: twice what was asked for with SO_RCVBUF, and more than the window that it
+/// allows.
 pub fn receive_buffer(fd: BorrowedFd<'_>) -> Result<u64, io::Error> {
     Ok(rustix::net::sockopt::socket_recv_buffer_size(fd)? as u64)
 }

@@ -1,6 +1,8 @@
-//! Where does one thread's time go: running, waiting for a processor, or asleep, and in which kernel function?
+//! Where does one thread's time go: running, waiting for a processor, or asleep, and in which kernel
+//! function?
 //!
-//! Threads of this process only, so that no permission is needed (`ptrace_may_access` always allows one's own).
+//! Threads of this process only, so that no permission is needed (`ptrace_may_access` always allows one's
+//! own).
 
 use std::fmt;
 use std::fs::File;
@@ -33,8 +35,8 @@ impl fmt::Display for Tid {
 /// How a thread spent its life so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
-    /// On a processor. Counted at each switch and each clock tick, so up to one tick behind (4 ms at HZ=250) for a
-    /// thread that is running now; over many intervals nothing is lost.
+    /// On a processor. Counted at each switch and each clock tick, so up to one tick behind (4 ms at HZ=250)
+    /// for a thread that is running now; over many intervals nothing is lost.
     pub run: Duration,
     /// Ready to run, but waiting for a processor. Counted when the wait is over.
     pub wait: Duration,
@@ -49,7 +51,8 @@ pub fn parse(text: &str) -> Result<ThreadTimes, Malformed> {
     })
 }
 
-/// `/proc/self/task/TID/schedstat`, kept open. After the thread's end reads fail, even if its number is used again.
+/// `/proc/self/task/TID/schedstat`, kept open. After the thread's end reads fail, even if its number is used
+/// again.
 #[derive(Debug)]
 pub struct ThreadClock {
     tid: Tid,
@@ -87,8 +90,8 @@ pub(crate) fn wait_channel(tid: Tid) -> Result<WaitChannel, ObserveError> {
 impl WaitChannel {
     /// The function's name; `None` while the thread is running or ready to.
     ///
-    /// Inlining moves a sleep into a caller of another name (`balance_dirty_pages_ratelimited_flags`), so compare the
-    /// start of the name. A kernel that hides its symbols answers as if the thread were running.
+    /// Inlining moves a sleep into a caller of another name (`balance_dirty_pages_ratelimited_flags`), so
+    /// compare the start of the name. A kernel that hides its symbols answers as if the thread were running.
     pub fn read(&mut self) -> Result<Option<&str>, ObserveError> {
         let text = read_short(&self.file, self.tid, "wchan", &mut self.buffer)?;
         Ok(parse_wait_channel(text))
@@ -101,8 +104,8 @@ pub(crate) fn parse_wait_channel(text: &str) -> Option<&str> {
     (!name.is_empty() && name != "0").then_some(name)
 }
 
-/// The time in the kernel from a thread's `stat` (field 15 of proc_pid_stat(5), in ticks of 10 ms). The name in its
-/// parentheses may hold anything.
+/// The time in the kernel from a thread's `stat` (field 15 of proc_pid_stat(5), in ticks of 10 ms). The name
+/// in its parentheses may hold anything.
 pub(crate) fn parse_system_time(text: &str) -> Option<Duration> {
     let (_, fields) = text.rsplit_once(')')?;
     let ticks: u32 = fields.split_ascii_whitespace().nth(15 - 3)?.parse().ok()?;

@@ -1,7 +1,7 @@
 //! What did one thread, of any process, do between two looks at it?
 //!
-//! As [`LaneProbe`](crate::LaneProbe) does for weir's own lanes, but a foreign thread has no stage clock, so where each
-//! look finds it stands for the time between two looks.
+//! As [`LaneProbe`](crate::LaneProbe) does for weir's own lanes, but a foreign thread has no stage clock, so
+//! where each look finds it stands for the time between two looks.
 
 use std::fs::File;
 use std::io;
@@ -103,7 +103,8 @@ impl ThreadProbe {
             _ => parse_wait_channel(read(&self.place, &mut room)?),
         };
         let mut doing = waiting::doing(None, call, symbol);
-        // The state is dear to read (the kernel prints fifty numbers), and decides only where nothing else does.
+        // The state is dear to read (the kernel prints fifty numbers), and decides only where nothing else
+        // does.
         if doing == Doing::Elsewhere {
             let state = waiting::parse_state(read(&self.stat, &mut [0; 512])?);
             doing = waiting::doing(state, call, symbol);

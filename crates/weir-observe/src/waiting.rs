@@ -1,11 +1,12 @@
 //! What is a thread doing, going by its state, its system call and the kernel function in which it sleeps?
 //!
-//! The names of kernel functions are no interface: they change between versions, and inlining moves a sleep into a caller
-//! of another name. So they are compared by their start, the system call decides where one name serves several purposes
-//! (`wait_woken` is receiving and sending on Linux 6.18), and what is not known is "elsewhere", never a guess.
-//! Seen on 6.18: `wait_woken`, `do_epoll_wait`, `poll_schedule_timeout`, `hrtimer_nanosleep`, `anon_pipe_read`,
-//! `anon_pipe_write`, `futex_do_wait`, `unix_stream_read_generic`, `sock_alloc_send_pskb`, `folio_wait_bit_common`,
-//! `__iomap_dio_rw`, `__folio_lock`, `__sync_dirty_buffer`, `submit_bio_wait`, `fsync_buffers_list`, `balance_dirty_pages`.
+//! The names of kernel functions are no interface: they change between versions, and inlining moves a sleep
+//! into a caller of another name. So they are compared by their start, the system call decides where one name
+//! serves several purposes (`wait_woken` is receiving and sending on Linux 6.18), and what is not known is
+//! "elsewhere", never a guess. Seen on 6.18: `wait_woken`, `do_epoll_wait`, `poll_schedule_timeout`,
+//! `hrtimer_nanosleep`, `anon_pipe_read`, `anon_pipe_write`, `futex_do_wait`, `unix_stream_read_generic`,
+//! `sock_alloc_send_pskb`, `folio_wait_bit_common`, `__iomap_dio_rw`, `__folio_lock`, `__sync_dirty_buffer`,
+//! `submit_bio_wait`, `fsync_buffers_list`, `balance_dirty_pages`.
 
 use weir_model::evidence::Found;
 
@@ -78,7 +79,8 @@ fn waits_for_nothing(number: i64, first: u64, second: Option<u64>) -> bool {
     (number == libc::SYS_ppoll && second == Some(0)) || (number == libc::SYS_pselect6 && first == 0)
 }
 
-/// The state letter of `/proc/PID/task/TID/stat`, which follows the name in brackets; the name may hold anything.
+/// The state letter of `/proc/PID/task/TID/stat`, which follows the name in brackets; the name may hold
+/// anything.
 pub fn parse_state(text: &str) -> Option<char> {
     text.rsplit_once(") ")?.1.chars().next()
 }
@@ -169,8 +171,8 @@ enum Meaning {
     Disk,
 }
 
-/// What a thread does. `state` is the letter of its stat file, `call` its system call, `symbol` the function it sleeps
-/// in: each `None` where it may not be read.
+/// What a thread does. `state` is the letter of its stat file, `call` its system call, `symbol` the function
+/// it sleeps in: each `None` where it may not be read.
 pub fn doing(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> Doing {
     if matches!(call, Some(Call::Running)) || (call.is_none() && state == Some('R')) {
         return Doing::Running;

@@ -17,8 +17,9 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Sends until the receiver's window is shut; returns the bytes that this end's kernel took. Loopback segments are as
-/// large as half the buffer here, so the last part of the window is filled only by the persist timer, after 0.2 s.
+/// Sends until the receiver's window is shut; returns the bytes that this end's kernel took. Loopback
+/// segments are as large as half the buffer here, so the last part of the window is filled only by the
+/// persist timer, after 0.2 s.
 fn send_until_shut(sender: &mut TcpStream, receiver: &TcpStream) -> u64 {
     let chunk = [0x5a_u8; 64 << 10];
     let mut sent = 0;

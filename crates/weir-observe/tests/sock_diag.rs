@@ -1,4 +1,5 @@
-//! Sockets on loopback seen through the kernel's socket diagnostics: found, read again, and told at their end.
+//! Sockets on loopback seen through the kernel's socket diagnostics: found, read again, and told at their
+//! end.
 #![allow(clippy::unwrap_used, reason = "clippy takes a test's helper functions for library code")]
 
 use std::io::{Read, Write};
@@ -183,8 +184,8 @@ fn a_lane_that_sends_knows_what_it_waits_for() {
     assert_eq!((then.looks, then.awaiting, then.owing), (2, 1, 1));
 }
 
-/// Found by fuzzing: segments, their size and what is sent again multiplied, and bytes sent and received added, to more than 64 bits
-/// hold.
+/// Found by fuzzing: segments, their size and what is sent again multiplied, and bytes sent and received
+/// added, to more than 64 bits hold.
 #[test]
 fn counts_that_no_socket_has_overflow_nothing() {
     for found in [

@@ -1,7 +1,8 @@
-//! What `weir bench host --local` adds to a record: the figures of this host that other commands go by, with their date.
+//! What `weir bench host --local` adds to a record: the figures of this host that other commands go by, with
+//! their date.
 //!
-//! A record that is kept and read again by later runs may have been changed by anyone: [`CalibrationRecord::is_sound`] says
-//! whether its figures can be what was once measured.
+//! A record that is kept and read again by later runs may have been changed by anyone:
+//! [`CalibrationRecord::is_sound`] says whether its figures can be what was once measured.
 
 use std::io::{self, Write};
 
@@ -92,7 +93,8 @@ pub struct DiskFigures {
 impl DiskFigures {
     /// What a measurement says; `None` of a folder that has no block device of its own.
     pub fn of(disk: &DiskRecord, taken: u64) -> Option<DiskFigures> {
-        // What the device took under writes that were paced lasts longest; else the better of two short looks past memory.
+        // What the device took under writes that were paced lasts longest; else the better of two short looks
+        // past memory.
         let paced = disk.buffered.and_then(|buffered| buffered.on_disk_rate);
         let short = [disk.direct_write, disk.synced].into_iter().flatten().reduce(f64::max);
         Some(DiskFigures {

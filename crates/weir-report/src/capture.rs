@@ -1,4 +1,5 @@
-//! What a capture adds to the record of `weir why --pcap`: what was read, and the pictures of its largest connections.
+//! What a capture adds to the record of `weir why --pcap`: what was read, and the pictures of its largest
+//! connections.
 
 use std::io::{self, Write};
 
@@ -49,7 +50,8 @@ pub struct CapturedFlow {
     /// The longest stalls, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<StallRecord>,
-    /// Its picture: columns of equal length, so that a thousand points stay small. Empty but for the largest connections.
+    /// Its picture: columns of equal length, so that a thousand points stay small. Empty but for the largest
+    /// connections.
     #[serde(skip_serializing_if = "SequenceRecord::is_empty")]
     pub sequence: SequenceRecord,
 }

@@ -1,7 +1,8 @@
-//! A chart of payload rate against link speed, which shows where each codec wins: text for a terminal, or SVG.
+//! A chart of payload rate against link speed, which shows where each codec wins: text for a terminal, or
+//! SVG.
 //!
-//! Both axes are logarithmic: a codec is a slope (the link is the limit) that ends in a level (the codec is), and what
-//! wins at each link is the outline of them all.
+//! Both axes are logarithmic: a codec is a slope (the link is the limit) that ends in a level (the codec is),
+//! and what wins at each link is the outline of them all.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -18,7 +19,8 @@ const LINKS: (f64, f64) = (5.1, 10.1);
 /// Columns for each power of ten: five of them fit into 80 with the axis.
 const COLUMNS: f64 = 13.0;
 
-/// Lines for each power of ten; a character is about twice as high as wide, so a slope of 1 looks like a little more.
+/// Lines for each power of ten; a character is about twice as high as wide, so a slope of 1 looks like a
+/// little more.
 const LINES: f64 = 4.0;
 
 /// Regions narrower than this, as a power of ten, are between two codecs that are equal for all that matters.
@@ -195,7 +197,8 @@ impl Plane {
         FRAME.3 - (rate.clamp(low, high) - low) / (high - low) * (FRAME.3 - FRAME.1)
     }
 
-    /// A codec's line between two links. Its corner lies where the link is no longer the limit; 64 points come near it.
+    /// A codec's line between two links. Its corner lies where the link is no longer the limit; 64 points
+    /// come near it.
     fn line(&self, row: &CodecRow, from: f64, to: f64) -> String {
         let point = |step: u32| {
             let link = from + (to - from) * f64::from(step) / 64.0;

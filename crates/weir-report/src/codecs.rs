@@ -1,4 +1,5 @@
-//! What `weir bench codec` adds to a record: a table of codecs, for JSON, for people, and for `weir plan --codec-table`.
+//! What `weir bench codec` adds to a record: a table of codecs, for JSON, for people, and for `weir plan
+//! --codec-table`.
 
 use std::io::{self, Write};
 
@@ -106,8 +107,8 @@ pub struct RegionRecord {
 }
 
 impl CodecRow {
-    /// As the model wants it, all threads together. Sending bytes as they are costs nothing, though copying them has a
-    /// speed.
+    /// As the model wants it, all threads together. Sending bytes as they are costs nothing, though copying
+    /// them has a speed.
     pub fn figure(&self) -> Figure {
         if self.codec == "none" {
             return Figure::none();
@@ -175,8 +176,8 @@ fn cell(link: &LinkRecord, index: usize) -> String {
     format!("  {:>9}{mark}", Rate(prediction.rate).to_string())
 }
 
-/// The table as `weir plan --codec-table` reads it: one core's MB/s. Of rows with several numbers of threads the fewest
-/// count, divided by their number.
+/// The table as `weir plan --codec-table` reads it: one core's MB/s. Of rows with several numbers of threads
+/// the fewest count, divided by their number.
 pub fn render_csv(codecs: &CodecsRecord, out: &mut dyn Write) -> io::Result<()> {
     let fewest = codecs.rows.iter().map(|row| row.threads).min().unwrap_or(1).max(1);
     writeln!(out, "codec,ratio,compress,decompress")?;

@@ -1,11 +1,12 @@
-//! Text that others chose, made safe for a terminal: a file name must not move the cursor or turn the text around.
+//! Text that others chose, made safe for a terminal: a file name must not move the cursor or turn the text
+//! around.
 
 use std::borrow::Cow;
 
 /// The text with control characters written as `\n` or `\u{1b}`. Ordinary text is returned as it is.
 ///
-/// Escaped are the control characters of ASCII and Latin-1, line and paragraph separators, and the marks that change
-/// the direction of writing (they can make `gpj.exe` read as `exe.jpg`).
+/// Escaped are the control characters of ASCII and Latin-1, line and paragraph separators, and the marks that
+/// change the direction of writing (they can make `gpj.exe` read as `exe.jpg`).
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);

@@ -1,4 +1,5 @@
-//! What `weir bench host` adds to a record: figures of a host and the path to it, each with its origin or the reason why not.
+//! What `weir bench host` adds to a record: figures of a host and the path to it, each with its origin or the
+//! reason why not.
 
 use std::io::{self, Write};
 

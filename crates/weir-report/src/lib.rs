@@ -4,7 +4,8 @@
 //! * [`json`]: a record to JSON and back.
 //! * [`terminal`]: the summary after a run, about sixteen rows. [`fold`]: how wide these are.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
-//! * [`tui`]: the live view that fills a terminal. Pure drawing too. [`stages`]: the pipeline that it and the pages draw.
+//! * [`tui`]: the live view that fills a terminal. Pure drawing too. [`stages`]: the pipeline that it and the
+//!   pages draw.
 //! * [`plan`]: what `weir plan` predicts.
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer. [`capture`]: what a capture adds.

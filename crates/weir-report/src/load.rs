@@ -1,5 +1,5 @@
-//! What `weir bench http` adds to a record: requests, latency and who held the figure; for JSON, for people, and in the
-//! formats of other tools.
+//! What `weir bench http` adds to a record: requests, latency and who held the figure; for JSON, for people,
+//! and in the formats of other tools.
 //!
 //! * [`wrk`] and [`ab`]: line by line as those programs print.
 //! * [`csv`]: one header and one row, to be appended to a table of runs.
@@ -51,9 +51,11 @@ pub struct LoadRecord {
     pub sent: u64,
     /// Seconds of the client's processor time for one request.
     pub client_cpu: f64,
-    /// Closed loop: from a request's begin to its whole answer, as measured. With `rate_asked`: from the planned time.
+    /// Closed loop: from a request's begin to its whole answer, as measured. With `rate_asked`: from the
+    /// planned time.
     pub latency: LatencyRecord,
-    /// With `rate_asked`: from the begin, which leaves out the waiting for a free connection. `null` otherwise.
+    /// With `rate_asked`: from the begin, which leaves out the waiting for a free connection. `null`
+    /// otherwise.
     pub service: Option<LatencyRecord>,
     /// Seconds to make a connection, TLS included.
     pub connect: Option<LatencyRecord>,
@@ -71,7 +73,8 @@ pub struct LoadRecord {
     pub client_busy: f64,
     /// The server's busiest thread, where it could be seen.
     pub server: Option<ServerRecord>,
-    /// Requests a second that the server could have taken here at what each costs it: its busiest thread, and all processors.
+    /// Requests a second that the server could have taken here at what each costs it: its busiest thread, and
+    /// all processors.
     pub capacity: Option<f64>,
     /// A script made the requests.
     pub script: Option<String>,

@@ -1,4 +1,5 @@
-//! What `weir bench mem` adds to a record: caches and memory, the curves they were found in, and what it cost to measure.
+//! What `weir bench mem` adds to a record: caches and memory, the curves they were found in, and what it cost
+//! to measure.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! What `weir bench pps` adds to a record: packets per second by method and size, and the highest rates without loss.
+//! What `weir bench pps` adds to a record: packets per second by method and size, and the highest rates
+//! without loss.
 
 use std::io::{self, Write};
 

@@ -25,7 +25,8 @@ use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
 
-/// Where Linux lets buffers end unless someone set another end: the third number of net.ipv4.tcp_wmem, the smaller of the two.
+/// Where Linux lets buffers end unless someone set another end: the third number of net.ipv4.tcp_wmem, the
+/// smaller of the two.
 const USUAL: u64 = 4 << 20;
 
 /// The member `plan` of a record. Rates are bytes per second, sizes bytes, times seconds.

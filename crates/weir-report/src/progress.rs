@@ -1,6 +1,7 @@
 //! The line while a transfer runs: ` 42 %  904 MB of 2.15 GB  1.99 GB/s  1 s left  4 connections  cpu-core`.
 //!
-//! Pure text that fits a width. Who draws it, how often, and whether there is a terminal at all, is the caller's.
+//! Pure text that fits a width. Who draws it, how often, and whether there is a terminal at all, is the
+//! caller's.
 
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ impl Progress {
     }
 }
 
-/// The line, at most `width` characters, without an end of line. When it is too long, the least needed part goes first.
+/// The line, at most `width` characters, without an end of line. When it is too long, the least needed part
+/// goes first.
 pub fn line(progress: &Progress, width: usize) -> String {
     let least = if progress.at_least { "at least " } else { "" };
     // Each part with its need: the smallest goes first.
@@ -68,7 +70,8 @@ pub fn line(progress: &Progress, width: usize) -> String {
     }
 }
 
-/// The line of work in steps: `measuring zstd:3 (3 of 20), about 12 s left`. The rest is taken to go as fast as the steps before.
+/// The line of work in steps: `measuring zstd:3 (3 of 20), about 12 s left`. The rest is taken to go as fast
+/// as the steps before.
 pub fn steps(what: &str, index: usize, count: usize, elapsed: Duration) -> String {
     let left = elapsed.as_secs_f64() / index.max(1) as f64 * count.saturating_sub(index) as f64;
     // Of the first step nothing is known, and less than two seconds is no time.

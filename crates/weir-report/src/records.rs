@@ -1,7 +1,8 @@
-//! Records from foreign bytes: files that hold one record, or a line for each, of any length, broken off anywhere.
+//! Records from foreign bytes: files that hold one record, or a line for each, of any length, broken off
+//! anywhere.
 //!
-//! Several lines may tell of the same run (one appended after the other): the last whole one counts. Lines that cannot be
-//! read are told by their number; only where none can is that an error.
+//! Several lines may tell of the same run (one appended after the other): the last whole one counts. Lines
+//! that cannot be read are told by their number; only where none can is that an error.
 
 use std::io::{self, BufRead, Read};
 
@@ -12,15 +13,16 @@ use crate::html::words::{kind, subject};
 use crate::json::ParseError;
 use crate::schema::{Record, SCHEMA};
 
-/// The longest record that is read: a thousand samples are 100 KB, and a hundred thousand files 20 MB. As values in memory a
-/// text takes several times its length: see [`weight`].
+/// The longest record that is read: a thousand samples are 100 KB, and a hundred thousand files 20 MB. As
+/// values in memory a text takes several times its length: see [`weight`].
 pub const LONGEST: u64 = 32 << 20;
 
-/// What the values of one record may take in memory, bytes, by the estimate of [`weight`]: three times the largest of weir's own,
-/// a hundred thousand files.
+/// What the values of one record may take in memory, bytes, by the estimate of [`weight`]: three times the
+/// largest of weir's own, a hundred thousand files.
 const HEAVIEST: u64 = 512 << 20;
 
-/// Bytes of one file that are read, at most: of more lines than that nobody wants the last one to be searched for.
+/// Bytes of one file that are read, at most: of more lines than that nobody wants the last one to be searched
+/// for.
 pub const LARGEST: u64 = 1 << 30;
 
 /// Runs of one file that are kept, at most: a page shows no more.
@@ -170,7 +172,8 @@ fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     Ok(Line::TooLong)
 }
 
-/// Reads on to the line's end, piece by piece, no further than `most`. Returns the bytes that were passed over.
+/// Reads on to the line's end, piece by piece, no further than `most`. Returns the bytes that were passed
+/// over.
 fn pass_over(from: &mut impl BufRead, most: u64) -> io::Result<u64> {
     let mut passed = 0_u64;
     while passed <= most {
@@ -194,8 +197,9 @@ fn is_opening(line: &[u8]) -> bool {
         && serde_json::from_slice::<serde_json::Value>(line).is_err_and(|error| error.is_eof())
 }
 
-/// What a text's values take in memory at most, bytes: an object of one member is a node of a tree with room for eleven names and
-/// values, 665 bytes measured; any other value is 32. Each is there twice while it is read (serde's flatten).
+/// What a text's values take in memory at most, bytes: an object of one member is a node of a tree with room
+/// for eleven names and values, 665 bytes measured; any other value is 32. Each is there twice while it is
+/// read (serde's flatten).
 fn weight(text: &[u8]) -> u64 {
     let marks = |marks: &[u8]| text.iter().filter(|byte| marks.contains(byte)).count() as u64;
     2 * (665 * marks(b"{") + 32 * marks(b",["))

@@ -1,8 +1,8 @@
 //! What a record is: the envelope that `--json` prints and `weir report` reads.
 //!
-//! Bytes, seconds and bytes per second everywhere. These structs are apart from the model's, so that the model may
-//! change without the format. Limits are names, so that a record with a limit of a later weir still loads. Members that
-//! this version does not know are kept in [`Record::extra`].
+//! Bytes, seconds and bytes per second everywhere. These structs are apart from the model's, so that the
+//! model may change without the format. Limits are names, so that a record with a limit of a later weir still
+//! loads. Members that this version does not know are kept in [`Record::extra`].
 
 use std::collections::BTreeMap;
 
@@ -412,8 +412,8 @@ pub(crate) fn load_records(evidence: &Evidence) -> Vec<LoadRecord> {
     loads(evidence).into_iter().map(record).collect()
 }
 
-/// When each lane worked: the `most` lanes that carried most, in order of their numbers, and at most so many stretches of
-/// them all, for which short rests are joined over. Nothing where only one lane was.
+/// When each lane worked: the `most` lanes that carried most, in order of their numbers, and at most so many
+/// stretches of them all, for which short rests are joined over. Nothing where only one lane was.
 fn lanes(evidence: &Evidence, most: usize, stretches: usize) -> Vec<LaneRecord> {
     // As many intervals at a time as leave no more stretches than that, even of lanes that rest in every
     // second one.

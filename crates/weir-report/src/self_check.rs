@@ -1,4 +1,5 @@
-//! What `weir self-check` adds to a record: what this host lets weir do, what each missing thing costs, and the way out.
+//! What `weir self-check` adds to a record: what this host lets weir do, what each missing thing costs, and
+//! the way out.
 //!
 //! ```text
 //! ok       tun                  a device was made in a new namespace (/dev/net/tun and ioctl(TUNSETIFF))

@@ -1,7 +1,7 @@
 //! The stages of a pipeline with their loads: what the page of a run and the live view both draw.
 //!
-//! A load is the share of a stage's ceiling in use ([`weir_model::loads`]); what held is the verdict's. Here both become one
-//! list in the order in which bytes pass the stages. How it is drawn is each picture's own.
+//! A load is the share of a stage's ceiling in use ([`weir_model::loads`]); what held is the verdict's. Here
+//! both become one list in the order in which bytes pass the stages. How it is drawn is each picture's own.
 
 use crate::figures::{percent, sane};
 use crate::schema::{LoadRecord, VerdictRecord};
@@ -81,7 +81,8 @@ fn stage(
     let limit = longest.or(fullest).or_else(|| limits.iter().find(told))?;
     let basis = load(limit).map(|load| load.basis.clone());
     let basis = basis.or_else(|| said(&verdict.innocent, limit)).or_else(|| said(&verdict.missing, limit));
-    // A stage between two that were measured, whose limits are only known to be innocent, is no picture's business.
+    // A stage between two that were measured, whose limits are only known to be innocent, is no picture's
+    // business.
     if held == 0.0 && load(limit).is_none() && matches!(name, "Pack" | "Unpack" | "Send") {
         return None;
     }

@@ -1,4 +1,5 @@
-//! What `weir bench disk` adds to a record: what memory takes, what the disk takes and gives, and what that means for a file.
+//! What `weir bench disk` adds to a record: what memory takes, what the disk takes and gives, and what that
+//! means for a file.
 
 use std::io::{self, Write};
 

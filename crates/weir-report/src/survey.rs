@@ -1,4 +1,5 @@
-//! What was measured for a copy, and what it predicts: the member `copy` of a plan's record, and its lines for people.
+//! What was measured for a copy, and what it predicts: the member `copy` of a plan's record, and its lines
+//! for people.
 //!
 //! ```text
 //! data: 1.10 GB in 1 file, 8.39 MB of it looked at

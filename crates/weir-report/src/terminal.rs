@@ -35,12 +35,12 @@ const NOTES: usize = 5;
 /// Shares of the run below this are not listed.
 const SMALL: f64 = 0.005;
 
-/// A run below this that failed in nothing is told in its first lines alone: what held back a quarter of a second is
-/// worth asking for (`-v`, `--json`), not five lines after each small file.
+/// A run below this that failed in nothing is told in its first lines alone: what held back a quarter of a
+/// second is worth asking for (`-v`, `--json`), not five lines after each small file.
 const WORTH_A_VERDICT: f64 = 0.25;
 
-/// Writes as much of the summary as people want unasked: the first lines of a short run, and of one that failed (what
-/// limits a run that ended in an error is the error), all of it otherwise.
+/// Writes as much of the summary as people want unasked: the first lines of a short run, and of one that
+/// failed (what limits a run that ended in an error is the error), all of it otherwise.
 pub fn render_brief(record: &Record, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
     if record.outcome != RunOutcome::Failed && record.seconds >= WORTH_A_VERDICT {
         return render_summary(record, sheet, out);

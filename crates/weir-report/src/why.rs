@@ -1,4 +1,5 @@
-//! What `weir why` adds to a record: the connections and threads that were looked at, for JSON and for people.
+//! What `weir why` adds to a record: the connections and threads that were looked at, for JSON and for
+//! people.
 
 use std::io::{self, Write};
 
@@ -80,7 +81,8 @@ pub struct ThreadRecord {
     pub found: Vec<(String, f64)>,
 }
 
-/// `not counted: 8 connections with 80.0 MB to the same server ended unseen; they may be others'`, where there were any.
+/// `not counted: 8 connections with 80.0 MB to the same server ended unseen; they may be others'`, where
+/// there were any.
 pub(crate) fn unproven_line(why: &WhyRecord) -> Option<String> {
     let connections = match why.unproven {
         0 => return None,

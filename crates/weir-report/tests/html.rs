@@ -1,4 +1,5 @@
-//! Pages: facts of real records on them, and that no record, whatever it holds, makes anything of a page but text.
+//! Pages: facts of real records on them, and that no record, whatever it holds, makes anything of a page but
+//! text.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! How fast is the server alone? `serve DIR [--listen ADDR:PORT] [--tls PEM_OUT] [--limit-rate RATE] [--generate NAME=SIZE]`
+//! How fast is the server alone? `serve DIR [--listen ADDR:PORT] [--tls PEM_OUT] [--limit-rate RATE]
+//! [--generate NAME=SIZE]`
 
 use weir_serve::{Config, Content, Server, TlsSource};
 use weir_units::{Bytes, Rate};

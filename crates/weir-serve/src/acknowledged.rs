@@ -22,7 +22,8 @@ pub(crate) struct Acknowledged {
 pub(crate) fn by_client(socket: &TcpStream) -> Option<Acknowledged> {
     let mut info = [0u8; BYTES_ACKED + 8];
     let mut length = info.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which is that long, and stores how many it wrote.
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which is that long, and stores how many
+    // it wrote.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

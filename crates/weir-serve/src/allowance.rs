@@ -1,8 +1,9 @@
 //! How much memory may the bodies of tasks take that wait for slow clients?
 //!
-//! What was read from a file and not yet written to a socket is leased, piece by piece, and a lease ends when the piece
-//! is dropped. Each connection has a little for itself, so that those who stall cannot starve others; more comes from a
-//! pot that all share, and is there for those who read fast, since theirs comes back within microseconds.
+//! What was read from a file and not yet written to a socket is leased, piece by piece, and a lease ends when
+//! the piece is dropped. Each connection has a little for itself, so that those who stall cannot starve
+//! others; more comes from a pot that all share, and is there for those who read fast, since theirs comes
+//! back within microseconds.
 
 use std::sync::Arc;
 
@@ -107,7 +108,8 @@ impl Drop for Lease {
         held.from_pot = needed;
         drop(held);
         self.allowance.pot.give(spare);
-        // One at a time, or a hundred streams would wake for one piece; whoever takes it wakes the next when it is gone.
+        // One at a time, or a hundred streams would wake for one piece; whoever takes it wakes the next when
+        // it is gone.
         self.allowance.freed.notify_one();
     }
 }

@@ -1,7 +1,7 @@
 //! What is the answer to a request?
 //!
-//! Pure: one function, [`decide`], for HTTP/1.1 and HTTP/2, plain and TLS. It says which bytes are to be sent and leaves
-//! the sending to `plain` and `payload`.
+//! Pure: one function, [`decide`], for HTTP/1.1 and HTTP/2, plain and TLS. It says which bytes are to be sent
+//! and leaves the sending to `plain` and `payload`.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -190,8 +190,8 @@ fn content_range(range: &ByteRange, len: u64) -> String {
 
 /// Between the parts of a multipart body: at most 70 letters and digits (RFC 2046, 5.1.1).
 ///
-/// It must not occur in the file, which nobody has read; whoever writes a file cannot foresee its inode and the time to
-/// the nanosecond, which are in the tag.
+/// It must not occur in the file, which nobody has read; whoever writes a file cannot foresee its inode and
+/// the time to the nanosecond, which are in the tag.
 fn boundary(file: &File) -> String {
     let hash = file.tag.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3) // FNV-1a
@@ -224,7 +224,8 @@ pub(crate) fn busy(now: SystemTime) -> Answer {
     Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
 }
 
-/// The client may try again when the server is out of descriptors or memory; a broken disk will not mend soon.
+/// The client may try again when the server is out of descriptors or memory; a broken disk will not mend
+/// soon.
 fn answer_failure(err: &std::io::Error, now: SystemTime) -> Answer {
     match err.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => busy(now),

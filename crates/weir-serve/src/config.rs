@@ -26,12 +26,14 @@ pub struct Config {
     pub limit_rate: Option<Rate>,
     /// Wait before the first byte of each answer.
     pub delay: Duration,
-    /// `SO_SNDBUF` of each connection as passed to the kernel, which doubles it and caps it at `net.core.wmem_max`.
+    /// `SO_SNDBUF` of each connection as passed to the kernel, which doubles it and caps it at
+    /// `net.core.wmem_max`.
     pub send_buffer: Option<Bytes>,
-    /// Serve only so many connections at a time; the others are established by the kernel and wait unaccepted.
+    /// Serve only so many connections at a time; the others are established by the kernel and wait
+    /// unaccepted.
     pub connections_at_once: Option<usize>,
-    /// The most connections that are held; beyond it, the longest idle one gives way to a new one. `None` derives it
-    /// from the descriptors that the process may have: a third of them, at most 4096.
+    /// The most connections that are held; beyond it, the longest idle one gives way to a new one. `None`
+    /// derives it from the descriptors that the process may have: a third of them, at most 4096.
     pub max_connections: Option<usize>,
 }
 
@@ -40,7 +42,8 @@ pub struct Config {
 pub enum Content {
     /// A directory: nothing outside it is ever answered.
     Dir(PathBuf),
-    /// Names and sizes of files whose bytes are the pattern of [`fill_pattern`](crate::fill_pattern); no disk is read.
+    /// Names and sizes of files whose bytes are the pattern of [`fill_pattern`](crate::fill_pattern); no disk
+    /// is read.
     Generated(Vec<(String, u64)>),
     /// Short texts that are made when they are asked for.
     Live(Vec<LiveText>),

@@ -1,14 +1,15 @@
 //! Which connections are open, which of them gives way to a new one, and which have had their time?
 //!
-//! One register for all kinds: threads and tasks, with TLS and without. It has a hand on each socket, and ends a
-//! connection by shutting that down, which its thread or task notices at once. It asks two things of each:
+//! One register for all kinds: threads and tasks, with TLS and without. It has a hand on each socket, and
+//! ends a connection by shutting that down, which its thread or task notices at once. It asks two things of
+//! each:
 //!
-//! * *Idle* is a connection that answers no request: it may be silent, in the middle of a handshake or of a head, or
-//!   exchange pings. It has [`IDLE`] of that.
+//! * *Idle* is a connection that answers no request: it may be silent, in the middle of a handshake or of a
+//!   head, or exchange pings. It has [`IDLE`] of that.
 //! * *Busy* is one that answers, and it must take the bytes: at least [`SLOWEST`] over [`TIMEOUT`].
 //!
-//! When all places are taken, the one that has been idle for longest gives way. A busy one whose client has taken
-//! nothing worth the name for [`STALLED`] counts as idle since then.
+//! When all places are taken, the one that has been idle for longest gives way. A busy one whose client has
+//! taken nothing worth the name for [`STALLED`] counts as idle since then.
 
 use std::collections::HashMap;
 use std::net::{Shutdown as Half, TcpStream};
@@ -25,18 +26,22 @@ use crate::activity::Activity;
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// What threads and tasks have on top to end an idle connection in good form (408, GOAWAY) before it is cut.
 const GRACE: Duration = Duration::from_secs(5);
-/// A client that takes nothing for so long is gone. A reader stopped by hand or by a slow disk is given that time.
+/// A client that takes nothing for so long is gone. A reader stopped by hand or by a slow disk is given that
+/// time.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(300);
 /// Less than a modem took; a client that takes less over [`TIMEOUT`] only means to hold the connection.
 const SLOWEST: Rate = Rate(1024.0);
-/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short: a few
-/// round trips of the longest path. It is what a new client waits for when all others are busy and only pretend to read.
+/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are
+/// short: a few round trips of the longest path. It is what a new client waits for when all others are busy
+/// and only pretend to read.
 const STALLED: Duration = Duration::from_secs(1);
-/// Bytes that count as progress: less than a TLS record, more than a client of a few round trips a second gives away.
+/// Bytes that count as progress: less than a TLS record, more than a client of a few round trips a second
+/// gives away.
 const WORTH: u64 = 4 * 1024;
 /// A new connection is not idle before its client can have said anything: a round trip within a country.
 const FRESH: Duration = Duration::from_millis(50);
-/// Of so many connections one is listed to give way at a time, so that a flood does not sort all of them for each.
+/// Of so many connections one is listed to give way at a time, so that a flood does not sort all of them for
+/// each.
 const LISTED: usize = 16;
 /// Connections that gave way, whose threads and tasks have not noticed yet. They hold a descriptor each.
 const MOST_LEAVING: usize = 64;
@@ -244,9 +249,9 @@ impl Held {
         now.saturating_duration_since(self.pace.1.max(turned)) >= TIMEOUT + terms.delay
     }
 
-    /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings, which are
-    /// acknowledged like any bytes, are no progress. Progress was made when the client last acknowledged something, however
-    /// late that is seen.
+    /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings,
+    /// which are acknowledged like any bytes, are no progress. Progress was made when the client last
+    /// acknowledged something, however late that is seen.
     fn look(&mut self, now: Instant, worth: u64) -> u64 {
         let offered = self.activity.offered();
         let (taken, age) = match acknowledged::by_client(&self.socket) {

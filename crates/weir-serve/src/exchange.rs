@@ -7,8 +7,8 @@ use weir_http::{Framing, RequestHead, RequestTarget};
 
 use crate::answer::{Answer, Request};
 
-/// Empty lines before a request, which some old clients sent after a body (RFC 9112, 2.2). Each is read again with each
-/// packet.
+/// Empty lines before a request, which some old clients sent after a body (RFC 9112, 2.2). Each is read again
+/// with each packet.
 const MAX_EMPTY_LINES: usize = 4;
 /// Heads are a few hundred bytes; the buffer grows for those that are not.
 const FIRST_BUFFER: usize = 4 * 1024;
@@ -61,8 +61,9 @@ impl Inbox {
     pub(crate) fn take(&mut self) -> Option<Result<Asked, Refusal>> {
         let received = &self.bytes[..self.filled];
         let new = &received[self.parsed..];
-        // A head ends with a line; without a new one there is no point in reading it again, or a client that sends it
-        // byte by byte would have it read thousands of times. Other protocols give themselves away at once.
+        // A head ends with a line; without a new one there is no point in reading it again, or a client that
+        // sends it byte by byte would have it read thousands of times. Other protocols give themselves away
+        // at once.
         if new.is_empty() || (self.parsed > 0 && self.filled < MAX_HEAD && !new.contains(&b'\n')) {
             return None;
         }

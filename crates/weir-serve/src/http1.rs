@@ -1,4 +1,5 @@
-//! How is HTTP/1.1 served over TLS? As `plain` does it over a bare socket, in pieces that pass through user space.
+//! How is HTTP/1.1 served over TLS? As `plain` does it over a bare socket, in pieces that pass through user
+//! space.
 
 use std::io;
 
@@ -53,7 +54,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 After::Linger => return self.linger().await,
             }
         }
-        // The end is said inside TLS too, or the client could not tell it from an attack. It need not hear it.
+        // The end is said inside TLS too, or the client could not tell it from an attack. It need not hear
+        // it.
         let _ = timeout(LINGER, self.stream.shutdown()).await;
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! How is HTTP/2 served? `h2` speaks the protocol; when bytes of a file are read for which stream is decided here.
+//! How is HTTP/2 served? `h2` speaks the protocol; when bytes of a file are read for which stream is decided
+//! here.
 //!
-//! A stream reads what its client has opened the window for, and what its connection's memory allows, and no more: a
-//! client that opens many streams and no window costs the streams alone.
+//! A stream reads what its client has opened the window for, and what its connection's memory allows, and no
+//! more: a client that opens many streams and no window costs the streams alone.
 
 use std::future::poll_fn;
 use std::io;
@@ -144,8 +145,8 @@ async fn send_answer(
     Ok(())
 }
 
-/// Reads what a client sends along with its request, within reason: a stream that is reset while its client still sends
-/// loses the answer.
+/// Reads what a client sends along with its request, within reason: a stream that is reset while its client
+/// still sends loses the answer.
 async fn discard(body: &mut RecvStream) {
     if body.is_end_stream() {
         return;

@@ -20,9 +20,9 @@ pub(crate) struct Limits {
     pub(crate) streams: usize,
 }
 
-/// Derives the limits from `RLIMIT_NOFILE`. A connection takes a socket and, while it answers, a file; a stream of HTTP/2
-/// takes a file. So a third of the descriptors goes to each; who asks for more connections gets up to three quarters for
-/// their sockets, since few of them answer at the same time.
+/// Derives the limits from `RLIMIT_NOFILE`. A connection takes a socket and, while it answers, a file; a
+/// stream of HTTP/2 takes a file. So a third of the descriptors goes to each; who asks for more connections
+/// gets up to three quarters for their sockets, since few of them answer at the same time.
 pub(crate) fn derive(descriptors: u64, asked: Option<usize>) -> Result<Limits, ServeError> {
     let all = usize::try_from(descriptors.saturating_sub(RESERVED)).unwrap_or(usize::MAX);
     let possible = (all / 4 * 3).max(1);

@@ -1,4 +1,5 @@
-//! How much may listings take? A directory of a million entries is a page of a hundred megabytes, and a small request.
+//! How much may listings take? A directory of a million entries is a page of a hundred megabytes, and a small
+//! request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,7 +24,8 @@ pub(crate) struct Listings {
     waiting: Arc<AtomicUsize>,
 }
 
-/// A listing of this size was made of as much in small pieces, which the allocator keeps if it is not told otherwise.
+/// A listing of this size was made of as much in small pieces, which the allocator keeps if it is not told
+/// otherwise.
 const LARGE: u64 = 1 << 20;
 
 /// The right to read a directory until this is dropped.
@@ -97,8 +99,8 @@ impl Drop for Lease {
     }
 }
 
-/// Hands free memory back to the system. Each thread of a connection has an arena of its own, and what it keeps for the
-/// next listing is megabytes.
+/// Hands free memory back to the system. Each thread of a connection has an arena of its own, and what it
+/// keeps for the next listing is megabytes.
 fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes the allocator's own locks, and touches only what is free.

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use weir_units::Rate;
 use weir_units::pacer::Pacer as Schedule;
 
-/// One slice: short enough that the flow looks even to a receiver which samples it every 100 ms, long enough that the
-/// timer (about 60 µs late) and the system call cost little.
+/// One slice: short enough that the flow looks even to a receiver which samples it every 100 ms, long enough
+/// that the timer (about 60 µs late) and the system call cost little.
 const SLICE: Duration = Duration::from_millis(10);
 
 /// The schedule that the streams of one connection share.
@@ -27,7 +27,8 @@ impl Pacer {
         Pacer { schedule: Schedule::new(rate), slice: ((rate.0 * SLICE.as_secs_f64()) as u64).max(1) }
     }
 
-    /// How many of `want` bytes may leave now, or how long to wait before asking again. What is granted must be sent.
+    /// How many of `want` bytes may leave now, or how long to wait before asking again. What is granted must
+    /// be sent.
     pub(crate) fn grant(&mut self, want: u64, now: Instant) -> Result<u64, Duration> {
         let early = self.schedule.wait(now);
         if !early.is_zero() {

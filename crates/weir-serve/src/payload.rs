@@ -1,7 +1,9 @@
-//! How does a body reach TLS and HTTP/2, in pieces no larger than what can leave, and without stalling other connections?
+//! How does a body reach TLS and HTTP/2, in pieces no larger than what can leave, and without stalling other
+//! connections?
 //!
-//! Bytes in the page cache are read on the spot with `preadv2(RWF_NOWAIT)`; only a read that would wait for the disk goes
-//! to a blocking thread. A piece is read when there is room for it, and holds its lease (`allowance`) until it is gone.
+//! Bytes in the page cache are read on the spot with `preadv2(RWF_NOWAIT)`; only a read that would wait for
+//! the disk goes to a blocking thread. A piece is read when there is room for it, and holds its lease
+//! (`allowance`) until it is gone.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -40,7 +42,8 @@ impl Payload {
 
     /// The next bytes, at least one and at most `most`, which is not zero; the body is not at its end.
     ///
-    /// An error says that the bytes are not there: their length is promised already, so the connection or stream ends.
+    /// An error says that the bytes are not there: their length is promised already, so the connection or
+    /// stream ends.
     pub(crate) async fn next(&mut self, most: usize) -> io::Result<Bytes> {
         let most = most.min(PIECE);
         while self.parts.front().is_some_and(|part| part.len() == 0) {
@@ -110,7 +113,8 @@ struct Leased {
 }
 
 thread_local! {
-    /// Buffers of a whole piece that were written, for the next one: to clear a new one takes half as long as to fill it.
+    /// Buffers of a whole piece that were written, for the next one: to clear a new one takes half as long as
+    /// to fill it.
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,7 +1,7 @@
 //! How does one thread serve one plain HTTP/1.1 connection?
 //!
-//! The loop is: read a head, decide, write the head, `sendfile` the ranges. Two system calls a request besides opening the
-//! file, and one for each 64 MiB of a large one.
+//! The loop is: read a head, decide, write the head, `sendfile` the ranges. Two system calls a request
+//! besides opening the file, and one for each 64 MiB of a large one.
 
 use std::io::{self, Read};
 use std::net::{Shutdown as Half, SocketAddr, TcpStream};
@@ -19,16 +19,18 @@ use crate::pacer::Pacer;
 use crate::site::Site;
 use crate::source::{self, Source};
 
-/// One `sendfile`: the system call costs about 1 µs, 64 MiB take at least 5 ms, and statistics stay that fresh.
+/// One `sendfile`: the system call costs about 1 µs, 64 MiB take at least 5 ms, and statistics stay that
+/// fresh.
 const MAX_SEND: u64 = 64 << 20;
-/// After a refusal, how much of what the client still sends is read, and for how long, so that it gets to see the refusal.
+/// After a refusal, how much of what the client still sends is read, and for how long, so that it gets to see
+/// the refusal.
 pub(crate) const LINGER_BYTES: usize = 256 * 1024;
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// Serves a connection to its end; an error is a client that went away, or a file that shrank.
 ///
-/// The socket must have a receive timeout of [`IDLE`]. Whatever it waits for, a socket that the register of connections
-/// shuts down ends it.
+/// The socket must have a receive timeout of [`IDLE`]. Whatever it waits for, a socket that the register of
+/// connections shuts down ends it.
 pub(crate) fn serve(
     site: &Site,
     socket: &TcpStream,
@@ -39,9 +41,11 @@ pub(crate) fn serve(
     Connection { site, socket, client, activity, inbox: Inbox::default(), head: Vec::new(), pacer }.run()
 }
 
-/// Whether the client speaks HTTP/2 with prior knowledge (RFC 9113, 3.4); waits for its first bytes and leaves them.
+/// Whether the client speaks HTTP/2 with prior knowledge (RFC 9113, 3.4); waits for its first bytes and
+/// leaves them.
 ///
-/// No HTTP/1 method that is served starts like the preface, so its first three bytes are enough; no request is shorter.
+/// No HTTP/1 method that is served starts like the preface, so its first three bytes are enough; no request
+/// is shorter.
 pub(crate) fn starts_with_http2(socket: &TcpStream) -> io::Result<bool> {
     let mut first = [0u8; 3];
     let flags = RecvFlags::PEEK | RecvFlags::WAITALL;
@@ -146,7 +150,8 @@ impl Connection<'_> {
     fn send_range(&mut self, source: &Source, mut at: u64, end: u64) -> io::Result<()> {
         while at < end {
             let granted = self.wait_for_grant((end - at).min(MAX_SEND))?;
-            // Before they leave: a slow client may take minutes for them, and is watched by what it acknowledges.
+            // Before they leave: a slow client may take minutes for them, and is watched by what it
+            // acknowledges.
             self.activity.offer(granted);
             let until = at + granted;
             while at < until {
@@ -176,8 +181,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Closes in a way that lets the client read the answer: closing with unread bytes would send a reset, which
-    /// discards what the client has not read yet (RFC 9112, 9.6).
+    /// Closes in a way that lets the client read the answer: closing with unread bytes would send a reset,
+    /// which discards what the client has not read yet (RFC 9112, 9.6).
     fn linger(&mut self) -> io::Result<()> {
         self.socket.shutdown(Half::Write)?;
         self.socket.set_read_timeout(Some(LINGER))?;

@@ -12,7 +12,8 @@ use crate::limits::HANDSHAKE;
 use crate::stream::Stream;
 use crate::{http1, http2};
 
-/// Encrypted bytes that rustls may hold while the socket takes no more: four records, as many as a piece of a body has.
+/// Encrypted bytes that rustls may hold while the socket takes no more: four records, as many as a piece of a
+/// body has.
 const TLS_BUFFER: usize = 64 * 1024;
 
 /// Serves HTTPS to the end of the connection, or of the server.

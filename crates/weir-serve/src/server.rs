@@ -24,7 +24,8 @@ use crate::{Config, ServeError};
 
 /// Connections that the kernel completes before they are accepted; it caps this at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-/// A connection's thread needs about 20 KiB; the rest is address space only, unless a log subscriber is a deep one.
+/// A connection's thread needs about 20 KiB; the rest is address space only, unless a log subscriber is a
+/// deep one.
 const STACK: usize = 256 * 1024;
 /// How long to leave a queue alone that cannot be served now: no descriptors, or no free place.
 const RETRY: Duration = Duration::from_millis(50);
@@ -96,8 +97,8 @@ impl Server {
         self.site.shutdown.clone()
     }
 
-    /// Serves until the [`shutdown`](Server::shutdown) switch is thrown, then closes all connections. Once stopped, a
-    /// server does not run again.
+    /// Serves until the [`shutdown`](Server::shutdown) switch is thrown, then closes all connections. Once
+    /// stopped, a server does not run again.
     pub fn run(&self) {
         let mut looked = Instant::now();
         while !self.site.shutdown.is_stopped() {
@@ -230,7 +231,8 @@ impl Drop for Handle {
     }
 }
 
-/// Opens a listening socket. Linux copies these options to each accepted socket, which saves a call for each of them.
+/// Opens a listening socket. Linux copies these options to each accepted socket, which saves a call for each
+/// of them.
 fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 
 /// A switch that ends [`Server::run`](crate::Server::run) once, for good; clones share it.
 ///
-/// Not for use inside a signal handler itself; a thread that waits for signals may call [`stop`](Shutdown::stop).
+/// Not for use inside a signal handler itself; a thread that waits for signals may call
+/// [`stop`](Shutdown::stop).
 #[derive(Debug, Clone)]
 pub struct Shutdown(Arc<Switch>);
 

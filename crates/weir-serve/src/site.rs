@@ -23,8 +23,8 @@ use crate::pacer::Pacer;
 use crate::source::Source;
 use crate::{Config, ServeError, Shutdown};
 
-/// How long a request waits for what a connection that gave way holds. Its thread or task notices within microseconds,
-/// unless the machine is very busy.
+/// How long a request waits for what a connection that gave way holds. Its thread or task notices within
+/// microseconds, unless the machine is very busy.
 const NOTICE: Duration = Duration::from_millis(20);
 
 /// Content, the slowness that was asked for, and what happened so far.
@@ -108,8 +108,8 @@ impl Site {
         (answer, source)
     }
 
-    /// As [`answer`](Site::answer), for a task, whose thread must not wait for long: to open a file takes microseconds, but
-    /// to read a large directory may take a second.
+    /// As [`answer`](Site::answer), for a task, whose thread must not wait for long: to open a file takes
+    /// microseconds, but to read a large directory may take a second.
     pub(crate) async fn answer_async(
         self: &Arc<Self>,
         request: Request,
@@ -126,7 +126,8 @@ impl Site {
         }
     }
 
-    /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives way to the next.
+    /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives
+    /// way to the next.
     fn hold(&self, mut answer: Answer) -> Answer {
         let bytes = answer.body_len() as usize;
         answer.lease = self.listings.lease(bytes);
@@ -176,7 +177,8 @@ impl Site {
         }
     }
 
-    /// One line of the access log: written when the answer is decided, so it names the bytes promised, not those sent.
+    /// One line of the access log: written when the answer is decided, so it names the bytes promised, not
+    /// those sent.
     fn note(&self, client: SocketAddr, request: &dyn fmt::Display, answer: &Answer) {
         self.requests.fetch_add(1, Relaxed);
         let (status, bytes) = (answer.status.as_u16(), answer.body_len());

@@ -51,13 +51,15 @@ impl Source {
         Ok(sent)
     }
 
-    /// Reads up to a buffer of bytes, waiting for the disk where it must; 0 as for [`send_to`](Source::send_to).
+    /// Reads up to a buffer of bytes, waiting for the disk where it must; 0 as for
+    /// [`send_to`](Source::send_to).
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (offset, want) = self.place(offset, buffer.len());
         Ok(rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut buffer[..want], offset))?)
     }
 
-    /// Reads only what is in the page cache; `None` when that is nothing, or cannot be known on this file system.
+    /// Reads only what is in the page cache; `None` when that is nothing, or cannot be known on this file
+    /// system.
     pub(crate) fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> Option<usize> {
         let (offset, want) = self.place(offset, buffer.len());
         let slices = &mut [IoSliceMut::new(&mut buffer[..want])];

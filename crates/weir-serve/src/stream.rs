@@ -9,15 +9,16 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A socket shared with [`Connections`](crate::connections::Connections), which may shut it down at any time: reads then
-/// end and writes fail, as if the client had gone.
+/// A socket shared with [`Connections`](crate::connections::Connections), which may shut it down at any time:
+/// reads then end and writes fail, as if the client had gone.
 pub(crate) struct Stream(AsyncFd<Arc<TcpStream>>);
 
 impl Stream {
     /// To be called on a runtime.
     pub(crate) fn new(socket: Arc<TcpStream>) -> io::Result<Stream> {
         socket.set_nonblocking(true)?;
-        // SAFETY: the descriptor stays open and the same while the `Arc` lives, which is as long as the registration.
+        // SAFETY: the descriptor stays open and the same while the `Arc` lives, which is as long as the
+        // registration.
         let registered = unsafe { AsyncFd::register(socket)? };
         Ok(Stream(registered))
     }

@@ -25,8 +25,8 @@ impl Keep {
     pub const ALL: Keep = Keep { modes: true, times: true, users: true, groups: true, xattrs: true };
 }
 
-/// Two files of the same size and time are taken for the same: to the nanosecond, or with times that are up to `window` seconds apart.
-/// Not a proof: `--checksum` is.
+/// Two files of the same size and time are taken for the same: to the nanosecond, or with times that are up
+/// to `window` seconds apart. Not a proof: `--checksum` is.
 pub fn unchanged(a: &Entry, b: &Entry, window: u32) -> bool {
     let is_near = || a.mtime.secs().abs_diff(b.mtime.secs()) <= window.into();
     same_size(a, b) && (a.mtime == b.mtime || window > 0 && is_near())
@@ -46,7 +46,8 @@ pub fn kept_mode(entry: &Entry, keep: Keep) -> u32 {
     entry.mode & 0o7777 & !without(keep.users, AS_USER) & !without(keep.groups, AS_GROUP)
 }
 
-/// Does `b`, which is there, have what is to be kept of the attributes of `a`? Extended ones are compared as the entries hold them.
+/// Does `b`, which is there, have what is to be kept of the attributes of `a`? Extended ones are compared as
+/// the entries hold them.
 pub(crate) fn same_attributes(a: &Entry, b: &Entry, keep: Keep) -> bool {
     (!keep.modes || kept_mode(a, keep) == b.mode)
         && (!keep.times || a.mtime == b.mtime)

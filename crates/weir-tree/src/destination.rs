@@ -1,8 +1,8 @@
 //! A tree being written: every step beneath its root, whatever names and links say.
 //!
-//! A directory is opened once, by openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and then used by its
-//! descriptor; what is done in it goes by a single component, never through a link. `&self` everywhere: a target may be
-//! used by several threads at once.
+//! A directory is opened once, by openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and then used by
+//! its descriptor; what is done in it goes by a single component, never through a link. `&self` everywhere: a
+//! target may be used by several threads at once.
 
 mod aside;
 mod attribute_losses;
@@ -127,8 +127,8 @@ impl Target {
         Target::of(root, open_root(root)?, options)
     }
 
-    /// A stand-in for one that does not exist yet, for a dry run: an empty directory that has lost its name, in which nothing is found
-    /// and nothing can be made.
+    /// A stand-in for one that does not exist yet, for a dry run: an empty directory that has lost its name,
+    /// in which nothing is found and nothing can be made.
     pub fn to_be(options: Options) -> Result<Target, TreeError> {
         let root = std::env::temp_dir().join(OsStr::from_bytes(&place::passing_name()));
         rustix::fs::mkdir(&root, Mode::RWXU).map_err(|errno| failed("create", &root, errno))?;
@@ -168,16 +168,16 @@ impl Target {
         self.identity
     }
 
-    /// Finds out how this file system compares names, for which a file is made for a moment. Without it names that are one there
-    /// are told apart only from the first that is written on.
+    /// Finds out how this file system compares names, for which a file is made for a moment. Without it names
+    /// that are one there are told apart only from the first that is written on.
     pub fn learn_names(&self) {
         if let Ok(root) = self.lock().get(b"") {
             self.shared.case_folding.learn(&root);
         }
     }
 
-    /// The modification time that `name` would have here after it was given `time`; `None` where that cannot be found out. A directory's own
-    /// time may change for it only if `may_touch`.
+    /// The modification time that `name` would have here after it was given `time`; `None` where that cannot
+    /// be found out. A directory's own time may change for it only if `may_touch`.
     pub fn keeps_time(&self, name: &Name, time: Time, may_touch: bool) -> Option<Time> {
         let directory = self.directory_of(name).ok().flatten()?;
         self.shared.clock.keeps(&directory, time, may_touch)
@@ -188,7 +188,8 @@ impl Target {
         self.shared.words.all()
     }
 
-    /// What stood where a part was to be and was no part of this user's, so that it has another name now: for whom, and a word on it.
+    /// What stood where a part was to be and was no part of this user's, so that it has another name now: for
+    /// whom, and a word on it.
     pub fn put_aside(&self) -> Vec<(Name, String)> {
         self.shared.aside.all()
     }
@@ -204,9 +205,9 @@ impl Target {
         Ok(pending)
     }
 
-    /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early. A file of that name that
-    /// `is_part` does not take for one gets another name.
-    /// What cannot be replaced at the end is said at the beginning, unless it will have gone by then.
+    /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends
+    /// early. A file of that name that `is_part` does not take for one gets another name. What cannot be
+    /// replaced at the end is said at the beginning, unless it will have gone by then.
     pub fn part(
         &self,
         entry: &Entry,
@@ -279,8 +280,8 @@ impl Target {
         self.shared.case_folding.place(&directory, &entry.name, place)
     }
 
-    /// What is there, without its extended attributes; never a [`Kind::HardLink`]. A link on the way is an error, and so is what
-    /// this run has put there under another name.
+    /// What is there, without its extended attributes; never a [`Kind::HardLink`]. A link on the way is an
+    /// error, and so is what this run has put there under another name.
     pub fn existing(&self, name: &Name) -> Result<Option<Entry>, TreeError> {
         let Some(directory) = self.directory_of(name)? else { return Ok(None) };
         let stat = source::stat(&directory, name.last());
@@ -324,8 +325,8 @@ impl Target {
         Ok(Source { directory: Arc::clone(&directory.open), base, identity, over_link: false })
     }
 
-    /// Gives an unchanged file, which is `there` as [`Target::existing`] found it, the attributes of `entry` where they
-    /// differ. A file that needs nothing is not opened.
+    /// Gives an unchanged file, which is `there` as [`Target::existing`] found it, the attributes of `entry`
+    /// where they differ. A file that needs nothing is not opened.
     pub fn mend(&self, entry: &Entry, there: &Entry) -> Result<(), TreeError> {
         let failed = |errno| TreeError::of("set the attributes of", &entry.name, errno);
         let keep = self.shared.keep;
@@ -344,8 +345,9 @@ impl Target {
         attributes::of_file(&self.shared, file.as_fd(), entry, attributes::Was::There)
     }
 
-    /// Makes something in the directory of `name`: one that its owner may not write is made writable, as [`Target::directory`] does,
-    /// which may not have been told of it yet. Not the root, of which nobody may ever be told.
+    /// Makes something in the directory of `name`: one that its owner may not write is made writable, as
+    /// [`Target::directory`] does, which may not have been told of it yet. Not the root, of which nobody may
+    /// ever be told.
     fn lending<T>(&self, name: &Name, make: impl Fn() -> Result<T, TreeError>) -> Result<T, TreeError> {
         match (make(), name.parent()) {
             (Err(error), Some(around)) if !around.is_root() && error.is_denied() => {
@@ -356,7 +358,8 @@ impl Target {
         }
     }
 
-    /// The open directory that `name` is in, made where it is missing, and its last component: for what is no directory.
+    /// The open directory that `name` is in, made where it is missing, and its last component: for what is no
+    /// directory.
     fn place_of<'n>(&self, name: &'n Name) -> Result<(Arc<Directory>, &'n [u8]), TreeError> {
         let (around, last) =
             name.split_bytes().ok_or_else(|| TreeError::of("replace", name, Errno::ISDIR))?;
@@ -383,7 +386,8 @@ impl Target {
     }
 }
 
-/// Whether a file is the mark of a folder that a copy has begun, beside which it stands under the name of a part.
+/// Whether a file is the mark of a folder that a copy has begun, beside which it stands under the name of a
+/// part.
 pub fn is_mark(file: &File) -> bool {
     let mut start = [0; in_progress_marker::MARKED.len()];
     file.read_exact_at(&mut start, 0).is_ok() && start == *in_progress_marker::MARKED.as_bytes()

@@ -14,7 +14,8 @@ const NANOS: u32 = 1_000_000_000;
 pub(crate) const MAX_XATTR_NAME: usize = 255;
 /// Largest value of one attribute, Linux's XATTR_SIZE_MAX.
 pub(crate) const MAX_XATTR: usize = 64 << 10;
-/// Most that an entry's attributes take together, so that an entry fits into a message of 1 MiB. XFS could hold more.
+/// Most that an entry's attributes take together, so that an entry fits into a message of 1 MiB. XFS could
+/// hold more.
 pub(crate) const MAX_XATTRS: usize = 512 << 10;
 
 /// One thing in a tree.
@@ -85,7 +86,8 @@ pub struct Device {
     pub minor: u32,
 }
 
-/// A symbolic link's target: 1 to 4095 bytes without NUL. Absolute and `..` are allowed: it is data, not a way to go.
+/// A symbolic link's target: 1 to 4095 bytes without NUL. Absolute and `..` are allowed: it is data, not a
+/// way to go.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Bytes", into = "Bytes")]
 pub struct LinkTarget(Box<[u8]>);
@@ -107,7 +109,8 @@ pub struct Xattr {
 }
 
 impl Entry {
-    /// What statx(2) said of `name`. `target` reads the target of a symbolic link; no hard links, no attributes.
+    /// What statx(2) said of `name`. `target` reads the target of a symbolic link; no hard links, no
+    /// attributes.
     pub(crate) fn from_statx(
         name: Name,
         stat: &Statx,
@@ -132,7 +135,8 @@ impl Entry {
         if let Kind::File { size, .. } = self.kind { size } else { 0 }
     }
 
-    /// Bytes that it takes in a message, at most: names, targets and attributes with their lengths, and all numbers at their longest.
+    /// Bytes that it takes in a message, at most: names, targets and attributes with their lengths, and all
+    /// numbers at their longest.
     pub fn packed_len(&self) -> usize {
         const NUMBERS: usize = 64;
         const LENGTHS: usize = 10;

@@ -161,8 +161,8 @@ impl TreeError {
         }
     }
 
-    /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS, EXDEV leaving
-    /// under RESOLVE_BENEATH.
+    /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS,
+    /// EXDEV leaving under RESOLVE_BENEATH.
     pub(crate) fn on_the_way(name: &Name, errno: Errno) -> TreeError {
         match errno {
             Errno::LOOP | Errno::XDEV => TreeError::Escapes { name: name.clone() },

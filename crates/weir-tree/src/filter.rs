@@ -1,5 +1,5 @@
-//! What a walk leaves out and a removal spares: rules as in rsync's `--exclude`, `--include` and `--filter`, and lists of names as in
-//! its `--files-from`.
+//! What a walk leaves out and a removal spares: rules as in rsync's `--exclude`, `--include` and `--filter`,
+//! and lists of names as in its `--files-from`.
 
 mod pattern;
 mod rule;
@@ -21,13 +21,14 @@ pub(crate) use scope::{Renamed, whole};
 
 /// Rules in order; the first that matches decides, and what none matches is taken.
 ///
-/// A pattern with a leading `/` is matched from the root of the tree, one with another slash or with `**` against the end
-/// of the name, any other against the last component. A trailing `/` matches directories only. `*` stands for any bytes
-/// but slashes, `**` for any bytes, `?` for one byte but a slash, `[a-z]`, `[!a-z]` and `[[:alpha:]]` for one of a class; `\` takes the
-/// next byte as it is; a leading `**/` is also nothing. `DIR/***` means the directory and all that is in it.
+/// A pattern with a leading `/` is matched from the root of the tree, one with another slash or with `**`
+/// against the end of the name, any other against the last component. A trailing `/` matches directories
+/// only. `*` stands for any bytes but slashes, `**` for any bytes, `?` for one byte but a slash, `[a-z]`,
+/// `[!a-z]` and `[[:alpha:]]` for one of a class; `\` takes the next byte as it is; a leading `**/` is also
+/// nothing. `DIR/***` means the directory and all that is in it.
 ///
-/// Each rule holds for what is copied, for what is protected at the target, or for both. A rule may stand for a file of rules in
-/// each folder: those of one folder are a [`Scope`].
+/// Each rule holds for what is copied, for what is protected at the target, or for both. A rule may stand for
+/// a file of rules in each folder: those of one folder are a [`Scope`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     rules: Vec<Rule>,
@@ -68,12 +69,14 @@ impl Filter {
         }
     }
 
-    /// Adds a rule that leaves out what `pattern` matches; of `+ PATTERN` one that takes it, and `!` gives up all before it.
+    /// Adds a rule that leaves out what `pattern` matches; of `+ PATTERN` one that takes it, and `!` gives up
+    /// all before it.
     pub fn exclude(&mut self, pattern: &[u8]) -> Result<(), BadRule> {
         self.read(&mut no_files, |reading| reading.rule(pattern, Form::patterns(false)))
     }
 
-    /// Adds a rule that takes what `pattern` matches, whatever later rules say; of `- PATTERN` one that leaves it out.
+    /// Adds a rule that takes what `pattern` matches, whatever later rules say; of `- PATTERN` one that
+    /// leaves it out.
     pub fn include(&mut self, pattern: &[u8]) -> Result<(), BadRule> {
         self.read(&mut no_files, |reading| reading.rule(pattern, Form::patterns(true)))
     }
@@ -108,7 +111,8 @@ impl Filter {
         self.rules.is_empty()
     }
 
-    /// Is `name` copied? What is in a directory that is not taken is not asked for. Rules of files in folders are those of a [`Scope`].
+    /// Is `name` copied? What is in a directory that is not taken is not asked for. Rules of files in folders
+    /// are those of a [`Scope`].
     pub fn takes(&self, name: &Name, is_directory: bool) -> bool {
         self.decides(&Scope::default(), name, is_directory, Side::Sender)
     }
@@ -180,8 +184,9 @@ fn no_files(_: &[u8]) -> Result<Vec<u8>, String> {
     Err("a list of patterns names no files".to_owned())
 }
 
-/// The names in a list (`--files-from`): one a line, or divided by NUL. Leading `/` and `./` and trailing slashes go;
-/// empty lines are skipped, and in lists by line also those that begin with `#` or `;`. `path` is for errors.
+/// The names in a list (`--files-from`): one a line, or divided by NUL. Leading `/` and `./` and trailing
+/// slashes go; empty lines are skipped, and in lists by line also those that begin with `#` or `;`. `path` is
+/// for errors.
 pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Item = Result<Name, TreeError>> {
     let mut list = list;
     std::iter::from_fn(move || {
@@ -191,7 +196,8 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
                 Ok(None) => return None,
                 Ok(Some(line)) if !nul && (line.starts_with(b"#") || line.starts_with(b";")) => {}
                 Ok(Some(line)) => {
-                    // A list that was written elsewhere, where lines end with both; a name that ends so goes with NUL.
+                    // A list that was written elsewhere, where lines end with both; a name that ends so goes
+                    // with NUL.
                     let line = if nul { &line[..] } else { line.strip_suffix(b"\r").unwrap_or(&line) };
                     if !line.is_empty() {
                         return Some(name_of(line));
@@ -221,7 +227,8 @@ fn no_list() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidData, why)
 }
 
-/// A line without its end. Of one that is far too long only the beginning is kept: enough to be refused as a name.
+/// A line without its end. Of one that is far too long only the beginning is kept: enough to be refused as a
+/// name.
 fn read_line(list: &mut impl BufRead, end: u8) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut seen = false;

@@ -1,10 +1,13 @@
-//! Trees of files on this machine: reading one as a stream of entries, writing one entry by entry, comparing, and
-//! finding what differs in a changed file. Safe against hostile names and against links that others swap in.
+//! Trees of files on this machine: reading one as a stream of entries, writing one entry by entry, comparing,
+//! and finding what differs in a changed file. Safe against hostile names and against links that others swap
+//! in.
 //!
-//! No network: what another machine says arrives as an [`Entry`] (checked when it is read off the wire) and bytes.
+//! No network: what another machine says arrives as an [`Entry`] (checked when it is read off the wire) and
+//! bytes.
 //!
 //! * [`entry`]: what one thing in a tree is, and its [`Name`].
-//! * [`walk`]: a tree as a stream, in memory that does not grow with it; [`filter`]: what the stream leaves out.
+//! * [`walk`]: a tree as a stream, in memory that does not grow with it; [`filter`]: what the stream leaves
+//!   out.
 //! * [`destination`]: a tree being written, every step beneath its root.
 //! * [`compare`]: is this entry the one that is already there?
 //! * [`pages`]: memory for what is written next, where that is slow to come.

@@ -1,4 +1,5 @@
-//! Names: where in a tree an entry is. Checked when made and when read off the wire, so that whoever holds one need not check.
+//! Names: where in a tree an entry is. Checked when made and when read off the wire, so that whoever holds
+//! one need not check.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -164,8 +165,8 @@ pub(crate) fn quoted(bytes: &[u8]) -> String {
     text
 }
 
-/// As people see it: what is no UTF-8 becomes the replacement character, and control characters are escaped, so that a
-/// hostile name cannot steer a terminal. The root is `.`.
+/// As people see it: what is no UTF-8 becomes the replacement character, and control characters are escaped,
+/// so that a hostile name cannot steer a terminal. The root is `.`.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {

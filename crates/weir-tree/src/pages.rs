@@ -1,8 +1,9 @@
 //! Memory for what is about to be written.
 //!
-//! A write into the page cache takes a page for each 4 KiB. Where that page is in the guest's memory it costs 0.7 us with
-//! the copy; where a host took it back while it was free (balloons and free page reporting, overcommitted hosts, a virtual
-//! machine just started) the first touch costs 9 us more. Two things help, and both are here:
+//! A write into the page cache takes a page for each 4 KiB. Where that page is in the guest's memory it costs
+//! 0.7 us with the copy; where a host took it back while it was free (balloons and free page reporting,
+//! overcommitted hosts, a virtual machine just started) the first touch costs 9 us more. Two things help, and
+//! both are here:
 //!
 //! * **The right pieces.** A write of 2 MiB takes one huge page, and those are the blocks that hosts take
 //!   back (pageblock_order in mm/page_reporting.c). Writes of 128 KiB take what is left in smaller blocks,
@@ -13,8 +14,8 @@
 //!   No disk is read for it (the extents are unwritten); pages are found, cleared, and there when the writer
 //!   comes.
 //!
-//! The thread runs only while [`Policy`] finds that memory is slow to come: where it is not, clearing pages that will be
-//! written over is a waste.
+//! The thread runs only while [`Policy`] finds that memory is slow to come: where it is not, clearing pages
+//! that will be written over is a waste.
 
 mod policy;
 
@@ -33,16 +34,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::policy::{Policy, SMALL};
 
-/// One call's worth: force_page_cache_ra takes no more than the device's read-ahead at once, 128 KiB by default, and cuts
-/// larger calls into such.
+/// One call's worth: force_page_cache_ra takes no more than the device's read-ahead at once, 128 KiB by
+/// default, and cuts larger calls into such.
 const STEP: u64 = 128 << 10;
 
-/// How far before the writer the thread begins, so that they do not meet: a block of `get` or two of `cp`, 1 ms of the
-/// writer's time.
+/// How far before the writer the thread begins, so that they do not meet: a block of `get` or two of `cp`, 1
+/// ms of the writer's time.
 const LEAD: u64 = 2 << 20;
 
-/// How far ahead it goes at most: 150 ms of a writer whose pages are there. Pages that are not written soon are the first
-/// that a host or a reclaim takes away again.
+/// How far ahead it goes at most: 150 ms of a writer whose pages are there. Pages that are not written soon
+/// are the first that a host or a reclaim takes away again.
 const MOST: u64 = 64 << 20;
 
 /// A rest of less is written sooner than a thread is of use: 20 ms of slow memory.
@@ -215,13 +216,14 @@ fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// Local file systems that read unwritten extents without their disk (statfs(2) has the numbers): ext2 to ext4, XFS, btrfs.
+/// Local file systems that read unwritten extents without their disk (statfs(2) has the numbers): ext2 to
+/// ext4, XFS, btrfs.
 fn reads_unwritten_for_free(kind: u64) -> bool {
     matches!(kind, 0xEF53 | 0x5846_5342 | 0x9123_683E)
 }
 
-/// Where the thread goes on, with a writer at `at` and the last step up to `next`; `None` where that is far enough ahead. It
-/// goes with the writer, which may be another lane at another place.
+/// Where the thread goes on, with a writer at `at` and the last step up to `next`; `None` where that is far
+/// enough ahead. It goes with the writer, which may be another lane at another place.
 fn next_step(at: u64, next: u64) -> Option<u64> {
     let least = at.saturating_add(LEAD) / STEP * STEP;
     let reach = least.saturating_add(MOST);
@@ -240,8 +242,9 @@ mod tests {
     use super::policy::LARGE;
     use super::*;
 
-    /// Seconds that 2 GiB take where every page costs `page` ns a byte unless it is there: the writer's copy is 0.2 ns, clearing
-    /// a page ahead 0.15 ns, the policy decides. Blocks of 1 MiB in turn: while the writer copies, the thread prepares.
+    /// Seconds that 2 GiB take where every page costs `page` ns a byte unless it is there: the writer's copy
+    /// is 0.2 ns, clearing a page ahead 0.15 ns, the policy decides. Blocks of 1 MiB in turn: while the
+    /// writer copies, the thread prepares.
     fn simulated(page: impl Fn(u64) -> f64, with_policy: bool) -> (f64, u64) {
         const BLOCK: u64 = 1 << 20;
         let mut policy = Policy::default();

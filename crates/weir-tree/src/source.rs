@@ -47,8 +47,8 @@ impl Identity {
     }
 }
 
-/// The way to the content of an entry that a walk found. Holds its directory open, so that names need not be looked up
-/// again: many of them kept for long keep as many directories open as they come from.
+/// The way to the content of an entry that a walk found. Holds its directory open, so that names need not be
+/// looked up again: many of them kept for long keep as many directories open as they come from.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub(crate) directory: Arc<OwnedFd>,
@@ -62,8 +62,8 @@ pub struct Source {
 const PEEK: usize = 4096;
 
 impl Source {
-    /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link that was
-    /// swapped in is never followed, a pipe never waited for.
+    /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link
+    /// that was swapped in is never followed, a pipe never waited for.
     pub fn open(&self, entry: &Entry) -> Result<File, TreeError> {
         let file = self.open_any(&entry.name)?;
         let stat = stat(&file, b"").map_err(|errno| TreeError::of("open", &entry.name, errno))?;
@@ -71,9 +71,9 @@ impl Source {
         Ok(File::from(file))
     }
 
-    /// Appends a small file to `content`, `most` bytes of it at most. Returns it open, and whether it still is what the walk
-    /// saw, by size and time, after the last byte was read. What is no longer the same file is an error, and what was read is
-    /// not to be used.
+    /// Appends a small file to `content`, `most` bytes of it at most. Returns it open, and whether it still
+    /// is what the walk saw, by size and time, after the last byte was read. What is no longer the same file
+    /// is an error, and what was read is not to be used.
     pub fn read_small(
         &self,
         entry: &Entry,
@@ -86,7 +86,8 @@ impl Source {
         let expected = (entry.size() as usize).max(PEEK).min(most);
         while content.len() < limit {
             content.reserve(expected.min(limit - content.len()));
-            // Into what the buffer has room for: to fill it with zeros first took a seventh of the time of reading.
+            // Into what the buffer has room for: to fill it with zeros first took a seventh of the time of
+            // reading.
             match read(&file, spare_capacity(content)) {
                 Ok(0) => break,
                 Ok(_) | Err(Errno::INTR) => {}
@@ -168,8 +169,8 @@ fn time_of(stat: &Statx) -> Option<Time> {
     Time::new(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec)
 }
 
-/// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE), up to the size that
-/// `entry` says; one range where the file system cannot tell. Uses the position of `file`.
+/// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE), up to the size
+/// that `entry` says; one range where the file system cannot tell. Uses the position of `file`.
 pub fn data<'a>(
     file: &'a File,
     entry: &'a Entry,
@@ -188,8 +189,8 @@ pub fn data<'a>(
     })
 }
 
-/// The first range of `file` that holds data, from `at` on and below `size`; `None` where all of that is a hole. All of it is data where
-/// the file system cannot tell. Uses the position of `file`.
+/// The first range of `file` that holds data, from `at` on and below `size`; `None` where all of that is a
+/// hole. All of it is data where the file system cannot tell. Uses the position of `file`.
 pub fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, Errno> {
     let start = match seek(file, SeekFrom::Data(at)) {
         Ok(start) if start < size => start,
@@ -222,7 +223,8 @@ pub(crate) fn open_beneath(root: impl AsFd, path: &[u8], access: OFlags) -> Resu
     }
 }
 
-/// statx(2) of `base` in an open directory, or of what is open itself where `base` is empty; links are not followed.
+/// statx(2) of `base` in an open directory, or of what is open itself where `base` is empty; links are not
+/// followed.
 pub(crate) fn stat(directory: impl AsFd, base: &[u8]) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
     statx(directory, base, flags, StatxFlags::BASIC_STATS)

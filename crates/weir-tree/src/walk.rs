@@ -1,7 +1,7 @@
 //! A tree as a stream of entries: depth first, in memory that does not grow with the number of entries.
 //!
-//! What a walk holds: the directories from its root to where it is, at most 32 of them open beside the root and each with the names
-//! of one getdents call, and the first names of files with several.
+//! What a walk holds: the directories from its root to where it is, at most 32 of them open beside the root
+//! and each with the names of one getdents call, and the first names of files with several.
 
 mod level;
 mod links;
@@ -26,10 +26,12 @@ use crate::xattr;
 use level::Level;
 use links::Links;
 
-/// Memory for one getdents call: about a thousand names, after which a larger buffer saves nothing that can be measured.
-/// A level keeps what it has not met of one batch, so that the deepest tree there is (2048 levels) stays below 128 MiB.
+/// Memory for one getdents call: about a thousand names, after which a larger buffer saves nothing that can
+/// be measured. A level keeps what it has not met of one batch, so that the deepest tree there is (2048
+/// levels) stays below 128 MiB.
 const BATCH: usize = 32 << 10;
-/// Directories held open at a time: deeper trees than this are rare, and 1024 descriptors are the usual limit of a process.
+/// Directories held open at a time: deeper trees than this are rare, and 1024 descriptors are the usual limit
+/// of a process.
 const OPEN: usize = 32;
 
 /// Where a walk begins, and what that is called in the tree.
@@ -49,7 +51,8 @@ impl Root {
         Root { path: path.into(), name: Name::root(), follow: true }
     }
 
-    /// As people write sources: `DIR/`, `.` and `..` mean the content, anything else is called as its last component.
+    /// As people write sources: `DIR/`, `.` and `..` mean the content, anything else is called as its last
+    /// component.
     pub fn from_argument(path: &Path) -> Result<Root, TreeError> {
         let bytes = path.as_os_str().as_bytes();
         match path.components().next_back() {
@@ -83,8 +86,8 @@ pub struct Wanted {
 pub enum Step {
     /// An entry. A directory comes before what is in it. [`Kind::Special`] has no content.
     Found(Entry, Source),
-    /// All of a directory was met: the entry as it was found, for its attributes come last. Every directory that is
-    /// found is left, also one that cannot be read.
+    /// All of a directory was met: the entry as it was found, for its attributes come last. Every directory
+    /// that is found is left, also one that cannot be read.
     Leave(Entry),
     /// This one could not be read, or not all of it; the walk goes on.
     Failed(Name, TreeError),
@@ -131,15 +134,16 @@ impl fmt::Debug for Todo {
 }
 
 impl Walk {
-    /// A walk through `roots` one after another. As in rsync, the filter judges roots that have names too, by their last component.
+    /// A walk through `roots` one after another. As in rsync, the filter judges roots that have names too, by
+    /// their last component.
     pub fn new(roots: Vec<Root>, filter: Filter, wanted: Wanted) -> Walk {
         Walk::with(Todo::Roots(roots.into_iter()), filter, wanted)
     }
 
-    /// A walk through the names of a list (`--files-from`), relative to `root`: each with the directories on the way
-    /// to it, and with what is beneath it only where that is wanted. A list in order meets each directory once; another meets
-    /// some again. The filter is asked about the names too, and a name that it leaves out is not met. The root itself is found, and
-    /// left, only where the list names it (`.`).
+    /// A walk through the names of a list (`--files-from`), relative to `root`: each with the directories on
+    /// the way to it, and with what is beneath it only where that is wanted. A list in order meets each
+    /// directory once; another meets some again. The filter is asked about the names too, and a name that it
+    /// leaves out is not met. The root itself is found, and left, only where the list names it (`.`).
     pub fn listed<L>(root: PathBuf, list: L, filter: Filter, wanted: Wanted) -> Walk
     where
         L: Iterator<Item = Result<Name, TreeError>> + Send + 'static,
@@ -176,7 +180,8 @@ impl Walk {
     /// Meets a root: one of the paths on the command line. `None`: filtered out.
     fn meet_root(&mut self, root: &Root) -> Option<Step> {
         let name = root.name.clone();
-        // Judged by what it is called here: the target may call it otherwise. A directory whose content is meant has no name.
+        // Judged by what it is called here: the target may call it otherwise. A directory whose content is
+        // meant has no name.
         let judged = match root.path.file_name() {
             Some(own) if !name.is_root() => Name::new(own.as_bytes()).ok(),
             _ => None,
@@ -200,8 +205,9 @@ impl Walk {
         })
     }
 
-    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. The filter is asked about `judged`,
-    /// if about anything. `None`: filtered out, or met before by another of its names and this one.
+    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. The filter
+    /// is asked about `judged`, if about anything. `None`: filtered out, or met before by another of its
+    /// names and this one.
     fn meet(
         &mut self,
         directory: &Arc<OwnedFd>,
@@ -214,7 +220,8 @@ impl Walk {
             Ok(stat) => stat,
             Err(errno) => return Some(Step::Failed(name.clone(), TreeError::of("read", &name, errno))),
         };
-        // What the rules leave out need not be there: they are asked about a link too, which may lead nowhere.
+        // What the rules leave out need not be there: they are asked about a link too, which may lead
+        // nowhere.
         if self.wanted.referents && entry::file_type(&stat).is_symlink() {
             let leads_nowhere = |error| {
                 let is_taken = judged.is_none_or(|judged| self.takes(judged, false));
@@ -344,7 +351,8 @@ impl Walk {
         Some(Step::Leave(left.entry))
     }
 
-    /// One step within the innermost directory; `None` at the end of a list's root, in which the list goes on.
+    /// One step within the innermost directory; `None` at the end of a list's root, in which the list goes
+    /// on.
     fn read(&mut self) -> Option<Step> {
         loop {
             let is_lists_root = self.levels.len() == 1 && matches!(self.todo, Todo::List { .. });

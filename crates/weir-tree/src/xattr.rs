@@ -1,8 +1,8 @@
 //! Extended attributes: which are copied, and how they are read and set.
 //!
-//! As rsync -AX has it: an ordinary user copies `user.*`, root everything but `system.*`, which holds the kernel's own views; and
-//! both ACLs, which are the exception there. Their form is the same on all file systems (linux/posix_acl_xattr.h), with users
-//! and groups by number.
+//! As rsync -AX has it: an ordinary user copies `user.*`, root everything but `system.*`, which holds the
+//! kernel's own views; and both ACLs, which are the exception there. Their form is the same on all file
+//! systems (linux/posix_acl_xattr.h), with users and groups by number.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -35,8 +35,8 @@ impl<'a> At<'a> {
         At::Held(CString::new(format!("/proc/self/fd/{}", held.as_raw_fd())).unwrap_or_default())
     }
 
-    /// `base` in an open directory. The calls have no `at` form before Linux 6.13, but the name of a descriptor under
-    /// /proc leads to the very directory that is open. An empty `base` is the directory.
+    /// `base` in an open directory. The calls have no `at` form before Linux 6.13, but the name of a
+    /// descriptor under /proc leads to the very directory that is open. An empty `base` is the directory.
     pub fn name(directory: BorrowedFd<'_>, base: &[u8]) -> At<'a> {
         let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
         path.extend_from_slice(if base.is_empty() { b"." } else { base });
@@ -113,8 +113,8 @@ fn copied(name: &[u8]) -> bool {
     name.starts_with(b"user.") || is_acl(name) || geteuid().is_root() && !name.starts_with(b"system.")
 }
 
-/// Those that are copied, in order; none where the file system has none, and without those that go away meanwhile.
-/// E2BIG: together they are more than an entry takes.
+/// Those that are copied, in order; none where the file system has none, and without those that go away
+/// meanwhile. E2BIG: together they are more than an entry takes.
 pub(crate) fn read(at: At<'_>) -> Result<Vec<Xattr>, Errno> {
     let mut found = Vec::new();
     let mut total = 0;

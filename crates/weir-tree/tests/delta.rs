@@ -59,7 +59,8 @@ fn rebuild(old: &[u8], new: &[u8], recipe: &Recipe) -> Vec<u8> {
 
 #[test]
 fn an_insertion_at_the_front_and_scattered_changes_send_little() {
-    // A tenth of the file that the issue asks for, with a tenth of its changes: 100 pieces of 10 KB in 100 MB.
+    // A tenth of the file that the issue asks for, with a tenth of its changes: 100 pieces of 10 KB in 100
+    // MB.
     let old = random(7, 100_000_000);
     let mut new = [&random(8, 1000), &old[..]].concat();
     for change in 0..100 {
@@ -123,7 +124,8 @@ proptest! {
         }
         let (recipe, _) = exchange(&old, &new);
         prop_assert!(rebuild(&old, &new, &recipe) == new);
-        // Each edit spoils what it inserts, at most two of the longest chunks, and what it takes to fall into step.
+        // Each edit spoils what it inserts, at most two of the longest chunks, and what it takes to fall into
+        // step.
         let bound: usize = edits.iter().map(|edit| edit.inserted + 6 * 16384).sum();
         prop_assert!(recipe.literal() as usize <= bound, "{} of {}", recipe.literal(), bound);
     }
@@ -139,7 +141,8 @@ proptest! {
     }
 }
 
-/// A terabyte of nothing has chunks of one kind, which are read once; and they are those that the same zeros have where they are written.
+/// A terabyte of nothing has chunks of one kind, which are read once; and they are those that the same zeros
+/// have where they are written.
 #[test]
 fn holes_are_cut_as_zeros_are_and_not_read() {
     let name = Name::root();

@@ -1,5 +1,5 @@
-//! Files that people name, read whole: what is named by mistake (a disk, /dev/zero, a pipe that nobody writes to) must
-//! neither fill the memory nor be waited for without end.
+//! Files that people name, read whole: what is named by mistake (a disk, /dev/zero, a pipe that nobody writes
+//! to) must neither fill the memory nor be waited for without end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,10 +12,12 @@ use rustix::fs::OFlags;
 
 use crate::Bytes;
 
-/// How long a pipe or a terminal may be silent. A shell's `<(command)` is a pipe too, so it is not refused at once.
+/// How long a pipe or a terminal may be silent. A shell's `<(command)` is a pipe too, so it is not refused at
+/// once.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All that `from` gives; an error where that is more than `most`, of which no more than one byte too many is read.
+/// All that `from` gives; an error where that is more than `most`, of which no more than one byte too many is
+/// read.
 ///
 /// ```
 /// use weir_units::{Bytes, read_up_to};
@@ -42,8 +44,8 @@ pub fn read_text(path: &Path, most: Bytes) -> io::Result<String> {
     String::from_utf8(read_file(path, most)?).map_err(not_text)
 }
 
-/// Opens the file at `path` to be read from front to back, without waiting for a writer; a pipe or a terminal that stays
-/// silent for ten seconds is an error of the read. How much there is to read is not bounded.
+/// Opens the file at `path` to be read from front to back, without waiting for a writer; a pipe or a terminal
+/// that stays silent for ten seconds is an error of the read. How much there is to read is not bounded.
 pub fn open_file(path: &Path) -> io::Result<impl Read + use<>> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let kind = file.metadata()?.file_type();
@@ -62,7 +64,8 @@ struct Patient {
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            // A pipe without a writer would be at its end: it is asked only when it has something to say, if only that.
+            // A pipe without a writer would be at its end: it is asked only when it has something to say, if
+            // only that.
             if self.may_wait {
                 let timeout = Timespec::try_from(IDLE_TIMEOUT).map_err(io::Error::other)?;
                 let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout));

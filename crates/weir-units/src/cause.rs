@@ -23,7 +23,8 @@ pub fn plain(cause: &io::Error) -> String {
     }
 }
 
-/// The next step after a connection that did not come about, to follow the cause; nothing where the cause names none.
+/// The next step after a connection that did not come about, to follow the cause; nothing where the cause
+/// names none.
 ///
 /// ```
 /// let refused = std::io::Error::from_raw_os_error(111);

@@ -3,9 +3,9 @@
 //! [`numbers`] with units, and of the system [`atomic_file`], [`boot`], [`nofile`]
 //! and [`program`].
 //!
-//! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
-//! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
-//! Everything inside weir and in JSON is bytes, seconds and bytes per second.
+//! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed? Decimal prefixes (k,
+//! M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8. Everything inside
+//! weir and in JSON is bytes, seconds and bytes per second.
 //!
 //! ```
 //! use weir_units::{Bytes, Rate};

@@ -102,6 +102,9 @@ const UNUSED: &[&str] = &[
     "shares_network",
 ];
 
+/// Columns of a comment, and of a page's prose (STYLE.md).
+const COLUMNS: usize = 110;
+
 /// What there is one of: a text that shows it, and the only file that may have it.
 const ONE: &[(&str, &str)] = &[
     ("/kernel/random/boot_id\"", "weir-units/src/boot.rs"),
@@ -227,6 +230,71 @@ fn files_are_short_enough_to_read() {
     let long = sources.iter().filter(|source| source.lines.len() > most(&source.name));
     let long: Vec<_> = long.map(|source| (&source.name, source.lines.len())).collect();
     assert!(long.is_empty(), "longer than {FILE} lines without tests, so to be split: {long:?}");
+}
+
+/// The lines of a text that are wider than people read: prose, without tables, and code in fences or
+/// indented. `prose` is what of a line is text.
+fn wide<'a>(text: &'a str, prose: impl Fn(&'a str) -> Option<&'a str>) -> Vec<(usize, &'a str)> {
+    let (mut is_code, mut wide) = (false, Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some(words) = prose(line) else {
+            is_code = false;
+            continue;
+        };
+        if words.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        let is_free = is_code || words.trim_start().starts_with('|') || words.starts_with("    ");
+        if !is_free && line.chars().count() > COLUMNS {
+            wide.push((number, line));
+        }
+    }
+    wide
+}
+
+#[test]
+fn prose_is_no_wider_than_people_read() {
+    let mut found = Vec::new();
+    let mut paths = Vec::new();
+    rust_files(&crates(), &mut paths);
+    for path in &paths {
+        let text = fs::read_to_string(path).expect("a source file can be read");
+        let comment = |line| {
+            let line = str::trim_start(line).strip_prefix("//")?.trim_start_matches(['/', '!']);
+            Some(line.strip_prefix(' ').unwrap_or(line))
+        };
+        found.extend(wide(&text, comment).into_iter().map(|(number, _)| (name(path), number)));
+    }
+    let root = crates().parent().map(Path::to_owned).unwrap_or_default();
+    for path in markdown_files(&root) {
+        let text = fs::read_to_string(&path).expect("a page can be read");
+        found.extend(wide(&text, Some).into_iter().map(|(number, _)| (path.display().to_string(), number)));
+    }
+    assert!(found.is_empty(), "wider than {COLUMNS} columns: {found:?}");
+}
+
+/// The pages at the root and below `docs/`, but those of a script whose letters are two columns wide.
+fn markdown_files(root: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![root.join("docs")];
+    let mut found = Vec::new();
+    let is_page = |path: &Path| {
+        let is_wide = path.to_string_lossy().contains(".zh-");
+        path.extension().is_some_and(|ending| ending == "md") && !is_wide
+    };
+    let files =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    found.extend(files(root).filter(|path| is_page(path)));
+    while let Some(folder) = folders.pop() {
+        for path in files(&folder) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false if is_page(&path) => found.push(path),
+                false => {}
+            }
+        }
+    }
+    assert!(found.len() > 20, "found only {} pages", found.len());
+    found
 }
 
 /// The functions of a file and their lines. rustfmt ends each with a brace as far to the right as its first

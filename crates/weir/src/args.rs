@@ -187,7 +187,8 @@ pub enum Command {
     /// Upload files, folders or a stream to an object store or by plain PUT, in parts where it helps,
     /// resumable, verified.
     Put(Box<Put>),
-    /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
+    /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and
+    /// verified.
     Cp(Box<Cp>),
     /// Move objects with many workers and hosts, each exactly once, from a plan in a ledger.
     Fleet(Fleet),
@@ -207,7 +208,8 @@ pub enum Command {
     Demo(Demo),
     /// Explain another program's transfer while it runs: what limits it, and what to change.
     Why(Why),
-    /// Predict a transfer: which codec, transport, buffers and connections for this path and data, and what would limit it.
+    /// Predict a transfer: which codec, transport, buffers and connections for this path and data, and what
+    /// would limit it.
     Plan(Box<Plan>),
     /// Emulate a slow path on this machine, without touching its network.
     Lab(Lab),

@@ -13,7 +13,8 @@ pub fn cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     of_weir("XDG_CACHE_HOME", ".cache", variable)
 }
 
-/// `None` for whoever has no home. Relative paths are none, there as here: they would mean another folder in each folder.
+/// `None` for whoever has no home. Relative paths are none, there as here: they would mean another folder in
+/// each folder.
 fn of_weir(own: &str, at_home: &str, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute(own).or_else(|| Some(absolute("HOME")?.join(at_home)))?;

@@ -1,8 +1,9 @@
-//! This host's calibration: what `weir bench host --local` once measured of it, kept for later runs of other commands.
+//! This host's calibration: what `weir bench host --local` once measured of it, kept for later runs of other
+//! commands.
 //!
-//! A record of weir's, `host.json` in the cache folder, which `weir report` reads too. Whoever uses a figure of it says so, with
-//! its date. It is advice from a file that anything may have happened to: one that is cut off, too long, of another host or with
-//! implausible figures counts as none, and never stops a command.
+//! A record of weir's, `host.json` in the cache folder, which `weir report` reads too. Whoever uses a figure
+//! of it says so, with its date. It is advice from a file that anything may have happened to: one that is cut
+//! off, too long, of another host or with implausible figures counts as none, and never stops a command.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};

@@ -1,7 +1,8 @@
 //! The configuration file: flags in front of those of the command line.
 //!
-//! An entry becomes words in front of the user's own, and both are parsed by the one definition of the command line; so a flag has
-//! its name in the file from the day it exists, with the same values and the same complaints. See docs/config.md.
+//! An entry becomes words in front of the user's own, and both are parsed by the one definition of the
+//! command line; so a flag has its name in the file from the day it exists, with the same values and the same
+//! complaints. See docs/config.md.
 
 mod file;
 mod flags;
@@ -21,7 +22,8 @@ use file::ConfigFile;
 use flags::{Flags, Setting};
 use trial::Line;
 
-/// Variables of the environment that say the same as a flag: they stand above the file, as they stand below the flag.
+/// Variables of the environment that say the same as a flag: they stand above the file, as they stand below
+/// the flag.
 const VARIABLES: [(&str, &[&str]); 2] = [
     ("--proxy", &["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
     ("--cacert", &["SSL_CERT_FILE"]),
@@ -36,7 +38,8 @@ struct Problem {
     text: String,
 }
 
-/// The command line, with the file's entries beneath it. Ends the program where clap would: for help, and for words that it refuses.
+/// The command line, with the file's entries beneath it. Ends the program where clap would: for help, and for
+/// words that it refuses.
 pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
     let mut command = Cli::command();
     let plain = command.try_get_matches_from_mut(&words);

@@ -11,8 +11,9 @@ use signal_hook::{flag, low_level};
 /// The exit code of a command that a signal ended: 128 and SIGINT, as a shell has it.
 pub const INTERRUPTED: u8 = 128 + SIGINT as u8;
 
-/// Signals this close to one another, in milliseconds, are one wish: `timeout` and a shell that ends its jobs send theirs to the
-/// process and to its group, milliseconds apart. Nobody presses Ctrl-C twice in so short a time because once did not help.
+/// Signals this close to one another, in milliseconds, are one wish: `timeout` and a shell that ends its jobs
+/// send theirs to the process and to its group, milliseconds apart. Nobody presses Ctrl-C twice in so short a
+/// time because once did not help.
 const ONE_WISH: u64 = 250;
 
 /// What a signal says after those that came before it.
@@ -38,7 +39,8 @@ impl Wishes {
         Wishes { first: AtomicU64::new(u64::MAX) }
     }
 
-    /// A signal comes now. May be asked in a handler (signal-safety(7)): an atomic and clock_gettime are all that it uses.
+    /// A signal comes now. May be asked in a handler (signal-safety(7)): an atomic and clock_gettime are all
+    /// that it uses.
     pub fn hear(&self) -> Says {
         self.hear_at(monotonic())
     }
@@ -62,14 +64,16 @@ pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// What signals are to set, with no signal that does yet.
 pub(crate) fn wish() -> anyhow::Result<Arc<AtomicBool>> {
-    // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a handler the signal
-    // would end the program, and a file written in place would be left half written without a word.
+    // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a
+    // handler the signal would end the program, and a file written in place would be left half written
+    // without a word.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(Arc::new(AtomicBool::new(false)))
 }
 
-/// Sets `stop` at each of these signals, and does `at_once` at one that is a wish of its own after another: when it comes, since a thread
-/// that is told of it may get to it as late as the next one comes. `at_once` is done in the handler, and may only do what may be done there.
+/// Sets `stop` at each of these signals, and does `at_once` at one that is a wish of its own after another:
+/// when it comes, since a thread that is told of it may get to it as late as the next one comes. `at_once` is
+/// done in the handler, and may only do what may be done there.
 #[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
 pub(crate) fn on_signals(
     signals: &[i32],
@@ -85,14 +89,15 @@ pub(crate) fn on_signals(
                 at_once();
             }
         };
-        // SAFETY: it stores to an atomic, hears (see there) and does what its caller promises may be done in a handler
-        // (signal-safety(7)).
+        // SAFETY: it stores to an atomic, hears (see there) and does what its caller promises may be done in
+        // a handler (signal-safety(7)).
         unsafe { low_level::register(*signal, asked)? };
     }
     Ok(())
 }
 
-/// While the flag is set SIGINT and SIGTERM end the program at once: for as long as there is nothing to leave in order.
+/// While the flag is set SIGINT and SIGTERM end the program at once: for as long as there is nothing to leave
+/// in order.
 pub fn at_once_while_set() -> anyhow::Result<Arc<AtomicBool>> {
     let nothing_to_lose = Arc::new(AtomicBool::new(true));
     for signal in [SIGINT, SIGTERM] {

@@ -1,4 +1,5 @@
-//! What is seen while a command works: a line on a terminal, ten times a second at most, or the live view in its place.
+//! What is seen while a command works: a line on a terminal, ten times a second at most, or the live view in
+//! its place.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Which events of the log are shown? Those of weir as asked; those of libraries to whoever looks for them; and what
-//! repeats itself only a few times: a stranger who can cause an event can cause a million of them.
+//! Which events of the log are shown? Those of weir as asked; those of libraries to whoever looks for them;
+//! and what repeats itself only a few times: a stranger who can cause an event can cause a million of them.
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
@@ -18,8 +18,8 @@ use weir_get::http::waiting;
 
 /// Events of one kind that are shown before the others are counted: enough to see what differs among them.
 const SHOWN: u32 = 5;
-/// When the first count is told. While the flood goes on each next one takes twice as long, so that a day of it is a
-/// dozen lines.
+/// When the first count is told. While the flood goes on each next one takes twice as long, so that a day of
+/// it is a dozen lines.
 const FIRST: Duration = Duration::from_secs(10);
 /// The longest of these.
 const LAST: Duration = Duration::from_secs(3600);
@@ -89,8 +89,9 @@ impl Shown {
     }
 }
 
-/// A layer of the whole log, not a filter of one layer: what such a filter refuses of an event that it had declared interest
-/// in stays noted for the next event of the thread (tracing-subscriber 0.3.23 asserts that it does not).
+/// A layer of the whole log, not a filter of one layer: what such a filter refuses of an event that it had
+/// declared interest in stays noted for the next event of the thread (tracing-subscriber 0.3.23 asserts that
+/// it does not).
 impl<S: Subscriber> Layer<S> for Shown {
     fn enabled(&self, event: &Metadata<'_>, _: Context<'_, S>) -> bool {
         self.is_shown(event)

@@ -1,8 +1,8 @@
-//! `--tui`: the terminal of the live view. What it shows is weir-report's; here are its modes, its keys, and how it is given
-//! back: when the run is over, on an error, on a panic, on SIGINT, SIGTERM and SIGHUP.
+//! `--tui`: the terminal of the live view. What it shows is weir-report's; here are its modes, its keys, and
+//! how it is given back: when the run is over, on an error, on a panic, on SIGINT, SIGTERM and SIGHUP.
 //!
-//! The view has a thread of its own, so that a terminal which is slow, or stopped, holds no byte. It is drawn on /dev/tty, and
-//! keys are read from there: stdin, which may be data, is left alone.
+//! The view has a thread of its own, so that a terminal which is slow, or stopped, holds no byte. It is drawn
+//! on /dev/tty, and keys are read from there: stdin, which may be data, is left alone.
 
 mod keys;
 
@@ -33,7 +33,8 @@ use crate::interrupt::{self, INTERRUPTED};
 use crate::terminal;
 use keys::Keys;
 
-/// Ten pictures a second at most: eyes do not follow faster, and all of them together cost a hundredth of one processor.
+/// Ten pictures a second at most: eyes do not follow faster, and all of them together cost a hundredth of one
+/// processor.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The alternate screen, pastes between marks, without a cursor, empty.
@@ -190,7 +191,8 @@ fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives the terminal back, unless a picture that the terminal does not take holds it: an end is asked for, then, not order.
+/// Gives the terminal back, unless a picture that the terminal does not take holds it: an end is asked for,
+/// then, not order.
 fn restore_in_time() {
     for _ in 0..10 {
         if let Some(held) = HELD.try_lock() {
@@ -258,8 +260,8 @@ fn restore_on_panic() {
     });
 }
 
-/// Keys come one by one and unseen. Ctrl-C stays the terminal's own; Ctrl-Z is handled, Ctrl-\ and Ctrl-S do nothing: each would
-/// leave the terminal as it is.
+/// Keys come one by one and unseen. Ctrl-C stays the terminal's own; Ctrl-Z is handled, Ctrl-\ and Ctrl-S do
+/// nothing: each would leave the terminal as it is.
 fn enter(terminal: &File) -> io::Result<()> {
     let mut held = HELD.lock();
     let before = tcgetattr(terminal)?;
@@ -322,8 +324,8 @@ fn show<S: Scene>(shared: &Shared<S>, terminal: &File, mut scene: S) {
     }
 }
 
-/// Sleeps until the terminal sends something, which is returned, the bell rings, or it is time. An error means that the
-/// terminal is gone.
+/// Sleeps until the terminal sends something, which is returned, the bell rings, or it is time. An error
+/// means that the terminal is gone.
 fn wait<S: Scene>(shared: &Shared<S>, terminal: &File, timeout: Duration) -> io::Result<Vec<u8>> {
     let mut ready =
         [PollFd::new(terminal, PollFlags::IN), PollFd::from_borrowed_fd(shared.bell.as_fd(), PollFlags::IN)];
@@ -358,7 +360,8 @@ fn interrupt() {
     let _ = rustix::process::kill_current_process_group(Signal::INT);
 }
 
-/// Gives the terminal to whoever started us, stops as Ctrl-Z does, and takes it again when we are in the foreground again.
+/// Gives the terminal to whoever started us, stops as Ctrl-Z does, and takes it again when we are in the
+/// foreground again.
 fn suspend<S: Scene>(shared: &Shared<S>, terminal: &File) {
     restore();
     let _ = rustix::process::kill_current_process_group(Signal::TSTP);

@@ -58,8 +58,8 @@ pub fn start_log(quiet: bool, verbose: u8) {
     start_log_beside(false, quiet, verbose);
 }
 
-/// The same beside a live view, where there is one: it shows the lines, and decisions among them whether they were asked for
-/// or not.
+/// The same beside a live view, where there is one: it shows the lines, and decisions among them whether they
+/// were asked for or not.
 pub fn start_log_beside(view: bool, quiet: bool, verbose: u8) {
     let asked = match (quiet, verbose) {
         (true, _) => LevelFilter::ERROR,

@@ -22,7 +22,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// One test at a time: slow disks share the machine's own, and what waits for one disk counts for the others' limits.
+/// One test at a time: slow disks share the machine's own, and what waits for one disk counts for the others'
+/// limits.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock()
@@ -58,9 +59,10 @@ fn is_empty(folder: &Path) -> bool {
     names.into_iter().all(|name| name == "lost+found")
 }
 
-/// A limit of its own that a device has at once. The kernel gives a device with `strict_limit` its share of what was
-/// written lately, up to that limit, and a device that has been idle a hundredth of the machine's threshold (mm/page-writeback.c,
-/// `__wb_calc_thresh`), so a larger limit holds only after some seconds of writing.
+/// A limit of its own that a device has at once. The kernel gives a device with `strict_limit` its share of
+/// what was written lately, up to that limit, and a device that has been idle a hundredth of the machine's
+/// threshold (mm/page-writeback.c, `__wb_calc_thresh`), so a larger limit holds only after some seconds of
+/// writing.
 fn at_once() -> Option<u64> {
     let vmstat = std::fs::read_to_string("/proc/vmstat").ok()?;
     let pages = vmstat.lines().find_map(|line| line.strip_prefix("nr_dirty_threshold "))?;
@@ -71,8 +73,9 @@ fn at_once() -> Option<u64> {
     (limit >= 12 * MIB as u64).then_some(limit)
 }
 
-/// Memory that a host has to find first comes at some 300 MB/s. The kernel begins to pace a new device at 100 MB/s and more
-/// (mm/page-writeback.c, `INIT_BW`), and beside that its first pauses hardly show: what is touched here is at hand for a second.
+/// Memory that a host has to find first comes at some 300 MB/s. The kernel begins to pace a new device at 100
+/// MB/s and more (mm/page-writeback.c, `INIT_BW`), and beside that its first pauses hardly show: what is
+/// touched here is at hand for a second.
 fn have_memory() {
     let touched = vec![1_u8; 512 * MIB];
     std::hint::black_box(&touched);
@@ -89,13 +92,14 @@ fn a_slow_disk_has_the_knee_and_the_rates_it_was_given() {
     let record = on(&disk, &sandbox, &["--json", "--size", "400MiB"]).run().succeeds().json();
     let found = &record["disk"];
     // Writers run free until half way between the device's background, half of its limit, and the limit
-    // (mm/page-writeback.c, `dirty_freerun_ceiling`), and what the disk takes until then comes on top: from the background on
-    // (`wb_over_bg_thresh`), for the last third of the way.
+    // (mm/page-writeback.c, `dirty_freerun_ceiling`), and what the disk takes until then comes on top: from
+    // the background on (`wb_over_bg_thresh`), for the last third of the way.
     let taken = number(&found["buffered"]["knee_seconds"]) * RATE / 3.0;
     let expected = 0.75 * limit as f64 + taken;
     let knee = number(&found["buffered"]["knee_bytes"]);
-    // Between there and the limit they are slowed the more the nearer they come to it; how soon that shows depends on what the
-    // kernel has learned of the device's rate. Three runs on one device: 0.74, 0.99 and 1.0 of the limit.
+    // Between there and the limit they are slowed the more the nearer they come to it; how soon that shows
+    // depends on what the kernel has learned of the device's rate. Three runs on one device: 0.74, 0.99 and
+    // 1.0 of the limit.
     let most = limit as f64 + taken;
     assert!(
         (0.9 * expected..1.1 * most).contains(&knee),

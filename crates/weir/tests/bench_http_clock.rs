@@ -14,7 +14,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::{Request, Sandbox, Server, WEIR, Weir, Wire};
 
-/// Held for reading by those that keep the processors busy, for writing by what a busy processor would tell wrong.
+/// Held for reading by those that keep the processors busy, for writing by what a busy processor would tell
+/// wrong.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 fn busy() -> RwLockReadGuard<'static, ()> {
@@ -29,8 +30,8 @@ fn hello(wire: &mut Wire) -> std::io::Result<()> {
     wire.answer("200 OK", &[], b"hello")
 }
 
-/// An answer without end, as fast as it goes. In chunks of one byte, which take longer to be taken apart than to be sent: there is
-/// always more to be read.
+/// An answer without end, as fast as it goes. In chunks of one byte, which take longer to be taken apart than
+/// to be sent: there is always more to be read.
 fn flood(wire: &mut Wire) -> std::io::Result<()> {
     wire.head("200 OK", &[("Transfer-Encoding", "chunked")])?;
     let piece = b"1\r\na\r\n".repeat(40_000);
@@ -147,8 +148,8 @@ const EVERY: f64 = 2.0;
 /// When a server was asked, and when it had answered: seconds.
 type Log = Vec<(f64, f64)>;
 
-/// The known answer, from when the server was asked first and when it had answered (seconds): requests that were planned evenly
-/// from the first on, each as late as its answer. Sorted.
+/// The known answer, from when the server was asked first and when it had answered (seconds): requests that
+/// were planned evenly from the first on, each as late as its answer. Sorted.
 fn known(log: &[(f64, f64)], rate: f64) -> Vec<f64> {
     let first = log.iter().map(|(asked, _)| *asked).fold(f64::MAX, f64::min);
     let mut answered: Vec<f64> = log.iter().map(|(_, answered)| *answered).collect();
@@ -162,7 +163,8 @@ fn known(log: &[(f64, f64)], rate: f64) -> Vec<f64> {
 #[test]
 fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
     let _alone = MACHINE.write();
-    // In the middle of each period, counted from a run's first request, so that what waits is served before the run ends.
+    // In the middle of each period, counted from a run's first request, so that what waits is served before
+    // the run ends.
     let starts = [OnceLock::new(), OnceLock::new()];
     let logs: Arc<[Mutex<Log>; 2]> = Arc::default();
     let server = Server::start({
@@ -173,7 +175,8 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
             let asked = start.elapsed().as_secs_f64();
             let (into, to) = (asked % EVERY, EVERY / 2.0 + FREEZE);
             let frozen = (EVERY / 2.0..to).contains(&into);
-            // Long beside what a request costs, short enough that at 99 % a closed loop never sees the freeze.
+            // Long beside what a request costs, short enough that at 99 % a closed loop never sees the
+            // freeze.
             std::thread::sleep(Duration::from_secs_f64(if frozen { to - into } else { 0.005 }));
             logs[open].lock().push((asked, start.elapsed().as_secs_f64()));
             hello(wire)
@@ -190,7 +193,8 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
     let at = |record: &Value, name: &str| record["http"]["latency"][name].as_f64().unwrap();
     let near = |seen: f64, known: f64| (seen - known).abs() < FREEZE / 8.0 + known / 10.0;
     let late = known(&logs[1].lock(), rate);
-    // What a closed loop tells of the same server: what each request took, however many never came to be asked.
+    // What a closed loop tells of the same server: what each request took, however many never came to be
+    // asked.
     let mut took: Vec<f64> = logs[0].lock().iter().map(|(asked, answered)| answered - asked).collect();
     took.sort_by(f64::total_cmp);
     for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
@@ -199,6 +203,7 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
             assert!(near(seen, known), "{name}: {seen} instead of {known}: {record}");
         }
     }
-    // Each is told as it was, and they are far apart, unless the machine itself stood still and let the closed loop ask less often.
+    // Each is told as it was, and they are far apart, unless the machine itself stood still and let the
+    // closed loop ask less often.
     assert!(at(&open, "p99") > FREEZE / 2.0, "{open}");
 }

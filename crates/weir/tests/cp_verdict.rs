@@ -163,7 +163,8 @@ fn far_end(mark: &str) -> Pid {
     found.unwrap()
 }
 
-/// Of an end that stands still nothing is known meanwhile: not that it went on as it did before, and not that it was in nobody's way.
+/// Of an end that stands still nothing is known meanwhile: not that it went on as it did before, and not that
+/// it was in nobody's way.
 #[test]
 fn an_end_that_stands_still_is_not_seen() {
     let _alone = alone();

@@ -1,8 +1,9 @@
-//! Is `weir plan` right? Ten copies over links of 10 to 1000 Mbit/s, each planned first: within 15 % in nine of them.
+//! Is `weir plan` right? Ten copies over links of 10 to 1000 Mbit/s, each planned first: within 15 % in nine
+//! of them.
 //!
-//! Takes minutes and a quiet machine, so only `make plan-check` runs it (`WEIR_PLAN_CASES=all`, or a number for one case). Not
-//! within six minutes of the run before: ext4 passes over inodes that were freed of late (`recently_deleted`, fs/ext4/ialloc.c),
-//! and making a small file then takes ten times as long.
+//! Takes minutes and a quiet machine, so only `make plan-check` runs it (`WEIR_PLAN_CASES=all`, or a number
+//! for one case). Not within six minutes of the run before: ext4 passes over inodes that were freed of late
+//! (`recently_deleted`, fs/ext4/ialloc.c), and making a small file then takes ten times as long.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -113,7 +114,8 @@ impl Link {
 /// The far end of a cable.
 const FAR_END: &str = "10.77.0.2";
 
-/// A cable between two namespaces, `near` at one end of it and `far` at the other. `ip` knows a namespace by a process in it.
+/// A cable between two namespaces, `near` at one end of it and `far` at the other. `ip` knows a namespace by
+/// a process in it.
 fn connect(near: &Namespace, far: &Namespace) {
     let mut inside = Command::new("cat");
     inside.stdin(std::process::Stdio::piped());
@@ -188,9 +190,9 @@ fn keep(number: usize, name: &str, record: &Value) {
     std::fs::write(folder.join(format!("{number}-{name}.json")), record.to_string()).unwrap();
 }
 
-/// Both runs are to find the same machine: nothing on its way to the disk, and no free memory that was in use a moment ago. A
-/// virtual machine's host takes free memory back after two seconds (mm/page_reporting.c), and gives it again page by page when
-/// it is touched, which costs several times as much as writing to it.
+/// Both runs are to find the same machine: nothing on its way to the disk, and no free memory that was in use
+/// a moment ago. A virtual machine's host takes free memory back after two seconds (mm/page_reporting.c), and
+/// gives it again page by page when it is touched, which costs several times as much as writing to it.
 fn settle() {
     rustix::fs::sync();
     std::thread::sleep(Duration::from_secs(3));
@@ -206,7 +208,8 @@ fn plans_are_right_in_nine_of_ten() {
     }
     let chosen = which.parse::<usize>().ok();
     let (mut right, mut all) = (0, 0);
-    // Removed together at the end: for a minute after many files are gone, ext4 takes many times longer to make one.
+    // Removed together at the end: for a minute after many files are gone, ext4 takes many times longer to
+    // make one.
     let mut sandboxes = Vec::new();
     println!("data    link                  predicted   achieved      off  codec, limit of plan -> of copy");
     for (number, case) in CASES.iter().enumerate() {

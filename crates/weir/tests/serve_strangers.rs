@@ -95,8 +95,8 @@ const TLS: &[(&str, Hold)] = &[
     }),
 ];
 
-/// Holds `count` connections of each kind, one kind after another, and asks honestly while they come and when all are
-/// there.
+/// Holds `count` connections of each kind, one kind after another, and asks honestly while they come and when
+/// all are there.
 fn hold_all(kinds: &[(&str, Hold)], count: usize, args: &[&str], tls: bool) {
     let sandbox = Sandbox::new();
     folder(&sandbox);
@@ -405,7 +405,8 @@ fn slow_heads_and_silence_have_a_minute() {
     }
 }
 
-/// All of RFC 9113 and 7541 that <https://github.com/summerwind/h2spec> knows, over TLS: `make h2spec` brings it.
+/// All of RFC 9113 and 7541 that <https://github.com/summerwind/h2spec> knows, over TLS: `make h2spec` brings
+/// it.
 #[test]
 fn h2spec_has_nothing_to_say() {
     let own = std::env::var_os("HOME").map(|home| std::path::Path::new(&home).join("go/bin/h2spec"));

@@ -1,8 +1,10 @@
-//! Is the verdict right? Runs whose cause is made and then checked are judged from each side, and the verdicts counted.
+//! Is the verdict right? Runs whose cause is made and then checked are judged from each side, and the
+//! verdicts counted.
 //!
 //! `cargo test` runs a fixed sample of the matrix (`sample`); `make truth` all of it, or the part that
-//! `WEIR_TRUTH='cause=receive-buffer,cc=bbr'` names. Runs are kept under `target/truth/`, and `WEIR_TRUTH_JUDGE=1` judges
-//! again what is kept there without running anything. docs/truth.md has the published matrix and how to read it.
+//! `WEIR_TRUTH='cause=receive-buffer,cc=bbr'` names. Runs are kept under `target/truth/`, and
+//! `WEIR_TRUTH_JUDGE=1` judges again what is kept there without running anything. docs/truth.md has the
+//! published matrix and how to read it.
 
 #[path = "truth/archive.rs"]
 mod archive;
@@ -59,8 +61,8 @@ use lab::Lab;
 use page::Page;
 use schedule::ScheduleOutcome;
 
-/// Of verdicts that could know, the share that must be right: the aim is 0.97. This is what the rules reach today, less
-/// what two runs of the sample differ by; it goes up with them and never down.
+/// Of verdicts that could know, the share that must be right: the aim is 0.97. This is what the rules reach
+/// today, less what two runs of the sample differ by; it goes up with them and never down.
 const RIGHT: f64 = 0.94;
 
 /// Of all verdicts, the share that may convict an innocent stage: the aim is 0.01. As above.
@@ -69,8 +71,8 @@ const WRONG: f64 = 0.03;
 /// Runs in which the cause did not bind: more would be a lab that does not do what it says.
 const VOID: f64 = 0.1;
 
-/// Captures that are judged at the least where there is a tcpdump, and of them the share that may name what the live verdict of the
-/// same end does not.
+/// Captures that are judged at the least where there is a tcpdump, and of them the share that may name what
+/// the live verdict of the same end does not.
 const CAPTURES: u32 = 40;
 const CONTRADICT: f64 = 0.1;
 
@@ -131,7 +133,8 @@ fn verdicts_are_right() {
     let void = page.void.len() - page.late;
     assert!(void as f64 <= VOID * runs as f64, "{void} of {runs} runs are void");
     if mostly_late {
-        // Whoever took the processors from the emulator took them from the rest as well: few runs are left, and none is clean.
+        // Whoever took the processors from the emulator took them from the rest as well: few runs are left,
+        // and none is clean.
         println!("not held against the bounds: this machine was somebody else's");
         return;
     }

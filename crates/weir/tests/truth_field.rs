@@ -3,8 +3,8 @@
 //! both ends, through its command line alone.
 //!
 //! `cargo test` plays a sample of twelve; `make truth-field` all of them, or the part that
-//! `WEIR_FIELD='kind=nagle,side=sender'` names. `WEIR_FIELD_REJUDGE=FOLDER` judges again what an earlier run kept
-//! there. docs/truth-field.md has the published figures and how to read them.
+//! `WEIR_FIELD='kind=nagle,side=sender'` names. `WEIR_FIELD_REJUDGE=FOLDER` judges again what an earlier run
+//! kept there. docs/truth-field.md has the published figures and how to read them.
 
 #[path = "truth_field/archive.rs"]
 mod archive;
@@ -49,8 +49,8 @@ struct Bounds {
     misleading: f64,
 }
 
-/// Of all verdicts, those of runs that failed or whose cause did not bind: more would be stages that do not do
-/// what they say.
+/// Of all verdicts, those of runs that failed or whose cause did not bind: more would be stages that do not
+/// do what they say.
 const VOID: f64 = 0.15;
 
 /// So many stories at a time: each has a few programs that mostly wait, on two hosts of its own.
@@ -110,7 +110,8 @@ fn binary() -> PathBuf {
     env::var_os("WEIR_FIELD_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_weir")), PathBuf::from)
 }
 
-/// Judges again what is kept, and prints what changed and the matrix. It asserts nothing: it is for trying rules.
+/// Judges again what is kept, and prints what changed and the matrix. It asserts nothing: it is for trying
+/// rules.
 fn rejudge(folder: &Path, cases: &[Case], filter: &Filter) {
     // As `make` would read it: from the top of the sources.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
@@ -169,7 +170,8 @@ impl Field {
         }
     }
 
-    /// Stories of which no run counts, once more and with nothing beside them: this machine may have been busy.
+    /// Stories of which no run counts, once more and with nothing beside them: this machine may have been
+    /// busy.
     fn play_the_void_again(&self, cases: &[Case]) {
         let hidden = hidden(&self.lines.lock().expect("no panic"));
         let cases: Vec<Case> = cases.iter().filter(|case| hidden.contains(&case.story)).cloned().collect();

@@ -155,8 +155,9 @@ impl EventLoop<'_> {
         self.rest(index);
     }
 
-    /// The peer has closed a connection on which nothing was asked. One that never had an answer is made again after a pause: a
-    /// server that takes connections and closes them at once would otherwise be flooded with them.
+    /// The peer has closed a connection on which nothing was asked. One that never had an answer is made
+    /// again after a pause: a server that takes connections and closes them at once would otherwise be
+    /// flooded with them.
     pub(super) fn left(&mut self, index: usize) {
         match self.connections[index].connect_begun {
             Some(_) => self.rest(index),

@@ -11,8 +11,9 @@ use crate::connection::Phase;
 use crate::reason::Reason;
 use crate::tally::Times;
 
-/// Buffers that one connection is read at most before the others have their turn: 4 MiB, a few milliseconds of a server that
-/// sends as fast as it can. Most answers are one buffer. What takes long to be taken apart ends its turn with the round.
+/// Buffers that one connection is read at most before the others have their turn: 4 MiB, a few milliseconds
+/// of a server that sends as fast as it can. Most answers are one buffer. What takes long to be taken apart
+/// ends its turn with the round.
 const TURN: usize = 16;
 
 /// What became of a connection after what was read had been taken apart.
@@ -108,7 +109,8 @@ impl EventLoop<'_> {
             }
             // A server that had enough may have answered before it closed.
             Err(error) => {
-                // A buffer of its own: the loop's may be in use further up. What is beyond one turn is no answer to wait for.
+                // A buffer of its own: the loop's may be in use further up. What is beyond one turn is no
+                // answer to wait for.
                 self.read_into(index, &mut [0; 16 << 10], true);
                 if self.connections[index].phase == Phase::Sending {
                     self.fail(index, Failure::Because(Reason::of_write(&error)));
@@ -117,8 +119,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Takes what is there; up to the end of the stream where that has come (`ended`). What is more than one turn takes, or comes
-    /// late in a round, waits in `unread`: the kernel tells of it no second time.
+    /// Takes what is there; up to the end of the stream where that has come (`ended`). What is more than one
+    /// turn takes, or comes late in a round, waits in `unread`: the kernel tells of it no second time.
     pub(super) fn read(&mut self, index: usize, ended: bool) {
         if let Some(before) = &mut self.connections[index].unread {
             *before |= ended;
@@ -135,7 +137,8 @@ impl EventLoop<'_> {
         self.unread.push_back(index);
     }
 
-    /// A turn for each connection that was not read to its end, in the order in which they were left, while the round lasts.
+    /// A turn for each connection that was not read to its end, in the order in which they were left, while
+    /// the round lasts.
     pub(super) fn read_on(&mut self) {
         for _ in 0..self.unread.len() {
             let Some(index) = self.unread.pop_front() else { return };

@@ -58,7 +58,8 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
             }
             Err(_) => {
                 hub.spend(|time| &mut time.failed, sent);
-                // A connection over which nothing came at all is replaced, as in HTTP/1.1; a slow stream is only given up.
+                // A connection over which nothing came at all is replaced, as in HTTP/1.1; a slow stream is
+                // only given up.
                 if session.received() == received {
                     session.forget(lease.generation);
                 }
@@ -71,8 +72,8 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
     }
 }
 
-/// The server says that it has not looked at the request: it ended the connection in order, or has too many streams (RFC 9113
-/// section 8.7).
+/// The server says that it has not looked at the request: it ended the connection in order, or has too many
+/// streams (RFC 9113 section 8.7).
 fn is_unprocessed(error: &Error) -> bool {
     match error.reason() {
         Some(h2::Reason::NO_ERROR) => error.is_go_away() && error.is_remote(),

@@ -1,4 +1,5 @@
-//! When each request of an open loop goes out: streams that are free wait in a queue, and a timer hands them their times.
+//! When each request of an open loop goes out: streams that are free wait in a queue, and a timer hands them
+//! their times.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

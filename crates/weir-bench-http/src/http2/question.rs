@@ -7,8 +7,8 @@ use crate::error::LoadError;
 use crate::request::Request;
 use crate::target::Target;
 
-/// Fields that belong to a connection of HTTP/1.1, which HTTP/2 forbids (RFC 9113 section 8.2.2), and Host, which is part of the
-/// URL there.
+/// Fields that belong to a connection of HTTP/1.1, which HTTP/2 forbids (RFC 9113 section 8.2.2), and Host,
+/// which is part of the URL there.
 const FOREIGN: [&str; 7] =
     ["connection", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 

@@ -1,4 +1,5 @@
-//! One connection of HTTP/2: made when a stream first needs it, made again when it has ended, shared by its streams.
+//! One connection of HTTP/2: made when a stream first needs it, made again when it has ended, shared by its
+//! streams.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -25,8 +26,8 @@ use crate::reason::Reason;
 use crate::target::Address;
 use crate::way::{Way, dial_beside};
 
-/// What may be on its way for one stream, and for all of a connection: more than any path here holds, and the bound of what a server
-/// can make this program keep.
+/// What may be on its way for one stream, and for all of a connection: more than any path here holds, and the
+/// bound of what a server can make this program keep.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 

@@ -1,7 +1,7 @@
 //! Scripts of wrk's Lua interface, unchanged: setup, init, delay, request, response, done.
 //!
-//! One Lua state a thread, and one in which `setup` and `done` run; the script is executed in each. Lua is LuaJIT with all
-//! its libraries, as in wrk: a script is its user's own program and may do what its user may.
+//! One Lua state a thread, and one in which `setup` and `done` run; the script is executed in each. Lua is
+//! LuaJIT with all its libraries, as in wrk: a script is its user's own program and may do what its user may.
 
 mod spectrum;
 mod state;
@@ -86,7 +86,8 @@ impl Script {
         &self.settings.path
     }
 
-    /// Makes one thread's state: executes the file in it, then `setup` in the main state and `init` in the new one.
+    /// Makes one thread's state: executes the file in it, then `setup` in the main state and `init` in the
+    /// new one.
     pub(crate) fn thread(&self) -> Result<ScriptThread, LoadError> {
         let LuaState { lua, calls } = state::create(&self.settings, &self.target)?;
         let place = Arc::new(Mutex::new(Address::Tcp(([127, 0, 0, 1], 0).into())));
@@ -128,8 +129,8 @@ impl Script {
         self
     }
 
-    /// Hands on what the scripts printed: it lies in C's buffer, which all states share, and comes before what is printed
-    /// afterwards.
+    /// Hands on what the scripts printed: it lies in C's buffer, which all states share, and comes before
+    /// what is printed afterwards.
     pub(crate) fn flush(&self) {
         // A stdout that is closed is the report's matter.
         let _ = self.main.load("io.stdout:flush()").exec();

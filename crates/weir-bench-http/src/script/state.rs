@@ -100,9 +100,9 @@ fn c_modules(arch: &str) -> Vec<String> {
 fn with_all_libraries() -> Lua {
     // A script cannot catch a panic of ours: what it could do with one is not worth a slower pcall.
     let options = LuaOptions::new().catch_rust_panics(false);
-    // SAFETY: with these libraries a script can reach this process's memory. It is a file that the user names on the
-    // command line to be run as a program, with the user's own rights, exactly as `luajit FILE` would run it; nothing
-    // from the network becomes code.
+    // SAFETY: with these libraries a script can reach this process's memory. It is a file that the user names
+    // on the command line to be run as a program, with the user's own rights, exactly as `luajit FILE` would
+    // run it; nothing from the network becomes code.
     let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };
     answer_with_whole_registers(&lua);
     lua
@@ -110,9 +110,10 @@ fn with_all_libraries() -> Lua {
 
 /// Puts [`whole`] between LuaJIT and each C function that it calls.
 ///
-/// A C function returns the count of its results as `int`, of which the psABI leaves the upper half of the register undefined. LuaJIT
-/// 2.1 on x86-64 reads all of the register (`BC_FUNCC` of vm_x64.dasc), which compilers of C leave zero as a rule and rustc does not:
-/// a destructor that left half an address there ended the process.
+/// A C function returns the count of its results as `int`, of which the psABI leaves the upper half of the
+/// register undefined. LuaJIT 2.1 on x86-64 reads all of the register (`BC_FUNCC` of vm_x64.dasc), which
+/// compilers of C leave zero as a rule and rustc does not: a destructor that left half an address there ended
+/// the process.
 #[allow(unsafe_code, reason = "mlua has no safe word for this mode")]
 fn answer_with_whole_registers(lua: &Lua) {
     /// `LUAJIT_MODE_WRAPCFUNC | LUAJIT_MODE_ON` of luajit.h.
@@ -120,8 +121,9 @@ fn answer_with_whole_registers(lua: &Lua) {
     unsafe extern "C-unwind" {
         fn luaJIT_setmode(state: *mut ffi::lua_State, index: c_int, mode: c_int) -> c_int;
     }
-    // SAFETY: the state is live and locked by exec_raw, which has made room for the one value that is pushed and popped; the
-    // mode takes a function of exactly `whole`'s shape as light userdata, and functions are never unloaded.
+    // SAFETY: the state is live and locked by exec_raw, which has made room for the one value that is pushed
+    // and popped; the mode takes a function of exactly `whole`'s shape as light userdata, and functions are
+    // never unloaded.
     let set = unsafe {
         lua.exec_raw::<()>((), |state| {
             ffi::lua_pushlightuserdata(state, whole as *const () as *mut c_void);

@@ -1,5 +1,5 @@
-//! A test of transactions, as the server holds it: it answers each request, on threads of their own, and tells at the end what that
-//! cost.
+//! A test of transactions, as the server holds it: it answers each request, on threads of their own, and
+//! tells at the end what that cost.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -68,7 +68,8 @@ pub(super) fn hold(
             }
         }
         Kind::Connect => {
-            // A port of its own, so that telling a connection's purpose by a cookie and a thread costs no transaction anything.
+            // A port of its own, so that telling a connection's purpose by a cookie and a thread costs no
+            // transaction anything.
             let mut at = local;
             at.set_port(0);
             let door = socket::listen_plain(at)?;

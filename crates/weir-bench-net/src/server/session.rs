@@ -251,7 +251,8 @@ fn tcp_streams(
     Ok(streams)
 }
 
-/// The data sockets: each is connected to whoever of this client said hello, and the next one opened before the answer.
+/// The data sockets: each is connected to whoever of this client said hello, and the next one opened before
+/// the answer.
 fn udp_streams(
     shared: &Shared,
     control: &mut Control<'_>,

@@ -1,4 +1,5 @@
-//! The asking end: runs of transactions until their mean is sure enough, or as many runs as allowed were made.
+//! The asking end: runs of transactions until their mean is sure enough, or as many runs as allowed were
+//! made.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -96,7 +97,8 @@ impl TransactionsOutcome {
     }
 }
 
-/// Makes the runs. `options.parameters` says how many connections, what is asked for, and the seconds of one run.
+/// Makes the runs. `options.parameters` says how many connections, what is asked for, and the seconds of one
+/// run.
 pub fn run(
     options: &Options,
     asked: Asked,
@@ -148,7 +150,8 @@ pub fn run(
     let begun = Instant::now();
     let ended = shared.repeat(&mut lines, repeats, &mut control, &mut outcome, tell, stop);
     drop(lines);
-    // A thread for each connection and one more take no more than the time, on one processor each; and a clock tick or two.
+    // A thread for each connection and one more take no more than the time, on one processor each; and a
+    // clock tick or two.
     let most_cpu =
         begun.elapsed().saturating_mul(parameters.parallel.saturating_add(1)) + Duration::from_secs(1);
     let ended = ended.and_then(|()| finish(&mut control, &mut outcome, most_cpu, options.timeout));
@@ -313,7 +316,8 @@ impl Test<'_> {
             });
             let _ = outcome.latency.add(&latency);
         }
-        // What the server says explains what failed, also where its connections ended a moment before its word came.
+        // What the server says explains what failed, also where its connections ended a moment before its
+        // word came.
         heard?;
         let Some(failure) = failure else { return Ok(()) };
         Err(match control.poll(FAREWELL) {
@@ -359,7 +363,8 @@ impl Test<'_> {
         let stopped = || self.over.load(Relaxed);
         line.write(self.asked.request, timeout, stopped)?;
         line.read(self.asked.response, timeout, stopped)?;
-        // The server closes first: the end that does keeps the connection's ports for a minute, and a client has few.
+        // The server closes first: the end that does keeps the connection's ports for a minute, and a client
+        // has few.
         if ends { line.read_end(timeout, stopped) } else { Ok(()) }
     }
 

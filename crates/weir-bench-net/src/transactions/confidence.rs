@@ -1,9 +1,10 @@
-//! How sure is a mean of some runs? Student's interval, as netperf's `-I` has it: with this confidence the mean lies within it, if
-//! the runs differ by chance alone.
+//! How sure is a mean of some runs? Student's interval, as netperf's `-I` has it: with this confidence the
+//! mean lies within it, if the runs differ by chance alone.
 
 use weir_units::stats;
 
-/// What is asked for: `99,5` is a confidence of 99 % that the mean lies in an interval 5 % of it wide, 2.5 % to either side.
+/// What is asked for: `99,5` is a confidence of 99 % that the mean lies in an interval 5 % of it wide, 2.5 %
+/// to either side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     /// Between 0.5 and 0.999.
@@ -15,7 +16,8 @@ pub struct Goal {
 /// The smallest and the largest confidence that can be asked for, per cent.
 pub const LEVELS: (f64, f64) = (50.0, 99.9);
 
-/// The width of the interval of this confidence over the mean; `None` of fewer than two runs or a mean of zero.
+/// The width of the interval of this confidence over the mean; `None` of fewer than two runs or a mean of
+/// zero.
 pub fn width(figures: &[f64], level: f64) -> Option<f64> {
     let count = figures.len();
     let mean = figures.iter().sum::<f64>() / count as f64;
@@ -26,8 +28,9 @@ pub fn width(figures: &[f64], level: f64) -> Option<f64> {
     Some(2.0 * student(level, count - 1) * deviation / (count as f64).sqrt() / mean)
 }
 
-/// The t of which |T| stays below with this probability, with so many degrees of freedom. By T = sqrt(f) tan(a) the density
-/// becomes cos(a)^(f-1), which has no tails: Simpson's rule over a quarter turn, and bisection.
+/// The t of which |T| stays below with this probability, with so many degrees of freedom. By T = sqrt(f)
+/// tan(a) the density becomes cos(a)^(f-1), which has no tails: Simpson's rule over a quarter turn, and
+/// bisection.
 fn student(level: f64, freedom: usize) -> f64 {
     let power = freedom as i32 - 1;
     let whole = simpson(std::f64::consts::FRAC_PI_2, power);

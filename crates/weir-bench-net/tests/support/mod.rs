@@ -143,7 +143,8 @@ impl Served {
         stream
     }
 
-    /// A control connection that was asked for its parameters, and its cookie. A test that has just ended may still count.
+    /// A control connection that was asked for its parameters, and its cookie. A test that has just ended may
+    /// still count.
     pub(crate) fn greeted(&self) -> (TcpStream, Cookie) {
         loop {
             let mut stream = self.connect();

@@ -52,8 +52,8 @@ impl Limits {
         self.group.is_some_and(|group| (group.pacing as f64) < self.pacing_outside())
     }
 
-    /// Bytes that are written before a writer is paced, when memory takes `memory` bytes a second and the disk `disk`; infinite when
-    /// the disk keeps up.
+    /// Bytes that are written before a writer is paced, when memory takes `memory` bytes a second and the
+    /// disk `disk`; infinite when the disk keeps up.
     pub fn knee(&self, memory: f64, disk: f64) -> f64 {
         if memory <= disk {
             return f64::INFINITY;

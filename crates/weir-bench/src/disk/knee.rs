@@ -1,12 +1,14 @@
-//! Where did writing into memory turn into writing at the disk's pace? Pure: the same curve has the same knee.
+//! Where did writing into memory turn into writing at the disk's pace? Pure: the same curve has the same
+//! knee.
 //!
-//! A file is written as fast as it goes, and each write's end gives a point: bytes so far, seconds so far. Until
-//! too much waits in memory that is a steep line, then the kernel paces the writer, and it is a flat one. Whether there is
-//! a knee, and the pace, is told by the two lines that fit the times best. Where it is, by a line a little steeper than the
-//! pace that is lowered onto the curve: it touches the point from which on the writer never again gets ahead of
-//! the pace for long. A wait before that is no knee, if what is written into memory after it outweighs it: the kernel lets
-//! writers wait early where a device's share of the limit has yet to grow (mm/page-writeback.c, `__wb_calc_thresh`), and a
-//! machine may have to find its memory first.
+//! A file is written as fast as it goes, and each write's end gives a point: bytes so far, seconds so far.
+//! Until too much waits in memory that is a steep line, then the kernel paces the writer, and it is a flat
+//! one. Whether there is a knee, and the pace, is told by the two lines that fit the times best. Where it is,
+//! by a line a little steeper than the pace that is lowered onto the curve: it touches the point from which
+//! on the writer never again gets ahead of the pace for long. A wait before that is no knee, if what is
+//! written into memory after it outweighs it: the kernel lets writers wait early where a device's share of
+//! the limit has yet to grow (mm/page-writeback.c, `__wb_calc_thresh`), and a machine may have to find its
+//! memory first.
 
 /// A point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,8 +32,8 @@ pub struct Knee {
     pub after: f64,
 }
 
-/// After a knee writes are slower by this factor at least, and stay so: what memory takes differs by less from one moment to the
-/// next, and so does what a disk takes.
+/// After a knee writes are slower by this factor at least, and stay so: what memory takes differs by less
+/// from one moment to the next, and so does what a disk takes.
 const SLOWER: f64 = 1.5;
 
 /// A knee has this share of the time after it at least: a last write that waited is none.
@@ -71,8 +73,9 @@ pub fn find(points: &[Point]) -> Option<Knee> {
     (up > 0.0 && flat > SLOWER * up).then(|| Knee { bytes, seconds, before: 1.0 / up, after: 1.0 / flat })
 }
 
-/// The point from which on no later one is reached at `rate` bytes a second or more: the first that lies highest above a line of
-/// that slope. Waits end in bursts that catch up, so points are compared with the beginning of a wait, not its end.
+/// The point from which on no later one is reached at `rate` bytes a second or more: the first that lies
+/// highest above a line of that slope. Waits end in bursts that catch up, so points are compared with the
+/// beginning of a wait, not its end.
 fn last_ahead(points: &[Point], rate: f64) -> Option<usize> {
     let ahead = points.iter().map(|point| point.bytes - rate * point.seconds).enumerate();
     // `max_by` would take the last of equals.
@@ -89,8 +92,9 @@ fn through(bend: Point, points: &[Point]) -> (f64, f64) {
     (slope, offsets().map(|(bytes, seconds)| (seconds - slope * bytes).powi(2)).sum())
 }
 
-/// Seconds a byte of the line that fits the points best, wherever it starts: the kernel's first wait is often longer than those
-/// of the pace (it makes up for what was written until then), and a line held to the knee would take it for slowness.
+/// Seconds a byte of the line that fits the points best, wherever it starts: the kernel's first wait is often
+/// longer than those of the pace (it makes up for what was written until then), and a line held to the knee
+/// would take it for slowness.
 fn slope(points: &[Point]) -> f64 {
     let count = points.len() as f64;
     let (bytes, seconds) = points
@@ -108,7 +112,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Writes of a quarter of a megabyte: `knee` bytes at one rate, then another; each write is late by a share.
+    /// Writes of a quarter of a megabyte: `knee` bytes at one rate, then another; each write is late by a
+    /// share.
     fn curve(knee: f64, before: f64, after: f64, bytes: f64, late: impl Fn(usize) -> f64) -> Vec<Point> {
         let mut points = vec![Point { bytes: 0.0, seconds: 0.0 }];
         let mut seconds = 0.0;
@@ -148,7 +153,8 @@ mod tests {
         }
     }
 
-    /// Writes of a quarter of a megabyte at `memory`, and before each of these places a wait of so many seconds.
+    /// Writes of a quarter of a megabyte at `memory`, and before each of these places a wait of so many
+    /// seconds.
     fn waits(memory: f64, waits: &[(f64, f64)], bytes: f64) -> Vec<Point> {
         let late =
             |written: f64| waits.iter().filter(|wait| wait.0 < written).map(|wait| wait.1).sum::<f64>();
@@ -160,9 +166,9 @@ mod tests {
             .collect()
     }
 
-    /// What Linux 6.18 did with a device of 30 MB/s and a limit of 66 MB of its own that had not written for a while: its threshold
-    /// was 43 MB at first (a hundredth of the machine's), and writers waited from three quarters of that on; by the time they
-    /// went on it was the limit.
+    /// What Linux 6.18 did with a device of 30 MB/s and a limit of 66 MB of its own that had not written for
+    /// a while: its threshold was 43 MB at first (a hundredth of the machine's), and writers waited from
+    /// three quarters of that on; by the time they went on it was the limit.
     #[test]
     fn a_limit_that_grows_has_its_knee_where_it_has_grown() {
         let seen = [
@@ -187,7 +193,8 @@ mod tests {
         assert!((found.after / 30e6 - 1.0).abs() < 0.10, "{found:?}");
     }
 
-    /// The pace is that of the waits that come again and again, not of a first one that makes up for what was written before.
+    /// The pace is that of the waits that come again and again, not of a first one that makes up for what was
+    /// written before.
     #[test]
     fn a_long_first_wait_is_no_part_of_the_pace() {
         let mut seen = vec![(40e6, 0.6)];
@@ -217,8 +224,9 @@ mod tests {
     }
 
     proptest! {
-        /// From 128 writes before the knee on: times that differ by half from write to write let a paced writer get ahead of the
-        /// pace for 12 writes once in 30,000 times (four deviations), which is a tenth of them.
+        /// From 128 writes before the knee on: times that differ by half from write to write let a paced
+        /// writer get ahead of the pace for 12 writes once in 30,000 times (four deviations), which is a
+        /// tenth of them.
         #[test]
         fn knees_are_found(
             knee in 34e6_f64..400e6,
@@ -239,15 +247,16 @@ mod tests {
             prop_assert!((found.after / after - 1.0).abs() < 0.15, "{found:?}");
         }
 
-        /// Paced in waits of 200 ms as the kernel does it; before, waits of all lengths that are made good for in memory.
+        /// Paced in waits of 200 ms as the kernel does it; before, waits of all lengths that are made good
+        /// for in memory.
         #[test]
         fn waits_before_the_knee_are_none(
             knee in 20e6_f64..200e6,
             pace in 10e6_f64..60e6,
             stalls in proptest::collection::vec((0.0_f64..0.6, 0.0_f64..1.0), 0..5),
         ) {
-            // After a stall at least twice as much is written at once as the pace would have given in its time; stalls
-            // share the first half of the way.
+            // After a stall at least twice as much is written at once as the pace would have given in its
+            // time; stalls share the first half of the way.
             let longest = knee / 2.0 / (2.0 * SLOWER * pace) / stalls.len().max(1) as f64;
             let mut all: Vec<(f64, f64)> =
                 stalls.iter().map(|(place, length)| (place * knee / 1.2, length * longest)).collect();

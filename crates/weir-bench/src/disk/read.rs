@@ -66,7 +66,8 @@ pub(super) fn random(subject: &mut Subject<'_, '_>) -> io::Result<()> {
     let mut block = buffer(SMALL)?;
     subject.target.advise(Advice::Random);
     let blocks = subject.outcome.size / SMALL as u64;
-    // In an order that repeats, so that the second time all of it is in memory; each once, so that the first time none is.
+    // In an order that repeats, so that the second time all of it is in memory; each once, so that the first
+    // time none is.
     let step = coprime(blocks);
     let mut pass = |subject: &mut Subject<'_, '_>, most: usize| -> io::Result<Vec<f64>> {
         let (start, mut times) = (Instant::now(), Vec::new());

@@ -15,7 +15,8 @@ use super::write::buffer;
 /// Times that are kept: a percentile needs no more, and a fast disk answers a million times a second.
 const KEPT: usize = 200_000;
 
-/// A ring that cannot be asked any more is given up. What is still on its way then goes to pages that the kernel holds.
+/// A ring that cannot be asked any more is given up. What is still on its way then goes to pages that the
+/// kernel holds.
 const REFUSALS: usize = 1000;
 
 /// What to request.
@@ -41,14 +42,16 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// For at most `most` requests of `block` bytes at once. Fails where io_uring is not there or not allowed.
+    /// For at most `most` requests of `block` bytes at once. Fails where io_uring is not there or not
+    /// allowed.
     pub fn new(most: u32, block: usize) -> io::Result<Ring> {
         let most = most.clamp(1, 4096);
         let ring = IoUring::new(most)?;
         Ok(Ring { ring, buffers: buffer(block * most as usize)?, block, most })
     }
 
-    /// Requests random blocks of `file` until the span is over. Returns how long each took, and the seconds of all.
+    /// Requests random blocks of `file` until the span is over. Returns how long each took, and the seconds
+    /// of all.
     pub fn run(&mut self, file: &File, work: &Work) -> io::Result<(Vec<f64>, f64)> {
         let depth = work.depth.clamp(1, self.most) as usize;
         let mut begun = vec![Instant::now(); depth];
@@ -61,7 +64,8 @@ impl Ring {
             self.push(file, work, slot, random.u64(..work.blocks.max(1)));
             flying += 1;
         }
-        // All that is on its way comes back before this returns, whatever happened: the buffers are the kernel's until then.
+        // All that is on its way comes back before this returns, whatever happened: the buffers are the
+        // kernel's until then.
         while flying > 0 {
             if let Err(error) = self.ring.submit_and_wait(1)
                 && error.kind() != io::ErrorKind::Interrupted
@@ -101,8 +105,8 @@ impl Ring {
             true => opcode::Write::new(fd, at.as_ptr(), length).offset(offset).build(),
             false => opcode::Read::new(fd, at.as_mut_ptr(), length).offset(offset).build(),
         };
-        // SAFETY: the buffer is this slot's alone and lives in `self`, the file is open, and `run` returns only once each
-        // request has come back.
+        // SAFETY: the buffer is this slot's alone and lives in `self`, the file is open, and `run` returns
+        // only once each request has come back.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(slot as u64)) };
         // The ring has room for as many requests as there are slots.
         debug_assert!(pushed.is_ok());

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// Bytes without which nothing can be told: less is in a disk's own cache.
 pub const LEAST: u64 = 16 << 20;
 
-/// What is left to others: an eighth of what is free, a gibibyte at most. A full disk hurts them more than a smaller
-/// file hurts a measurement.
+/// What is left to others: an eighth of what is free, a gibibyte at most. A full disk hurts them more than a
+/// smaller file hurts a measurement.
 pub fn kept(free: u64) -> u64 {
     (free / 8).min(1 << 30)
 }

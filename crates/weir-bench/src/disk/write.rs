@@ -1,4 +1,5 @@
-//! The writing parts: into the page cache until it paces, with a sync at the end, past it, and one block at a time.
+//! The writing parts: into the page cache until it paces, with a sync at the end, past it, and one block at a
+//! time.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -9,7 +10,8 @@ use crate::mem::arena::{Arena, Pages};
 use super::knee::{self, Knee, Point};
 use super::{Buffered, Subject, Times, Waiting, since};
 
-/// Of a write into the page cache: small against any limit of dirty pages that people set, large against the system call.
+/// Of a write into the page cache: small against any limit of dirty pages that people set, large against the
+/// system call.
 const BLOCK: usize = 256 << 10;
 
 /// Of a write past the page cache: what `cp` and weir use, and every disk is at its best with.
@@ -70,8 +72,8 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
 /// The most memory that is touched beforehand.
 const WARM: u64 = 512 << 20;
 
-/// Touches as much memory as the page cache will want, and gives it back: a virtual machine's memory may be slow at its first
-/// touch, slower than a disk.
+/// Touches as much memory as the page cache will want, and gives it back: a virtual machine's memory may be
+/// slow at its first touch, slower than a disk.
 fn warm(bytes: u64) {
     let available = weir_observe::memory::available().unwrap_or(0) / 4;
     let bytes = bytes.min(WARM).min(available);
@@ -79,8 +81,8 @@ fn warm(bytes: u64) {
     drop(Arena::new(bytes as usize, Pages::Small));
 }
 
-/// What tells writes that are paced to a disk from those that are slow for another reason: memory that the machine has to
-/// find first, or another program.
+/// What tells writes that are paced to a disk from those that are slow for another reason: memory that the
+/// machine has to find first, or another program.
 struct Paced<'a> {
     /// Seconds, and the bytes that the device had taken by then.
     looks: &'a [(f64, u64)],
@@ -135,7 +137,8 @@ pub(super) fn synced(subject: &mut Subject<'_, '_>) -> io::Result<()> {
     subject.target.empty()?;
     rustix::fs::fdatasync(&subject.target.file)?;
     let block = buffer(BLOCK)?;
-    // As much as the disk takes in a span or two, by what it was seen to take; the sync has to come to an end.
+    // As much as the disk takes in a span or two, by what it was seen to take; the sync has to come to an
+    // end.
     let pace = subject.outcome.buffered.and_then(|seen| seen.knee).map_or(f64::INFINITY, |knee| knee.after);
     let most = (pace * 2.0 * subject.plan.span.as_secs_f64()).min(subject.room as f64) as u64;
     let most = most.max(super::target::LEAST) / BLOCK as u64 * BLOCK as u64;

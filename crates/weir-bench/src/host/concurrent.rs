@@ -1,8 +1,8 @@
 //! How many connections does the host take at a time?
 //!
-//! Opened in small flights, held without a byte sent, and closed together. A completed handshake is the kernel's word, not the
-//! program's: a program may have left it in its queue (`listen`'s backlog). The search is bounded on purpose: what a host can bear
-//! at most is found out by its owner, with a load generator.
+//! Opened in small flights, held without a byte sent, and closed together. A completed handshake is the
+//! kernel's word, not the program's: a program may have left it in its queue (`listen`'s backlog). The search
+//! is bounded on purpose: what a host can bear at most is found out by its owner, with a load generator.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,8 @@
 //! Does the host take connections, and how soon?
 //!
-//! A few connects one after another, each held open for a moment and closed without a byte sent. A connect takes one round trip
-//! and what both kernels need; the kernel's own clock of its handshake (TCP_INFO) is without the waking of this program.
+//! A few connects one after another, each held open for a moment and closed without a byte sent. A connect
+//! takes one round trip and what both kernels need; the kernel's own clock of its handshake (TCP_INFO) is
+//! without the waking of this program.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +24,8 @@ const DEAD: usize = 3;
 pub struct Plan {
     /// Connects.
     pub count: usize,
-    /// From the start of one to the start of the next, if it is over by then; a connection stays open for so long.
+    /// From the start of one to the start of the next, if it is over by then; a connection stays open for so
+    /// long.
     pub interval: Duration,
     /// A connect without an answer for so long has failed.
     pub timeout: Duration,
@@ -72,7 +74,8 @@ impl Tries {
         self.outcomes.iter().filter(|outcome| matches!(outcome, ConnectOutcome::Connected(_))).count()
     }
 
-    /// Round trips as this program saw them: of connects that were taken or, where none was, of refusals, which take one too.
+    /// Round trips as this program saw them: of connects that were taken or, where none was, of refusals,
+    /// which take one too.
     pub fn round_trips(&self) -> Vec<Duration> {
         let taken = self.outcomes.iter().filter_map(|outcome| match outcome {
             ConnectOutcome::Connected(span) | ConnectOutcome::Reset(span) => Some(*span),

@@ -1,8 +1,9 @@
 //! ICMP echo, where this user may send it: round trips and loss without a program at the far end.
 //!
-//! A ping socket needs no privilege but a group within `net.ipv4.ping_group_range`; a raw socket needs CAP_NET_RAW. Neither is
-//! asked for: where both are refused, the reason is the answer. A host or a firewall may drop echoes on purpose or answer only so
-//! many a second (`net.ipv4.icmp_ratelimit`), so loss of echoes is not always the path's loss.
+//! A ping socket needs no privilege but a group within `net.ipv4.ping_group_range`; a raw socket needs
+//! CAP_NET_RAW. Neither is asked for: where both are refused, the reason is the answer. A host or a firewall
+//! may drop echoes on purpose or answer only so many a second (`net.ipv4.icmp_ratelimit`), so loss of echoes
+//! is not always the path's loss.
 
 pub mod wire;
 
@@ -33,7 +34,8 @@ pub struct Plan {
 }
 
 impl Default for Plan {
-    /// Thirty at twenty a second, below what kernels and routers answer without limiting (Linux: 1000 a second for all).
+    /// Thirty at twenty a second, below what kernels and routers answer without limiting (Linux: 1000 a
+    /// second for all).
     fn default() -> Plan {
         Plan { count: 30, interval: Duration::from_millis(50), timeout: Duration::from_secs(1) }
     }

@@ -1,8 +1,8 @@
 //! How do round trips grow while the path is busy?
 //!
-//! A queue in front of a bottleneck that is longer than it need be (bufferbloat) is seen only while something fills it. So: round
-//! trips at rest, then the same while a [`Load`] runs. Who moves the bytes is the caller's: a download, an upload, a test of
-//! throughput.
+//! A queue in front of a bottleneck that is longer than it need be (bufferbloat) is seen only while something
+//! fills it. So: round trips at rest, then the same while a [`Load`] runs. Who moves the bytes is the
+//! caller's: a download, an upload, a test of throughput.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,9 +1,10 @@
 //! What is the largest packet that gets through?
 //!
-//! Echoes that must not be fragmented (RFC 1191, RFC 8201): an answer proves that a packet of that size passes, and its answer
-//! too. One that is too large is refused here, or by a router that names what it can carry, or vanishes without a word: a black
-//! hole, which the [`Search`] corners by halving, as RFC 4821 does with TCP's own packets. UDP datagrams tell the same without
-//! any privilege: the host's word that nobody listens proves that one has passed.
+//! Echoes that must not be fragmented (RFC 1191, RFC 8201): an answer proves that a packet of that size
+//! passes, and its answer too. One that is too large is refused here, or by a router that names what it can
+//! carry, or vanishes without a word: a black hole, which the [`Search`] corners by halving, as RFC 4821 does
+//! with TCP's own packets. UDP datagrams tell the same without any privilege: the host's word that nobody
+//! listens proves that one has passed.
 
 mod echo;
 mod error_queue;
@@ -63,8 +64,8 @@ impl Search {
         match answer {
             Answer::Passed => self.low = self.low.max(size.min(self.high)),
             Answer::TooBig(said) => {
-                // A router that names what is too large itself, or less than what passed, is not believed. Another one is: the
-                // kernel believes it too and sends nothing larger.
+                // A router that names what is too large itself, or less than what passed, is not believed.
+                // Another one is: the kernel believes it too and sends nothing larger.
                 self.hint = said.filter(|mtu| *mtu > self.low && *mtu < size);
                 let most = self.hint.unwrap_or(size.saturating_sub(1));
                 self.high = self.high.min(most).max(self.low);
@@ -97,7 +98,8 @@ pub struct Found {
     pub limited_by: Option<IpAddr>,
 }
 
-/// Searches with echoes; `rtt` is the path's, so that silence is told from slowness. The error is the reason in words.
+/// Searches with echoes; `rtt` is the path's, so that silence is told from slowness. The error is the reason
+/// in words.
 pub fn run(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, String> {
     let mut prober = echo::Prober::open(peer, rtt)?;
     let low = prober.smallest();
@@ -112,7 +114,8 @@ pub fn run(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, Stri
     Ok(Found { mtu: search.found(), first_hop, black_hole, probes, limited_by: None })
 }
 
-/// Searches with UDP datagrams to a port that nobody listens on; needs no privilege, and the host need not answer echoes.
+/// Searches with UDP datagrams to a port that nobody listens on; needs no privilege, and the host need not
+/// answer echoes.
 pub fn run_udp(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, String> {
     let mut prober = udp::Prober::open(peer, rtt)?;
     let low = prober.smallest();
@@ -125,7 +128,8 @@ pub fn run_udp(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, 
             );
         }
     }
-    // The first, which no interface but loopback carries, is answered by this end's own kernel with the first hop's MTU.
+    // The first, which no interface but loopback carries, is answered by this end's own kernel with the first
+    // hop's MTU.
     let (search, probes) = walk(Search::new(low, LARGEST), &mut prober, stop)?;
     Ok(Found {
         mtu: search.found(),

@@ -15,8 +15,8 @@ pub struct Summary {
     pub median: Duration,
     /// 99 of 100 are at most this, by nearest rank: of fewer than 100 it is the largest.
     pub p99: Duration,
-    /// The mean difference between one and the next, in the order in which they were taken (RFC 3550 section 6.4.1 without its
-    /// smoothing). Not ping's `mdev`, which is a standard deviation.
+    /// The mean difference between one and the next, in the order in which they were taken (RFC 3550 section
+    /// 6.4.1 without its smoothing). Not ping's `mdev`, which is a standard deviation.
     pub jitter: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! How much does the path carry? A seam: somebody else's client moves the bytes, and gives the figures in this form.
+//! How much does the path carry? A seam: somebody else's client moves the bytes, and gives the figures in
+//! this form.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -34,7 +35,8 @@ pub enum Transport {
 pub struct Carried {
     /// Payload bytes per second at the receiver.
     pub rate: Rate,
-    /// Of the segments or datagrams sent, the share that was sent again (TCP) or lost (UDP); `None` where nobody can tell.
+    /// Of the segments or datagrams sent, the share that was sent again (TCP) or lost (UDP); `None` where
+    /// nobody can tell.
     pub again: Option<f64>,
     /// How it was measured, for the report.
     pub origin: String,

@@ -1,7 +1,8 @@
 //! What does a TLS handshake cost, in time and on this end's processor?
 //!
-//! Full handshakes without a word of earlier ones, then resumed ones. The time runs from the ClientHello to the last word of the
-//! handshake that this end needs, without the TCP connect before it. The processor's time is this thread's: the server's is its own.
+//! Full handshakes without a word of earlier ones, then resumed ones. The time runs from the ClientHello to
+//! the last word of the handshake that this end needs, without the TCP connect before it. The processor's
+//! time is this thread's: the server's is its own.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -159,7 +160,8 @@ impl Dial<'_> {
         Ok((shake, tls, stream))
     }
 
-    /// TLS 1.3 hands its tickets over after the handshake: reads until something came, or half a second of nothing.
+    /// TLS 1.3 hands its tickets over after the handshake: reads until something came, or half a second of
+    /// nothing.
     fn take_ticket(&self, tls: &mut ClientConnection, stream: &mut TcpStream) {
         let _ = stream.set_read_timeout(Some(self.timeout.min(Duration::from_millis(500))));
         if tls.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3) && tls.read_tls(stream).is_ok() {

@@ -7,7 +7,8 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
-/// What a cache keeps together: 64 bytes on x86-64 and most others. Where it is 128, two neighbours share one.
+/// What a cache keeps together: 64 bytes on x86-64 and most others. Where it is 128, two neighbours share
+/// one.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Line([u64; 8]);
@@ -64,7 +65,8 @@ impl Arena {
             Pages::Huge => Advice::LinuxHugepage,
             Pages::Small => Advice::LinuxNoHugepage,
         };
-        // SAFETY: advice about pages changes no bytes. Kernels without huge pages refuse it, and then pages are small.
+        // SAFETY: advice about pages changes no bytes. Kernels without huge pages refuse it, and then pages
+        // are small.
         let _ = unsafe { mm::madvise(mapped, mapped_bytes, advice) };
         let start = mapped.cast::<u8>().wrapping_add(mapped.cast::<u8>().align_offset(HUGE));
         let (Some(mapped), Some(lines)) = (NonNull::new(mapped), NonNull::new(start.cast::<Line>())) else {
@@ -114,7 +116,8 @@ impl Deref for Arena {
     type Target = [Line];
 
     fn deref(&self) -> &[Line] {
-        // SAFETY: `bytes` from `lines` on are mapped, aligned and initialised (the kernel gives zeros) while `self` lives.
+        // SAFETY: `bytes` from `lines` on are mapped, aligned and initialised (the kernel gives zeros) while
+        // `self` lives.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr(), self.bytes / size_of::<Line>()) }
     }
 }

@@ -1,8 +1,9 @@
 //! How many cycles a second does this processor make just now?
 //!
-//! Counted by instructions that wait for one another and take a known number of cycles, since the time stamp counter
-//! runs at another rate and the frequency that the kernel names is absent in most virtual machines. Two kinds of them
-//! must agree, or the clock is not known: a processor may have learned to make one of them faster.
+//! Counted by instructions that wait for one another and take a known number of cycles, since the time stamp
+//! counter runs at another rate and the frequency that the kernel names is absent in most virtual machines.
+//! Two kinds of them must agree, or the clock is not known: a processor may have learned to make one of them
+//! faster.
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The loops whose time is measured: they touch memory in one way each and do nothing else.
 //!
-//! On x86-64 they are written as instructions, so that neither the optimiser nor the build's profile changes what is
-//! measured; elsewhere as volatile accesses, which may not be left out either. They work on whole chunks of [`CHUNK`]
-//! bytes.
+//! On x86-64 they are written as instructions, so that neither the optimiser nor the build's profile changes
+//! what is measured; elsewhere as volatile accesses, which may not be left out either. They work on whole
+//! chunks of [`CHUNK`] bytes.
 #![allow(unsafe_code, reason = "loops that the compiler may not touch, with loads chosen at run time")]
 
 use super::arena::Line;
@@ -14,8 +14,8 @@ mod native;
 #[path = "kernel/portable.rs"]
 mod native;
 
-/// Bytes of one turn of the unrolled loops: sixteen of the widest vectors, so that counting and jumping are below one
-/// instruction in five.
+/// Bytes of one turn of the unrolled loops: sixteen of the widest vectors, so that counting and jumping are
+/// below one instruction in five.
 pub const CHUNK: usize = 1024;
 
 /// Lines of a chunk.
@@ -79,7 +79,8 @@ pub fn whole(lines: usize) -> usize {
 pub fn read(lines: &[Line], reps: usize) {
     let bytes = whole(lines.len());
     if bytes > 0 && reps > 0 {
-        // SAFETY: `bytes` lie in `lines` and the loop only reads; the width is what this processor was found to have.
+        // SAFETY: `bytes` lie in `lines` and the loop only reads; the width is what this processor was found
+        // to have.
         unsafe { native::read(Width::detect(), lines.as_ptr().cast(), bytes, reps) }
     }
 }
@@ -93,7 +94,8 @@ pub fn write(lines: &mut [Line], reps: usize) {
     }
 }
 
-/// Writes all of it past the caches, in order, `reps` times. False where this architecture has no such stores here.
+/// Writes all of it past the caches, in order, `reps` times. False where this architecture has no such stores
+/// here.
 pub fn stream(lines: &mut [Line], reps: usize) -> bool {
     let bytes = whole(lines.len());
     if bytes > 0 && reps > 0 {
@@ -125,13 +127,14 @@ pub(crate) fn read_strided(lines: &[Line], stride: usize, reps: usize) -> usize 
     words
 }
 
-/// Loads from `steps` (a multiple of four) lines that are picked at random, each only after the one before has come:
-/// what it brought is added to the next address. `lines` must hold zeros, so that nothing is added in truth; no
-/// processor knows that beforehand. `seed` says which lines.
+/// Loads from `steps` (a multiple of four) lines that are picked at random, each only after the one before
+/// has come: what it brought is added to the next address. `lines` must hold zeros, so that nothing is added
+/// in truth; no processor knows that beforehand. `seed` says which lines.
 ///
-/// The numbers that pick the lines do not depend on the loads, so the processor makes them while it waits, and a step
-/// takes as long as a load. Random picks with repetition find a line in a cache of C bytes with the probability C / working
-/// set, whatever the cache throws out first: [`levels`](super::levels) builds on that.
+/// The numbers that pick the lines do not depend on the loads, so the processor makes them while it waits,
+/// and a step takes as long as a load. Random picks with repetition find a line in a cache of C bytes with
+/// the probability C / working set, whatever the cache throws out first: [`levels`](super::levels) builds on
+/// that.
 pub(crate) fn chase(lines: &[Line], steps: usize, seed: u64) {
     // The loop scales 32 random bits by the number of lines.
     let count = lines.len().min(u32::MAX as usize);
@@ -148,7 +151,8 @@ pub(crate) fn make_addresses(steps: usize) {
     }
 }
 
-/// `steps` instructions of one cycle each, that wait for one another: none where weir knows no such instruction.
+/// `steps` instructions of one cycle each, that wait for one another: none where weir knows no such
+/// instruction.
 pub(crate) fn count_cycles(steps: usize) -> bool {
     native::add_chain(steps)
 }

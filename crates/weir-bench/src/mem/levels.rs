@@ -1,15 +1,17 @@
-//! Where do the plateaus of a latency curve end, and how high is each? Pure: the same curve gives the same levels.
+//! Where do the plateaus of a latency curve end, and how high is each? Pure: the same curve gives the same
+//! levels.
 //!
-//! The curve is that of loads from random lines, one after another, over working sets of growing size. A load from a
-//! set of `W` bytes finds its line in a cache of `C` bytes with the probability `C / W`, whichever lines the cache throws
-//! out first. So a pass costs `T(W) = W x latency(W)`, and that is a line which bends at each cache's size: its
-//! slope between two bends is what one more byte costs, the latency of the next level and of it alone. The latency
-//! itself never shows that: a set of twice the second cache still finds half of its lines there. Where a cache holds
-//! only what the one before threw out (exclusive, as AMD's third level), the bend is at both together.
+//! The curve is that of loads from random lines, one after another, over working sets of growing size. A load
+//! from a set of `W` bytes finds its line in a cache of `C` bytes with the probability `C / W`, whichever
+//! lines the cache throws out first. So a pass costs `T(W) = W x latency(W)`, and that is a line which bends
+//! at each cache's size: its slope between two bends is what one more byte costs, the latency of the next
+//! level and of it alone. The latency itself never shows that: a set of twice the second cache still finds
+//! half of its lines there. Where a cache holds only what the one before threw out (exclusive, as AMD's third
+//! level), the bend is at both together.
 //!
-//! Bends are found by least squares of the relative error; each is the one that mends the fit most (forward selection),
-//! then all are moved until none moves. Two levels are told apart when the slope grows by [`STEP`]; lesser bends are
-//! the TLBs' and belong to the level in which they lie.
+//! Bends are found by least squares of the relative error; each is the one that mends the fit most (forward
+//! selection), then all are moved until none moves. Two levels are told apart when the slope grows by
+//! [`STEP`]; lesser bends are the TLBs' and belong to the level in which they lie.
 
 use weir_units::stats::sorted;
 
@@ -31,15 +33,15 @@ pub struct Plateau {
     pub latency: f64,
 }
 
-/// A next level is slower by this factor at least. Caches differ by 2.5 to 4, memory from the last one by 2.5 and
-/// more; a miss of the first TLB makes loads of the second level slower by half.
+/// A next level is slower by this factor at least. Caches differ by 2.5 to 4, memory from the last one by 2.5
+/// and more; a miss of the first TLB makes loads of the second level slower by half.
 const STEP: f64 = 1.8;
 
 /// And that much slower than the level began, where a TLB's bend lies between.
 const STEP_IN_ALL: f64 = 2.2;
 
-/// Neighbouring bends are an octave apart at least: between them caches grow fourfold and more, but round a cache's end
-/// sets that overflow early make the bend a curve.
+/// Neighbouring bends are an octave apart at least: between them caches grow fourfold and more, but round a
+/// cache's end sets that overflow early make the bend a curve.
 const APART: f64 = 1.0;
 
 /// The shortest level, octaves.
@@ -221,9 +223,9 @@ fn plateaus(points: &[Point], bends: &[f64], slopes: &[f64]) -> Vec<Plateau> {
     runs.iter().enumerate().map(plateau).collect()
 }
 
-/// A level ends [`SPAN`] after the one before at least: caches grow fourfold and more. What is shorter is no level but the
-/// curve round the end of one that others use too, or whose sets overflow one by one; it ends where the lines
-/// on either side of the curve would meet.
+/// A level ends [`SPAN`] after the one before at least: caches grow fourfold and more. What is shorter is no
+/// level but the curve round the end of one that others use too, or whose sets overflow one by one; it ends
+/// where the lines on either side of the curve would meet.
 fn dissolve(runs: &mut Vec<Run>) {
     let short = |run: &Run| run.from > 0.0 && (run.to / run.from).log2() < SPAN;
     while let Some(at) = (1..runs.len().saturating_sub(1)).find(|at| short(&runs[*at])) {
@@ -237,9 +239,9 @@ fn dissolve(runs: &mut Vec<Run>) {
     }
 }
 
-/// Gives plateaus names: `L1`, `L2`... and `memory`. `known` are the sizes of the caches that the machine says it
-/// has, nearest first: where their number is another one than was found, each found cache takes the name of the one
-/// nearest to its size, so that a cache that hides does not rename those behind it.
+/// Gives plateaus names: `L1`, `L2`... and `memory`. `known` are the sizes of the caches that the machine
+/// says it has, nearest first: where their number is another one than was found, each found cache takes the
+/// name of the one nearest to its size, so that a cache that hides does not rename those behind it.
 pub fn names(plateaus: &[Plateau], known: &[u64]) -> Vec<String> {
     let sizes: Vec<f64> = plateaus.iter().filter_map(|plateau| plateau.size).collect();
     let mut next = 0;
@@ -334,7 +336,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Any two or three caches, fourfold apart and more, each level 2.2 times slower and more, 2 % of noise, a TLB.
+        /// Any two or three caches, fourfold apart and more, each level 2.2 times slower and more, 2 % of
+        /// noise, a TLB.
         #[test]
         fn levels_are_found(
             first in 16.0_f64..80.0,

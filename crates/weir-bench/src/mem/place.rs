@@ -37,7 +37,8 @@ impl MeasuringCpu {
         MeasuringCpu { cpu, pinned: pin(cpu), moved: 0, last: cpu }
     }
 
-    /// Whether this thread is still where it was at the last call: what was measured between is of one processor.
+    /// Whether this thread is still where it was at the last call: what was measured between is of one
+    /// processor.
     pub(crate) fn stayed(&mut self) -> bool {
         let now = sched_getcpu();
         let stayed = now == self.last;

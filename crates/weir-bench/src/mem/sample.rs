@@ -4,8 +4,9 @@ use weir_units::stats::{low, sorted};
 
 /// What many passes of one thing took.
 ///
-/// Other programs, other machines and interrupts only ever make a pass slower, and here there are many short passes: so
-/// the faster quartile stands for them, and what lies between it and the middle says how calm it was.
+/// Other programs, other machines and interrupts only ever make a pass slower, and here there are many short
+/// passes: so the faster quartile stands for them, and what lies between it and the middle says how calm it
+/// was.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Passes(Vec<f64>);
 

@@ -15,12 +15,12 @@ const FIRST: u64 = 4096;
 /// What one pass lasts at least, seconds: a thousand times what reading the clock takes.
 const PASS: f64 = 100e-6;
 
-/// What a pass of the chase lasts, seconds: short, since others take lines out of a shared cache all the while that
-/// the chase goes through it.
+/// What a pass of the chase lasts, seconds: short, since others take lines out of a shared cache all the
+/// while that the chase goes through it.
 const CHASE: f64 = 60e-6;
 
-/// Steps that settle a set, at most, and one of so many lines before that: on its way through those a chase has seen
-/// each page table that it will need, while more of them take longer than a point may.
+/// Steps that settle a set, at most, and one of so many lines before that: on its way through those a chase
+/// has seen each page table that it will need, while more of them take longer than a point may.
 const SETTLE: usize = 300_000;
 const SETTLED: usize = 8;
 
@@ -100,8 +100,8 @@ impl<'a, 'b> Sweep<'a, 'b> {
         while count < FEWEST || (count < MOST && start.elapsed() < self.plan.span) {
             let value = pass();
             count += 1;
-            // A pass that ended on another processor is of neither; but where a thread is moved all the time, some
-            // figure is better than none.
+            // A pass that ended on another processor is of neither; but where a thread is moved all the time,
+            // some figure is better than none.
             if self.place.stayed() || count > MOST / 2 {
                 passes.push(value);
             }
@@ -139,10 +139,11 @@ impl<'a, 'b> Sweep<'a, 'b> {
 
     /// A load from random lines of a working set, in two states of the caches.
     ///
-    /// *Fetched*: everything is read in order before each pass, so that the caches hold as much of the set as they can:
-    /// a chain of loads by itself touches its lines so seldom that programs beside it, or other machines on the
-    /// same processor, take a shared cache away from it. *Settled*: pass after pass, so that the page tables of a
-    /// large set are as near as they come to be. Whatever is quicker is nearer to what the hardware does when it is left alone.
+    /// *Fetched*: everything is read in order before each pass, so that the caches hold as much of the set as
+    /// they can: a chain of loads by itself touches its lines so seldom that programs beside it, or other
+    /// machines on the same processor, take a shared cache away from it. *Settled*: pass after pass, so that
+    /// the page tables of a large set are as near as they come to be. Whatever is quicker is nearer to what
+    /// the hardware does when it is left alone.
     fn latency(&mut self, lines: &[Line], round: u64) -> Latencies {
         let mut seed = round << 32;
         let mut next = || {

@@ -22,19 +22,21 @@ pub struct Level {
     pub rates: Rates,
 }
 
-/// A working set is well inside a level when it is so many times larger than the level before, which it else half lives
-/// in...
+/// A working set is well inside a level when it is so many times larger than the level before, which it else
+/// half lives in...
 const ABOVE: f64 = 1.5;
 
 /// ...and so many times larger than the last cache, since a shared cache may hold a part of twice its size...
 const ABOVE_LAST: f64 = 3.0;
 
-/// ...and no more than this share of the level's own size: the stack, other programs and page tables want some of it.
+/// ...and no more than this share of the level's own size: the stack, other programs and page tables want
+/// some of it.
 const BELOW: f64 = 0.7;
 
 /// Makes the table of the curves.
 pub(super) fn fill(outcome: &mut MemOutcome, memory: Option<u64>) {
-    // The fastest pass: whatever else uses a shared cache makes it look smaller, and some moment is calmer than others.
+    // The fastest pass: whatever else uses a shared cache makes it look smaller, and some moment is calmer
+    // than others.
     let points =
         outcome.latency.iter().map(|point| Point { bytes: point.bytes as f64, latency: point.timing.best });
     let plateaus = levels::find(&points.collect::<Vec<_>>());

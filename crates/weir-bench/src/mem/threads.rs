@@ -21,7 +21,8 @@ pub struct ThreadsRow {
     pub cache: f64,
 }
 
-/// Up to so many each number, then on by halves of an octave, all of them last: between them nothing new is seen.
+/// Up to so many each number, then on by halves of an octave, all of them last: between them nothing new is
+/// seen.
 const EACH: usize = 4;
 
 /// The numbers of threads that are measured on so many processors.

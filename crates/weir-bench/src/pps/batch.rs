@@ -1,6 +1,8 @@
-//! Many packets a system call: sendmmsg and recvmmsg, and UDP's segmentation and joining (UDP_SEGMENT, UDP_GRO; udp(7)).
+//! Many packets a system call: sendmmsg and recvmmsg, and UDP's segmentation and joining (UDP_SEGMENT,
+//! UDP_GRO; udp(7)).
 //!
-//! A batch owns its buffers and the headers that point into them, both on the heap and never moved or resized once made.
+//! A batch owns its buffers and the headers that point into them, both on the heap and never moved or resized
+//! once made.
 #![allow(unsafe_code, reason = "recvmmsg with control messages and UDP's options have no safe wrapper")]
 
 use std::io;
@@ -16,8 +18,8 @@ const SEGMENTS: usize = 64;
 /// The longest UDP payload over IPv4.
 const LONGEST: usize = 65_507;
 
-/// Messages a system call. Of single packets 64: a system call then costs each about 1 % of what the stack does for it. Of joined
-/// ones fewer, since each may be 64 KiB.
+/// Messages a system call. Of single packets 64: a system call then costs each about 1 % of what the stack
+/// does for it. Of joined ones fewer, since each may be 64 KiB.
 const MESSAGES: usize = 64;
 const JOINED_MESSAGES: usize = 16;
 
@@ -34,8 +36,8 @@ pub(super) fn set_joining(fd: impl AsFd) -> io::Result<()> {
     set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// The receive buffer: past `net.core.rmem_max` where this process may (CAP_NET_ADMIN), else as far as it goes. What it became
-/// is the socket's to say.
+/// The receive buffer: past `net.core.rmem_max` where this process may (CAP_NET_ADMIN), else as far as it
+/// goes. What it became is the socket's to say.
 pub(super) fn set_buffer(fd: impl AsFd, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     if set_int(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
@@ -43,15 +45,16 @@ pub(super) fn set_buffer(fd: impl AsFd, bytes: usize) {
     }
 }
 
-/// Messages that this socket's full receive buffer cost, since it was made (SO_MEMINFO; include/uapi/linux/sock_diag.h). Joined
-/// packets count as one.
+/// Messages that this socket's full receive buffer cost, since it was made (SO_MEMINFO;
+/// include/uapi/linux/sock_diag.h). Joined packets count as one.
 pub(super) fn drops(fd: impl AsFd) -> io::Result<u64> {
     /// SK_MEMINFO_VARS, and the place of SK_MEMINFO_DROPS among them.
     const NUMBERS: usize = 9;
     const DROPS: usize = 8;
     let mut numbers = [0_u32; NUMBERS];
     let mut length = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes, which `numbers` has.
+    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes, which
+    // `numbers` has.
     let rc = unsafe {
         libc::getsockopt(
             fd.as_fd().as_raw_fd(),
@@ -65,7 +68,8 @@ pub(super) fn drops(fd: impl AsFd) -> io::Result<u64> {
 }
 
 fn empty_header() -> libc::mmsghdr {
-    // SAFETY: a C struct of integers and pointers, for which zeros are valid: no address, no buffers, no control data.
+    // SAFETY: a C struct of integers and pointers, for which zeros are valid: no address, no buffers, no
+    // control data.
     unsafe { std::mem::zeroed() }
 }
 
@@ -110,21 +114,22 @@ impl Sending {
         self.bytes.chunks_exact_mut(self.payload).take(count)
     }
 
-    /// Sends packets `from..count` of the batch, `from` being what earlier sends of it took. Returns how many of them left, whole
-    /// messages; fewer than all only where the socket took no more.
+    /// Sends packets `from..count` of the batch, `from` being what earlier sends of it took. Returns how many
+    /// of them left, whole messages; fewer than all only where the socket took no more.
     pub(super) fn send(&mut self, fd: impl AsFd, from: usize, count: usize) -> io::Result<usize> {
         let (first, last) = (from / self.segments, count.div_ceil(self.segments));
         for (index, header) in self.headers[first..last].iter_mut().enumerate() {
             let packets = (count - (first + index) * self.segments).min(self.segments);
-            // SAFETY: the header points at this batch's own piece, which lives as long as the batch and is not borrowed now.
+            // SAFETY: the header points at this batch's own piece, which lives as long as the batch and is
+            // not borrowed now.
             unsafe { (*header.msg_hdr.msg_iov).iov_len = packets * self.payload };
         }
         let fd = fd.as_fd().as_raw_fd();
         let headers = &mut self.headers[first..last];
         let messages = headers.len() as libc::c_uint;
         // The system call itself: musl's sendmmsg is a loop of sendmsg, to clear padding that is clear here.
-        // SAFETY: each header points at one piece, each piece at `iov_len` bytes of `bytes`, which is not borrowed now; there is
-        // no address and no control data.
+        // SAFETY: each header points at one piece, each piece at `iov_len` bytes of `bytes`, which is not
+        // borrowed now; there is no address and no control data.
         let rc = unsafe { libc::syscall(libc::SYS_sendmmsg, fd, headers.as_mut_ptr(), messages, 0_u32) };
         match usize::try_from(rc) {
             Ok(messages) => Ok((messages * self.segments).min(count - from)),
@@ -164,8 +169,8 @@ impl Receiving {
         Receiving { bytes, stride, pieces, controls, headers }
     }
 
-    /// Takes all packets that are there, as far as there is room; with `wait` it waits for a first one. Returns the number of
-    /// messages.
+    /// Takes all packets that are there, as far as there is room; with `wait` it waits for a first one.
+    /// Returns the number of messages.
     pub(super) fn receive(&mut self, fd: impl AsFd, wait: bool) -> io::Result<usize> {
         for header in &mut self.headers {
             // The kernel overwrites it with what it used.
@@ -173,8 +178,8 @@ impl Receiving {
         }
         let count = self.headers.len() as libc::c_uint;
         let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
-        // SAFETY: each header points at one piece with `stride` writable bytes and at its own control room of the length given;
-        // none of them is borrowed now, and there is no timeout to be read.
+        // SAFETY: each header points at one piece with `stride` writable bytes and at its own control room of
+        // the length given; none of them is borrowed now, and there is no timeout to be read.
         let rc = unsafe {
             libc::recvmmsg(
                 fd.as_fd().as_raw_fd(),

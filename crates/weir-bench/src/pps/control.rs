@@ -1,8 +1,9 @@
 //! The words of the connection beside the packets.
 //!
-//! Both ends begin with `weir-pps` and a byte for the version. Then messages: a byte for the kind, two for the length of the body,
-//! the body; all numbers big-endian. The client opens a session, then for each trial says start, sends its packets, says done, and
-//! is told the counts; between two trials it may open another one. A body is never longer than [`LONGEST`]; whoever says nothing for longer than was agreed is gone.
+//! Both ends begin with `weir-pps` and a byte for the version. Then messages: a byte for the kind, two for
+//! the length of the body, the body; all numbers big-endian. The client opens a session, then for each trial
+//! says start, sends its packets, says done, and is told the counts; between two trials it may open another
+//! one. A body is never longer than [`LONGEST`]; whoever says nothing for longer than was agreed is gone.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -35,7 +36,8 @@ const WORDS: usize = 300;
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Client: so many sending threads; the receiver may join packets (GRO); it shall have this receive buffer (0: the system's).
+    /// Client: so many sending threads; the receiver may join packets (GRO); it shall have this receive
+    /// buffer (0: the system's).
     Open {
         /// 1 to [`MOST_THREADS`].
         threads: u8,
@@ -44,7 +46,8 @@ pub enum Message {
         /// SO_RCVBUF, bytes.
         buffer: u32,
     },
-    /// Server: the session's token, whether it joins packets, its receive buffer as the kernel counts it, a port for each thread.
+    /// Server: the session's token, whether it joins packets, its receive buffer as the kernel counts it, a
+    /// port for each thread.
     Ready {
         /// In each packet.
         token: u32,
@@ -86,7 +89,8 @@ pub struct Counted {
     pub foreign: u64,
     /// From the first packet to the last.
     pub span: Duration,
-    /// Packets that found the receive buffers full; where they come joined an estimate, since the kernel counts messages.
+    /// Packets that found the receive buffers full; where they come joined an estimate, since the kernel
+    /// counts messages.
     pub buffer_drops: u64,
     /// Packets that found a processor's backlog full, any program's.
     pub backlog_drops: u64,

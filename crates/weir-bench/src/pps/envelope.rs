@@ -1,7 +1,8 @@
 //! The headers around a payload where weir writes whole Ethernet frames itself (packet sockets). Pure.
 //!
-//! All but the mark and the UDP checksum is the same for each packet of a run, so it is written once. The checksum is a true one:
-//! the sum of what stays the same is kept, and the mark's words are added to it for each packet.
+//! All but the mark and the UDP checksum is the same for each packet of a run, so it is written once. The
+//! checksum is a true one: the sum of what stays the same is kept, and the mark's words are added to it for
+//! each packet.
 
 use std::net::SocketAddr;
 
@@ -35,7 +36,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Around payloads of so many bytes. Both addresses are of one family; `None` where they are not, or the payload is too long.
+    /// Around payloads of so many bytes. Both addresses are of one family; `None` where they are not, or the
+    /// payload is too long.
     pub fn new(link: Link, from: SocketAddr, to: SocketAddr, payload: usize) -> Option<Envelope> {
         let datagram = u16::try_from(UDP + payload).ok()?;
         let mut headers = [link.to, link.from].concat();
@@ -79,7 +81,8 @@ impl Envelope {
     }
 }
 
-/// RFC 791 section 3.1, never to be fragmented: then the identification may be the same in each (RFC 6864 section 4.1).
+/// RFC 791 section 3.1, never to be fragmented: then the identification may be the same in each (RFC 6864
+/// section 4.1).
 fn ipv4(from: [u8; 4], to: [u8; 4], datagram: u16) -> Option<Vec<u8>> {
     const LENGTH: u16 = 20;
     const NO_FRAGMENTS: [u8; 2] = [0x40, 0];

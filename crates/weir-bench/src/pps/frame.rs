@@ -1,7 +1,8 @@
 //! What does a size count, and what does each packet carry? Pure.
 //!
-//! RFC 2544 and those who sell switches count an Ethernet frame with its checksum: 64 to 1518 bytes. iperf3's `-l` counts the UDP
-//! payload. Both can be asked for; the report says both. Preamble and gap (20 bytes more on the wire) are in neither.
+//! RFC 2544 and those who sell switches count an Ethernet frame with its checksum: 64 to 1518 bytes. iperf3's
+//! `-l` counts the UDP payload. Both can be asked for; the report says both. Preamble and gap (20 bytes more
+//! on the wire) are in neither.
 
 use super::PpsError;
 

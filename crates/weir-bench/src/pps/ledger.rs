@@ -1,10 +1,11 @@
-//! Which numbers came, which are missing, which came twice? Pure, in bounded memory, and next to free for packets in order.
+//! Which numbers came, which are missing, which came twice? Pure, in bounded memory, and next to free for
+//! packets in order.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Gaps that are remembered. More at a time means that the path loses every few packets; the oldest are then given up as lost,
-/// and what comes of them yet is counted as late.
+/// Gaps that are remembered. More at a time means that the path loses every few packets; the oldest are then
+/// given up as lost, and what comes of them yet is counted as late.
 const GAPS: usize = 1024;
 
 /// One sending thread's packets, at the receiver.

@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
-/// A batch is what falls due in so much time: a thousand wake-ups a second are no load, and bursts stay below a millisecond's worth.
+/// A batch is what falls due in so much time: a thousand wake-ups a second are no load, and bursts stay below
+/// a millisecond's worth.
 const BEAT: f64 = 0.001;
 
-/// A sender that is further behind than this does not catch up: a burst at full speed is not the rate that was asked for.
+/// A sender that is further behind than this does not catch up: a burst at full speed is not the rate that
+/// was asked for.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// One thread's schedule.

@@ -1,4 +1,5 @@
-//! A packet socket for whole Ethernet frames (packet(7)): past UDP, IP and, where the kernel lets it, the interface's queue.
+//! A packet socket for whole Ethernet frames (packet(7)): past UDP, IP and, where the kernel lets it, the
+//! interface's queue.
 #![allow(unsafe_code, reason = "the address of a packet socket has no safe wrapper")]
 
 use std::io;
@@ -21,7 +22,8 @@ pub struct Way {
     pub link: Link,
 }
 
-/// Finds the interface and the next hop. The hop must have been spoken to a moment ago, else the kernel may not know its address.
+/// Finds the interface and the next hop. The hop must have been spoken to a moment ago, else the kernel may
+/// not know its address.
 pub fn way_to(peer: SocketAddr) -> Result<Way, PpsError> {
     let cannot = |cause: String| PpsError::Socket { what: "cannot send frames of our own", cause };
     let words = |error: weir_observe::ObserveError| cannot(error.to_string());
@@ -52,7 +54,8 @@ pub fn open(way: &Way) -> Result<OwnedFd, PpsError> {
         error => PpsError::socket("cannot open a packet socket")(error.into()),
     })?;
     bind(&socket, way.interface).map_err(PpsError::socket("cannot bind a packet socket to the interface"))?;
-    // Since 3.14. Without it frames wait in the interface's queue, which is a little slower and no less right.
+    // Since 3.14. Without it frames wait in the interface's queue, which is a little slower and no less
+    // right.
     let _ = set_int(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1);
     Ok(socket)
 }

@@ -21,16 +21,16 @@ use super::{Busy, PpsError};
 /// How often a thread that hears nothing looks whether it is still wanted.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// While packets come the thread sleeps beside its socket, not at it: a packet that wakes a sleeper costs whoever delivers it (on
-/// loopback the sender) more than the packet itself. So long a nap holds 200 packets at a million a second, which any buffer has
-/// room for, as an interface's interrupt moderation does.
+/// While packets come the thread sleeps beside its socket, not at it: a packet that wakes a sleeper costs
+/// whoever delivers it (on loopback the sender) more than the packet itself. So long a nap holds 200 packets
+/// at a million a second, which any buffer has room for, as an interface's interrupt moderation does.
 const NAP: Duration = Duration::from_micros(150);
 
 /// After so many naps without a packet the thread waits at the socket again.
 const NAPS: u32 = 100;
 
-/// After the last packet: how long silence must last before the rest counts as lost, and for how long it is waited at all
-/// (RFC 2544 section 23 gives stragglers two seconds).
+/// After the last packet: how long silence must last before the rest counts as lost, and for how long it is
+/// waited at all (RFC 2544 section 23 gives stragglers two seconds).
 const QUIET: Duration = Duration::from_millis(200);
 const STRAGGLERS: Duration = Duration::from_secs(2);
 
@@ -62,7 +62,8 @@ pub struct Before {
 }
 
 impl Stream {
-    /// A socket on a free port of `address`. `joined` is wanted, but not every kernel does it: see [`Stream::is_joined`].
+    /// A socket on a free port of `address`. `joined` is wanted, but not every kernel does it: see
+    /// [`Stream::is_joined`].
     pub fn open(address: IpAddr, joined: bool, buffer: usize) -> Result<Stream, PpsError> {
         let what = PpsError::socket("cannot open a UDP socket");
         let socket = UdpSocket::bind(SocketAddr::new(address, 0)).map_err(&what)?;
@@ -95,7 +96,8 @@ impl Stream {
         let mut batch = Receiving::new(LARGEST_PAYLOAD, self.joined);
         let mut naps = NAPS;
         while !over.load(Relaxed) {
-            // Nothing for a while, or an ICMP error that some packet's sender caused: neither is of interest here.
+            // Nothing for a while, or an ICMP error that some packet's sender caused: neither is of interest
+            // here.
             let Ok(messages) = batch.receive(&self.socket, naps >= NAPS) else {
                 if naps < NAPS {
                     std::thread::sleep(NAP);

@@ -1,5 +1,5 @@
-//! The highest rate without loss, as RFC 2544 section 26.1 looks for it: trials, each at a rate, halving what lies between the
-//! highest that passed and the lowest that did not. Pure.
+//! The highest rate without loss, as RFC 2544 section 26.1 looks for it: trials, each at a rate, halving what
+//! lies between the highest that passed and the lowest that did not. Pure.
 
 /// The search.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// From `high` packets a second downwards, until what is not known is less than `resolution` of the answer.
+    /// From `high` packets a second downwards, until what is not known is less than `resolution` of the
+    /// answer.
     pub fn new(high: f64, resolution: f64) -> Search {
         Search { low: 0.0, high: high.max(1.0), resolution: resolution.clamp(1e-4, 0.5), tried: false }
     }
@@ -28,8 +29,9 @@ impl Search {
         (open > self.resolution * self.high && open > 1.0).then(|| self.low + open / 2.0)
     }
 
-    /// What came of a trial. `reached` is the rate that was really sent, which may be below the one asked for: a trial that
-    /// passed at it says nothing about higher ones, and they need not be tried, since they cannot be sent.
+    /// What came of a trial. `reached` is the rate that was really sent, which may be below the one asked
+    /// for: a trial that passed at it says nothing about higher ones, and they need not be tried, since they
+    /// cannot be sent.
     pub fn book(&mut self, asked: f64, reached: f64, passed: bool) {
         self.tried = true;
         if passed {

@@ -126,7 +126,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Hands over the first `count` packets of the batch. Returns how many left; fewer only where the time is long over.
+    /// Hands over the first `count` packets of the batch. Returns how many left; fewer only where the time is
+    /// long over.
     fn flush(&mut self, count: usize, stop: &AtomicBool) -> Result<usize, PpsError> {
         let mut done = 0;
         while done < count && !stop.load(Relaxed) && self.start.elapsed() < self.job.span + POLL_INTERVAL {

@@ -1,4 +1,5 @@
-//! The end that counts, for a few clients at a time, each bounded in threads, time and memory. It sends nothing over UDP.
+//! The end that counts, for a few clients at a time, each bounded in threads, time and memory. It sends
+//! nothing over UDP.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -20,7 +21,8 @@ pub struct Bounds {
     pub clients: usize,
     /// For its first words, and between two trials.
     pub timeout: Duration,
-    /// Of one trial. There is no bound on how many: whoever measures for hours keeps its place, whoever says nothing loses it.
+    /// Of one trial. There is no bound on how many: whoever measures for hours keeps its place, whoever says
+    /// nothing loses it.
     pub trial: Duration,
     /// The largest receive buffers that may be asked for, bytes, all threads together.
     pub buffer: u32,
@@ -116,7 +118,8 @@ impl Server {
     }
 }
 
-/// Says no to a client that gets no thread: greeting and refusal at once, which a new connection always has room for.
+/// Says no to a client that gets no thread: greeting and refusal at once, which a new connection always has
+/// room for.
 fn turn_away(mut stream: &TcpStream, why: &str) {
     let mut words = control::greeting();
     words.extend(Message::Refused(why.to_owned()).encode());

@@ -1,5 +1,5 @@
-//! Captures made by hand: packets of every link layer, files of both formats, and conversations over a path whose round trip,
-//! window and writer are known, captured anywhere between the two ends.
+//! Captures made by hand: packets of every link layer, files of both formats, and conversations over a path
+//! whose round trip, window and writer are known, captured anywhere between the two ends.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,8 @@ pub const RST: u8 = 4;
 pub const ACK: u8 = 16;
 
 impl Tcp {
-    /// IP and TCP headers, and the payload's first bytes up to `keep` of all. Extension headers for IPv6 where asked for.
+    /// IP and TCP headers, and the payload's first bytes up to `keep` of all. Extension headers for IPv6
+    /// where asked for.
     pub fn ip(&self, keep: usize, extended: bool) -> (Vec<u8>, u32) {
         let mut options = self.options.clone();
         options.resize(options.len().div_ceil(4) * 4, 1);
@@ -341,8 +342,9 @@ impl Talk {
         ]
     }
 
-    /// The request and all that the server sends, in segments of these sizes that leave when `when` says: it gets a
-    /// segment's number, the time of the one before and that at which the acknowledgment of a segment is back.
+    /// The request and all that the server sends, in segments of these sizes that leave when `when` says: it
+    /// gets a segment's number, the time of the one before and that at which the acknowledgment of a segment
+    /// is back.
     pub fn answer(&self, sizes: &[u32], when: impl Fn(usize, u64, &[u64]) -> u64) -> Vec<Sent> {
         let mut sent = self.handshake();
         let ask = self.rtt + 50_000;

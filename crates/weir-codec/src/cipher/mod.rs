@@ -1,7 +1,7 @@
 //! Ciphers: authenticated encryption of records, in place.
 //!
-//! [`ALL`] is the one table; names, numbers on the wire and the cipher bench walk it. The arithmetic is AWS-LC's. A nonce
-//! must never be used twice with one key: whoever holds the key counts.
+//! [`ALL`] is the one table; names, numbers on the wire and the cipher bench walk it. The arithmetic is
+//! AWS-LC's. A nonce must never be used twice with one key: whoever holds the key counts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -66,7 +66,8 @@ pub enum CipherError {
 pub struct Cipher(&'static Row);
 
 impl Cipher {
-    /// AES-128 in Galois/counter mode (NIST SP 800-38D): the quickest where the processor has AES instructions.
+    /// AES-128 in Galois/counter mode (NIST SP 800-38D): the quickest where the processor has AES
+    /// instructions.
     pub const AES_128_GCM: Cipher = Cipher(&AES_128_GCM);
     /// ChaCha20 and Poly1305 (RFC 8439): the quickest where it has not.
     pub const CHACHA20_POLY1305: Cipher = Cipher(&CHACHA20_POLY1305);
@@ -130,7 +131,8 @@ impl Key {
         tag.as_ref().try_into().expect("every cipher of the table has tags of 16 bytes")
     }
 
-    /// Decrypts `in_place` if tag and `aad` belong to it. After an error what is in `in_place` must not be used.
+    /// Decrypts `in_place` if tag and `aad` belong to it. After an error what is in `in_place` must not be
+    /// used.
     pub fn open(
         &self,
         nonce: [u8; NONCE_LEN],
@@ -200,7 +202,8 @@ mod tests {
         assert_eq!(written, [("aes-128-gcm", 1), ("aes-256-gcm", 2), ("chacha20-poly1305", 3)]);
     }
 
-    /// Cases 3 and 4 of the GCM specification's appendix use longer texts; case 2 and 14 are one block of zeros with a zero key.
+    /// Cases 3 and 4 of the GCM specification's appendix use longer texts; case 2 and 14 are one block of
+    /// zeros with a zero key.
     #[test]
     fn published_answers() {
         let zero_block = |cipher: Cipher| {

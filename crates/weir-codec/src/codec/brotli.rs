@@ -1,7 +1,7 @@
 //! Brotli streams (RFC 7932).
 //!
-//! The encoder cannot be reset, so each block allocates its tables: some 10 MB from level 5 on. It pays on links so
-//! slow that this does not count.
+//! The encoder cannot be reset, so each block allocates its tables: some 10 MB from level 5 on. It pays on
+//! links so slow that this does not count.
 
 use brotli::enc::{BrotliCompressCustomAlloc, BrotliEncoderParams, StandardAlloc};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
@@ -30,7 +30,8 @@ fn compress(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> 
         size_hint: input.len(),
         ..BrotliEncoderParams::default()
     };
-    // The encoder gathers its input in a ring of its own; pieces of 64 KiB keep its loop short and the stack small.
+    // The encoder gathers its input in a ring of its own; pieces of 64 KiB keep its loop short and the stack
+    // small.
     let (mut from, mut to) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     BrotliCompressCustomAlloc(&mut &*input, out, &mut from, &mut to, &params, StandardAlloc::default())
         .map(drop)
@@ -38,7 +39,8 @@ fn compress(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> 
 }
 
 fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize, Refused> {
-    // Strict: without it a stream of a few bytes may ask for a window of 1 GiB (the "large window" extension).
+    // Strict: without it a stream of a few bytes may ask for a window of 1 GiB (the "large window"
+    // extension).
     let mut state =
         BrotliState::new_strict(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
     let (mut left, mut read, mut room, mut filled, mut total) = (input.len(), 0, out.len(), 0, 0);

@@ -1,4 +1,5 @@
-//! The byte-oriented format that LZF and FastLZ share: runs of up to 32 literals, and matches of two or three bytes.
+//! The byte-oriented format that LZF and FastLZ share: runs of up to 32 literals, and matches of two or three
+//! bytes.
 //!
 //! | first byte | then | means |
 //! | --- | --- | --- |

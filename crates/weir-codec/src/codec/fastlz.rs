@@ -1,4 +1,5 @@
-//! FastLZ. Level 1 is [`bytewise`]; level 2 says so in the first byte, writes longer lengths as sums, and reaches farther:
+//! FastLZ. Level 1 is [`bytewise`]; level 2 says so in the first byte, writes longer lengths as sums, and
+//! reaches farther:
 //!
 //! | in place of | level 2 has |
 //! | --- | --- |

@@ -9,7 +9,8 @@ use super::{Refused, Row, write_into};
 pub(super) const ROW: Row = Row {
     name: "lz4",
     id: 1,
-    // 1 is the quick way; from 3 on the library searches chains of matches, from 10 on for the cheapest parse.
+    // 1 is the quick way; from 3 on the library searches chains of matches, from 10 on for the cheapest
+    // parse.
     levels: &[1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
     default_level: 1,
     about: "quick both ways, the light codec for links of some Gbit/s",

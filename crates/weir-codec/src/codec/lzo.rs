@@ -1,5 +1,5 @@
-//! LZO1X streams, which the LZO library's variants 1X-1 to 1X-999 write and all read. Encoder and decoder are written
-//! from the stream's published description, because the library itself is GPL.
+//! LZO1X streams, which the LZO library's variants 1X-1 to 1X-999 write and all read. Encoder and decoder are
+//! written from the stream's published description, because the library itself is GPL.
 //!
 //! | first byte | then | means |
 //! | --- | --- | --- |
@@ -10,8 +10,9 @@
 //! | `001LLLLL` | 16 bits `D << 2 \| SS` | L + 2 bytes (L = 0: a length follows, plus 31) from distance D + 1 |
 //! | `LLLDDDSS`, L from 2 | H | L + 1 bytes from distance 8H + D + 1 |
 //!
-//! SS is the number of literals right after the match. A length is a sum: zero bytes of 255 each, and one that ends it.
-//! The first byte of a stream may be 17 + the number of literals it begins with. Distance 16384 ends the stream.
+//! SS is the number of literals right after the match. A length is a sum: zero bytes of 255 each, and one
+//! that ends it. The first byte of a stream may be 17 + the number of literals it begins with. Distance 16384
+//! ends the stream.
 
 use std::cell::RefCell;
 

@@ -6,7 +6,8 @@ pub(super) fn word(input: &[u8], at: usize) -> u32 {
     input.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// A hash of `bits` bits. Knuth's multiplier, the golden ratio times 2^32: its high bits depend on every byte.
+/// A hash of `bits` bits. Knuth's multiplier, the golden ratio times 2^32: its high bits depend on every
+/// byte.
 #[inline]
 pub(super) fn hash(value: u32, bits: u32) -> usize {
     (value.wrapping_mul(0x9E37_79B1) >> (32 - bits)) as usize
@@ -31,8 +32,9 @@ pub(super) fn common(input: &[u8], a: usize, b: usize, most: usize) -> usize {
     len
 }
 
-/// Repeats `len` bytes from `distance` before `at`, which may overlap what they write. `None` if they reach before the
-/// first byte or past the last. May leave other bytes after the copy, inside `out`, which later copies overwrite.
+/// Repeats `len` bytes from `distance` before `at`, which may overlap what they write. `None` if they reach
+/// before the first byte or past the last. May leave other bytes after the copy, inside `out`, which later
+/// copies overwrite.
 #[inline]
 pub(super) fn repeat(out: &mut [u8], at: usize, distance: usize, len: usize) -> Option<usize> {
     let end = at.checked_add(len).filter(|end| *end <= out.len())?;
@@ -53,7 +55,8 @@ pub(super) fn repeat(out: &mut [u8], at: usize, distance: usize, len: usize) -> 
     Some(end)
 }
 
-/// Copies `len` bytes of input as they are; the same bounds and the same freedom after the copy as [`repeat`].
+/// Copies `len` bytes of input as they are; the same bounds and the same freedom after the copy as
+/// [`repeat`].
 #[inline]
 pub(super) fn literals(
     input: &[u8],
@@ -85,15 +88,16 @@ pub(super) struct Limits {
     pub farthest: usize,
 }
 
-/// Positions by the hash of what begins there: 2^14 of them, 64 KiB, half of a core's fast L1/L2 share; twice as many
-/// pack 1 % better and run a tenth slower on text.
+/// Positions by the hash of what begins there: 2^14 of them, 64 KiB, half of a core's fast L1/L2 share; twice
+/// as many pack 1 % better and run a tenth slower on text.
 pub(super) const TABLE_BITS: u32 = 14;
 
 /// One for each position plus one, 0 where there is none.
 pub(super) type Table = [u32; 1 << TABLE_BITS];
 
-/// Divides a block greedily into literals followed by a match: `emit(literals, distance, len)`. The last call may have
-/// no match, which is length 0. The table holds nothing of earlier blocks, so equal blocks pack to equal bytes.
+/// Divides a block greedily into literals followed by a match: `emit(literals, distance, len)`. The last call
+/// may have no match, which is length 0. The table holds nothing of earlier blocks, so equal blocks pack to
+/// equal bytes.
 #[inline]
 pub(super) fn parse(
     input: &[u8],

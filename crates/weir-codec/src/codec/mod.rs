@@ -1,15 +1,17 @@
 //! Codecs: which there are, what they are called, and blocks of bytes in and out of them.
 //!
-//! [`ALL`] is the one table. `--codec` and its help, the codec bench, the numbers on the wire and the conformance test
-//! walk it, so another codec is one file beside this one and one line here.
+//! [`ALL`] is the one table. `--codec` and its help, the codec bench, the numbers on the wire and the
+//! conformance test walk it, so another codec is one file beside this one and one line here.
 //!
-//! A codec works on whole blocks: there is no state between two calls, so blocks may be packed on any core and
-//! arrive in any order. Contexts (hash tables, entropy tables) belong to the thread and are kept from call to call;
-//! with buffers that are reused, a call allocates nothing, but for what brotli and lz4's high levels do inside.
+//! A codec works on whole blocks: there is no state between two calls, so blocks may be packed on any core
+//! and arrive in any order. Contexts (hash tables, entropy tables) belong to the thread and are kept from
+//! call to call; with buffers that are reused, a call allocates nothing, but for what brotli and lz4's high
+//! levels do inside.
 //!
-//! Decoders take bytes from anyone. They give exactly the length that was announced or an error, write nowhere else, and
-//! the memory they work in is bounded by a constant. They do not prove that the bytes are the ones that were packed: a
-//! flipped bit may decode to other bytes of the same length. Whoever needs that compares digests.
+//! Decoders take bytes from anyone. They give exactly the length that was announced or an error, write
+//! nowhere else, and the memory they work in is bounded by a constant. They do not prove that the bytes are
+//! the ones that were packed: a flipped bit may decode to other bytes of the same length. Whoever needs that
+//! compares digests.
 
 mod brotli;
 mod bytewise;
@@ -44,8 +46,8 @@ pub static ALL: &[Row] = &[
     brotli::ROW,
 ];
 
-/// The longest block that is packed or unpacked, 16 MiB: a peer that announces more is refused before anything is
-/// allocated. What one record carries is 1 MiB, or up to four blocks of that.
+/// The longest block that is packed or unpacked, 16 MiB: a peer that announces more is refused before
+/// anything is allocated. What one record carries is 1 MiB, or up to four blocks of that.
 pub const LONGEST: usize = 16 << 20;
 
 /// One line of [`ALL`].
@@ -70,7 +72,8 @@ pub struct Row {
 type Pack = fn(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused>;
 type Unpack = fn(input: &[u8], out: &mut [u8]) -> Result<usize, Refused>;
 
-/// The codec below did not do it. Its own words are dropped: they name internals, and the cause is always the input.
+/// The codec below did not do it. Its own words are dropped: they name internals, and the cause is always the
+/// input.
 #[derive(Debug)]
 struct Refused;
 
@@ -172,8 +175,8 @@ impl Codec {
         level == self.default_level() || self.levels().contains(&level)
     }
 
-    /// Packs a block: clears `out` and fills it, reusing its allocation. An empty block packs to nothing. The result
-    /// may be longer than the input; whoever sends it compares, and sends such a block as it is.
+    /// Packs a block: clears `out` and fills it, reusing its allocation. An empty block packs to nothing. The
+    /// result may be longer than the input; whoever sends it compares, and sends such a block as it is.
     pub fn compress(self, level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         out.clear();
         if input.len() > LONGEST {
@@ -191,13 +194,15 @@ impl Codec {
         })
     }
 
-    /// Unpacks a block of exactly `len` bytes into `out`, reusing its allocation. `out` is empty after an error.
+    /// Unpacks a block of exactly `len` bytes into `out`, reusing its allocation. `out` is empty after an
+    /// error.
     pub fn decompress(self, input: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
         if len > LONGEST {
             out.clear();
             return Err(CodecError::TooLong { len });
         }
-        // Not cleared before: bytes from the last call are overwritten, so a buffer of the same length needs no zeros.
+        // Not cleared before: bytes from the last call are overwritten, so a buffer of the same length needs
+        // no zeros.
         out.resize(len, 0);
         let filled = match len {
             0 => input.is_empty().then_some(0).ok_or(Refused),

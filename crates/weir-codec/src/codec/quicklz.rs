@@ -1,10 +1,10 @@
-//! QuickLZ 1.5 blocks of levels 1 and 3, without its streaming mode. The library is GPL; encoder and decoder here are
-//! written from a public description of the format, and share no code with it.
+//! QuickLZ 1.5 blocks of levels 1 and 3, without its streaming mode. The library is GPL; encoder and decoder
+//! here are written from a public description of the format, and share no code with it.
 //!
-//! A header of 3 or 9 bytes (flags, packed length with the header, length) is followed by groups: a control word of 32 bits,
-//! lowest first, says for each of up to 31 items whether it is a literal (0) or a match (1); its highest bit is set
-//! and ends it. No match begins in the last 10 bytes. Level 1 names a match by the hash of its first three bytes, which
-//! the decoder keeps too; level 3 by its distance.
+//! A header of 3 or 9 bytes (flags, packed length with the header, length) is followed by groups: a control
+//! word of 32 bits, lowest first, says for each of up to 31 items whether it is a literal (0) or a match (1);
+//! its highest bit is set and ends it. No match begins in the last 10 bytes. Level 1 names a match by the
+//! hash of its first three bytes, which the decoder keeps too; level 3 by its distance.
 
 use std::cell::RefCell;
 
@@ -158,7 +158,8 @@ fn pack_1(input: &[u8], last: &mut [u32; SLOTS], items: &mut Items<'_>) {
     let (mut at, mut learned) = (0, 0);
     let end = input.len().saturating_sub(TAIL);
     while at < end {
-        // The table is the decoder's: of the positions before this one, it knows those whose three bytes it has.
+        // The table is the decoder's: of the positions before this one, it knows those whose three bytes it
+        // has.
         learn(input, last, &mut learned, at.saturating_sub(2));
         let next = three(input, at);
         let hash = slot(next);
@@ -214,7 +215,8 @@ fn keep(input: &[u8], tables: &mut Tables, at: usize) {
     tables.turn[slot] = turn.wrapping_add(1);
 }
 
-/// The longest match of the remembered ones, the nearest of equals: distance and length, 0 where there is none.
+/// The longest match of the remembered ones, the nearest of equals: distance and length, 0 where there is
+/// none.
 #[inline]
 fn farthest_match(input: &[u8], tables: &Tables, at: usize, most: usize) -> (usize, usize) {
     let next = three(input, at);

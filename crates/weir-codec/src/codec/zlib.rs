@@ -1,5 +1,5 @@
-//! zlib streams (RFC 1950 around deflate, RFC 1951), by libdeflate, which packs whole blocks at twice the speed of
-//! zlib's streaming loop. What gzip and `scp -C` do, for comparison with them.
+//! zlib streams (RFC 1950 around deflate, RFC 1951), by libdeflate, which packs whole blocks at twice the
+//! speed of zlib's streaming loop. What gzip and `scp -C` do, for comparison with them.
 
 use std::cell::RefCell;
 

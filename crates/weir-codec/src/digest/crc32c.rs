@@ -1,7 +1,7 @@
 //! CRC-32C (Castagnoli; RFC 3720 appendix B.4), what Google and Amazon publish for large objects.
 //!
-//! One match in 2^32 is an accident: good enough against a flipped bit, worth nothing against anyone's intent.
-//! The result is big-endian, as `x-goog-hash` and `x-amz-checksum-crc32c` carry it.
+//! One match in 2^32 is an accident: good enough against a flipped bit, worth nothing against anyone's
+//! intent. The result is big-endian, as `x-goog-hash` and `x-amz-checksum-crc32c` carry it.
 
 use super::{Digest, Row, Strength};
 

@@ -1,7 +1,7 @@
 //! Digests: which there are, what they are called, and what someone expects one to be.
 //!
-//! [`ALL`] is the one table. The help text, `--checksum`, the checksum headers of HTTP, SHA256SUMS files and the
-//! conformance test walk it, so a new digest is one new file beside this one and one line here.
+//! [`ALL`] is the one table. The help text, `--checksum`, the checksum headers of HTTP, SHA256SUMS files and
+//! the conformance test walk it, so a new digest is one new file beside this one and one line here.
 
 mod blake3;
 mod crc32;
@@ -69,7 +69,8 @@ pub struct Row {
     pub start: fn() -> Box<dyn Digest>,
     /// The digest of two pieces from those of each and the second's length, where that can be told.
     pub combine: Option<Combine>,
-    /// Published results, as (input, hexadecimal), with those of the empty input and of `123456789` among them.
+    /// Published results, as (input, hexadecimal), with those of the empty input and of `123456789` among
+    /// them.
     pub known: &'static [(&'static str, &'static str)],
 }
 
@@ -105,7 +106,8 @@ impl Algorithm {
         ALL.iter().map(Algorithm)
     }
 
-    /// The algorithm with this key in RFC 9530's registry. The legacy `Digest` field wrote keys in either case.
+    /// The algorithm with this key in RFC 9530's registry. The legacy `Digest` field wrote keys in either
+    /// case.
     pub fn from_http_name(key: &str) -> Option<Algorithm> {
         Self::all().find(|algorithm| algorithm.http_name().is_some_and(|name| name.eq_ignore_ascii_case(key)))
     }

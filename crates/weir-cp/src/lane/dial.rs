@@ -10,8 +10,8 @@ use crate::secure::Keyring;
 use crate::wire::message::{Listening, Role};
 use crate::wire::record::greeting;
 
-/// How often an address is tried that takes connections and lets them go before it has answered: a door that strangers crowd does so to
-/// one in many.
+/// How often an address is tried that takes connections and lets them go before it has answered: a door that
+/// strangers crowd does so to one in many.
 const TRIES: u32 = 5;
 
 /// Between two such tries.

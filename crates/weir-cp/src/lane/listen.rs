@@ -1,9 +1,10 @@
 //! Accepting lanes: from whoever proves to be of this session, within a time.
 //!
-//! The port is open to whoever reaches it, while a far control connection takes its time to tell the right ones of it. So one thread
-//! waits at the door and hears all who come: the first bytes of a lane hold a cookie that only this session's ends can
-//! make ([`Keyring::cookie`]), and come with the connection itself. Who says something else is turned away at once, and of those who say
-//! nothing the one that has waited longest gives way to the next: neither takes a place from a lane.
+//! The port is open to whoever reaches it, while a far control connection takes its time to tell the right
+//! ones of it. So one thread waits at the door and hears all who come: the first bytes of a lane hold a
+//! cookie that only this session's ends can make ([`Keyring::cookie`]), and come with the connection itself.
+//! Who says something else is turned away at once, and of those who say nothing the one that has waited
+//! longest gives way to the next: neither takes a place from a lane.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -29,14 +30,15 @@ use crate::wire::record::{GREETED, parse_greeting};
 /// How long a connection may take to prove what it is.
 const PROOF: Duration = Duration::from_secs(5);
 
-/// Connections whose cookie is right and whose hello is not here yet: more than a tuner ever opens at once, few enough to cost nothing
-/// where somebody repeats a cookie that was on the wire.
+/// Connections whose cookie is right and whose hello is not here yet: more than a tuner ever opens at once,
+/// few enough to cost nothing where somebody repeats a cookie that was on the wire.
 const AT_THE_DOOR: usize = 16;
 
 /// Connections taken in one turn, before those that wait are heard.
 const TURN: usize = 64;
 
-/// What may wait for the thread to take it: a kernel's own limit (net.core.somaxconn, 4096 since Linux 5.4) cuts it.
+/// What may wait for the thread to take it: a kernel's own limit (net.core.somaxconn, 4096 since Linux 5.4)
+/// cuts it.
 const BACKLOG: i32 = 4096;
 
 /// After a failed accept, before the next.
@@ -87,8 +89,8 @@ struct Guest {
 }
 
 impl Listener {
-    /// Listens on a port of `ports`, on all addresses; hands each lane to `accepted`, and now and then to `tell` how many connections of
-    /// strangers have come so far.
+    /// Listens on a port of `ports`, on all addresses; hands each lane to `accepted`, and now and then to
+    /// `tell` how many connections of strangers have come so far.
     pub fn start(
         ports: Ports,
         keyring: Keyring,
@@ -178,7 +180,8 @@ impl<A: Fn(Lane) + Send + Sync + 'static, S: Fn(u64)> Door<A, S> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, or a connection that was over before it was taken (accept(2)): neither lasts.
+                    // Out of descriptors, or a connection that was over before it was taken (accept(2)):
+                    // neither lasts.
                     tracing::debug!("accept: {error}");
                     self.let_oldest_go();
                     return std::thread::sleep(RELIEF);
@@ -298,7 +301,8 @@ fn bind(ports: Ports) -> io::Result<TcpListener> {
         {
             match TcpListener::bind(address) {
                 Ok(listener) => {
-                    // The library's own backlog, 128, is full in a blink where somebody means it. Where this fails that has to do.
+                    // The library's own backlog, 128, is full in a blink where somebody means it. Where this
+                    // fails that has to do.
                     let _ = rustix::net::listen(&listener, BACKLOG);
                     return Ok(listener);
                 }
@@ -320,7 +324,8 @@ mod tests {
     use crate::wire::message::Listening;
     use crate::wire::record::greeting;
 
-    /// A door that lets in who has the second keyring of the three; what it let in, and how many strangers it told of.
+    /// A door that lets in who has the second keyring of the three; what it let in, and how many strangers it
+    /// told of.
     fn door(own: &Keyring) -> (Listener, Listening, Receiver<u32>, Receiver<u64>) {
         let (accepted, lanes) = channel();
         let (told, strangers) = channel();

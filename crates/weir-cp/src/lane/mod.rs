@@ -1,5 +1,5 @@
-//! Lanes: connections that carry records. Here their two ends and their first words; [`listen`] accepts them, [`dial`]
-//! makes them.
+//! Lanes: connections that carry records. Here their two ends and their first words; [`listen`] accepts them,
+//! [`dial`] makes them.
 
 pub mod dial;
 pub mod listen;
@@ -23,7 +23,8 @@ use crate::wire::message::Role;
 use crate::wire::record::{Footer, HEADER, Header, Kind, Malformed};
 use crate::wire::to_sender::Wait;
 
-/// A peer that is silent for longer while it owes an acknowledgement is gone: a lane's TCP_USER_TIMEOUT (RFC 5482).
+/// A peer that is silent for longer while it owes an acknowledgement is gone: a lane's TCP_USER_TIMEOUT (RFC
+/// 5482).
 const GONE: Duration = Duration::from_secs(20);
 
 /// A lane that stands, before its role's end takes it.
@@ -72,14 +73,16 @@ pub struct LaneReceiver {
     waiting: AtomicBool,
 }
 
-/// Whether a sender that has nothing but a closed window before it waits for as long as that takes. TCP_USER_TIMEOUT ends such a
-/// connection too, though each probe of the window is answered (`tcp_probe_timer` of net/ipv4/tcp_timer.c): a disk that stands still for a
-/// minute, or a file server that restarts, is no lost path. A receiver that is gone answers none, and its control connection tells it.
+/// Whether a sender that has nothing but a closed window before it waits for as long as that takes.
+/// TCP_USER_TIMEOUT ends such a connection too, though each probe of the window is answered
+/// (`tcp_probe_timer` of net/ipv4/tcp_timer.c): a disk that stands still for a minute, or a file server that
+/// restarts, is no lost path. A receiver that is gone answers none, and its control connection tells it.
 pub(crate) fn wait_for_window(stream: &TcpStream, waits: bool) -> io::Result<()> {
     socket2::SockRef::from(stream).set_tcp_user_timeout((!waits).then_some(GONE))
 }
 
-/// Fills `bytes` until then: a stranger who sends one byte now and then gets no longer than one who is silent.
+/// Fills `bytes` until then: a stranger who sends one byte now and then gets no longer than one who is
+/// silent.
 fn read_by(stream: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -112,7 +115,8 @@ pub fn direction(role: Role) -> (Direction, Direction) {
 impl Lane {
     /// A lane before its first words, on which `role` is this end's.
     fn new(id: u32, stream: TcpStream, keyring: &Keyring, role: Role) -> io::Result<Lane> {
-        // Neither the second of its first words nor the last record of a file is to wait for an acknowledgement (RFC 896).
+        // Neither the second of its first words nor the last record of a file is to wait for an
+        // acknowledgement (RFC 896).
         stream.set_nodelay(true)?;
         let (out, back) = direction(role);
         Ok(Lane {
@@ -208,7 +212,8 @@ impl LaneSender {
         self.sealer.next()
     }
 
-    /// No further record comes; those that were sent arrive. False where the lane cannot end before the session.
+    /// No further record comes; those that were sent arrive. False where the lane cannot end before the
+    /// session.
     pub fn finish(&self) -> bool {
         match &self.out {
             Out::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok(),
@@ -267,8 +272,8 @@ impl LaneReceiver {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Fills all of `bytes` with as few system calls as the kernel allows; false where the stream ended before the
-    /// first byte and that is allowed.
+    /// Fills all of `bytes` with as few system calls as the kernel allows; false where the stream ended
+    /// before the first byte and that is allowed.
     fn fill(&self, bytes: &mut [u8], may_end: bool) -> io::Result<bool> {
         let mut have = 0;
         while have < bytes.len() {

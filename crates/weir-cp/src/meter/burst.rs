@@ -1,8 +1,8 @@
 //! A burst: records of noise as fast as the lanes take them, sealed and opened as a copy's are, and counted.
 //!
-//! The rate is the receiver's, and that of the second half alone: slow start is over then, and what socket buffers swallowed
-//! at once does not count. Records are as long as the path carries in a hundredth of a second, so that a slow one is measured
-//! finely and a fast one is not measured by its system calls.
+//! The rate is the receiver's, and that of the second half alone: slow start is over then, and what socket
+//! buffers swallowed at once does not count. Records are as long as the path carries in a hundredth of a
+//! second, so that a slow one is measured finely and a fast one is not measured by its system calls.
 
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
@@ -61,7 +61,8 @@ impl Meter {
 
     fn work(&self, sent: &AtomicU64, most: u64, start: Instant, until: Instant) {
         let mut noise = vec![0; BLOCK as usize];
-        // Without random numbers a session could not have begun; zeros would do as well, since they are sealed.
+        // Without random numbers a session could not have begun; zeros would do as well, since they are
+        // sealed.
         let _ = aws_lc_rs::rand::fill(&mut noise);
         let mut plain = Vec::with_capacity(noise.len() + 2 * FOOTER);
         while Instant::now() < until && !self.over.load(Relaxed) {
@@ -204,10 +205,11 @@ impl Arrivals {
     }
 }
 
-/// Bytes per second from the middle of the time on; zero where too little came to say. At the end all has come. At the middle, on a
-/// path that loses, bytes may wait behind a hole, and would be counted with those that come after it: of the instants of the
-/// third quarter the one counts at which most had come for its time. The middle itself is one of them: on a host whose processors
-/// are taken away nothing may come for a quarter of the time.
+/// Bytes per second from the middle of the time on; zero where too little came to say. At the end all has
+/// come. At the middle, on a path that loses, bytes may wait behind a hole, and would be counted with those
+/// that come after it: of the instants of the third quarter the one counts at which most had come for its
+/// time. The middle itself is one of them: on a host whose processors are taken away nothing may come for a
+/// quarter of the time.
 fn steady_rate(records: &[(Instant, u64)]) -> f64 {
     let (Some((first, _)), Some((last, all))) = (records.first(), records.last()) else { return 0.0 };
     let half = (*last - *first) / 2;

@@ -1,5 +1,5 @@
-//! The target of a copy: what its memory and its disk take. What is written for that has no name, or one for a moment only,
-//! so that nothing is left behind however this ends.
+//! The target of a copy: what its memory and its disk take. What is written for that has no name, or one for
+//! a moment only, so that nothing is left behind however this ends.
 
 use std::fs::File;
 use std::io::Write;
@@ -22,8 +22,9 @@ use crate::subtrees::BLOCK;
 use crate::wire::measure::Bounds;
 use crate::wire::message::Failure;
 
-/// Bytes written into memory to see what that costs, as far as the time allows: memory that was in use a moment ago comes first and
-/// is quicker (a virtual machine's host may have taken the rest back), and a copy needs more than that.
+/// Bytes written into memory to see what that costs, as far as the time allows: memory that was in use a
+/// moment ago comes first and is quicker (a virtual machine's host may have taken the rest back), and a copy
+/// needs more than that.
 const BUFFERED: u64 = 256 << 20;
 
 /// Files made to see what one costs.
@@ -32,8 +33,8 @@ const FILES: u32 = 200;
 /// Bytes of such a file: the median of source trees.
 const FILE: usize = 4096;
 
-/// Where a write past the memory begins, and where it ends growing: large enough for a disk's own queue, small enough that a
-/// slow one is not held for seconds.
+/// Where a write past the memory begins, and where it ends growing: large enough for a disk's own queue,
+/// small enough that a slow one is not held for seconds.
 const DIRECT: (usize, usize) = (256 << 10, 4 << 20);
 
 /// A write that takes longer than this is as large as it should get.
@@ -105,7 +106,8 @@ fn buffered(mut file: &File, most: u64, time: Duration, over: &AtomicBool) -> st
     Ok(thread_cpu_now().saturating_sub(cpu).as_secs_f64() / written.max(1) as f64)
 }
 
-/// Seconds for a small file, landed as a copy lands it; gone before the next. `None` where it cannot be tried.
+/// Seconds for a small file, landed as a copy lands it; gone before the next. `None` where it cannot be
+/// tried.
 fn small_files(folder: &Path, time: Duration, over: &AtomicBool) -> Option<f64> {
     let content = noise(FILE);
     let target = weir_tree::Target::open(folder, Options { create: false, ..Options::default() }).ok()?;
@@ -126,7 +128,8 @@ fn small_files(folder: &Path, time: Duration, over: &AtomicBool) -> Option<f64> 
     (count > 0).then(|| spent.as_secs_f64() / f64::from(count))
 }
 
-/// Bytes per second that the disk takes past the memory; `None` where the file system has no disk or no such writes.
+/// Bytes per second that the disk takes past the memory; `None` where the file system has no disk or no such
+/// writes.
 fn direct(folder: &Path, most: u64, time: Duration, over: &AtomicBool) -> Option<f64> {
     let file = unnamed(folder, OFlags::DIRECT).ok()?;
     // O_DIRECT wants memory at multiples of the disk's block (open(2)): a page is one for all disks.

@@ -30,7 +30,8 @@ struct LaneState {
 }
 
 impl Acks {
-    /// Record `sequence` of `lane` is written. The first one that counts is 1: 0 is the hello, or over ssh the first.
+    /// Record `sequence` of `lane` is written. The first one that counts is 1: 0 is the hello, or over ssh
+    /// the first.
     pub(crate) fn done(&self, lane: u32, sequence: u64, first: u64) {
         let mut state = self.lock();
         if !state.lanes.iter().any(|one| one.id == lane) {

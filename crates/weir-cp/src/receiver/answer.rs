@@ -17,7 +17,8 @@ use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY};
 use crate::wire::to_receiver::Offered;
 use crate::wire::to_sender::{Answer, MAX_SUBTREES, ToSender};
 
-/// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading both files.
+/// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading
+/// both files.
 const WORTH_A_SIGNATURE: u64 = 1 << 20;
 
 /// What there is of an offered file.
@@ -228,12 +229,14 @@ impl Receiver {
             self.options.update && self.looks_same(place, entry, there)
                 || self.options.selection.size_only && compare::same_size(entry, there)
         };
-        // Within one machine what is there may be the source itself, over another way: it is copied before it is removed.
+        // Within one machine what is there may be the source itself, over another way: it is copied before it
+        // is removed.
         let same = same && !(self.options.selection.remove_source_files && self.wanted.same_machine);
         same && (self.options.dry_run || place.target.mend(entry, there).is_ok())
     }
 
-    /// By size and time, as far as the target keeps times: where it cuts them they are equal once they are cut.
+    /// By size and time, as far as the target keeps times: where it cuts them they are equal once they are
+    /// cut.
     fn looks_same(&self, place: &CopyDestination, entry: &Entry, there: &Entry) -> bool {
         let kept = || place.target.keeps_time(&entry.name, entry.mtime, !self.options.dry_run);
         compare::unchanged(entry, there, self.options.modify_window)
@@ -255,8 +258,8 @@ impl Receiver {
         answer
     }
 
-    /// Tells the signature of what is in the file's place. What is wanted otherwise, where that is of no use: an earlier run
-    /// has left a part, or it cannot be read.
+    /// Tells the signature of what is in the file's place. What is wanted otherwise, where that is of no use:
+    /// an earlier run has left a part, or it cannot be read.
     fn compare(&self, place: &CopyDestination, Comparison { id, entry, old }: Comparison) -> Option<Answer> {
         let permit = self.offers.permit(Signature::expected_len(old.size()))?;
         let mut file = match Incoming::begin(&place.target, entry, false) {

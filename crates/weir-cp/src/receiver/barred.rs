@@ -1,5 +1,5 @@
-//! Folders that are not there and cannot be made: each is told once, at the end, with how much was to be in it. What is in them comes in
-//! any order, before the folder's own word as well as after it.
+//! Folders that are not there and cannot be made: each is told once, at the end, with how much was to be in
+//! it. What is in them comes in any order, before the folder's own word as well as after it.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ impl Barred {
         self.0.lock()
     }
 
-    /// Whether `entry` is a folder that is known to be barred, or in one. What is in one is counted, unless it `was_counted`.
+    /// Whether `entry` is a folder that is known to be barred, or in one. What is in one is counted, unless
+    /// it `was_counted`.
     pub(super) fn holds(&self, entry: &Entry, was_counted: bool) -> bool {
         let mut bars = self.lock();
         let bytes = entry.name.as_bytes();
@@ -62,8 +63,8 @@ impl Barred {
 }
 
 impl Receiver {
-    /// Whether `entry`, which could not be put, failed for a folder that is not there, which is told at the end. `was_counted`: it is only
-    /// the last word of a folder.
+    /// Whether `entry`, which could not be put, failed for a folder that is not there, which is told at the
+    /// end. `was_counted`: it is only the last word of a folder.
     pub(super) fn is_barred(
         &self,
         place: &CopyDestination,
@@ -77,7 +78,8 @@ impl Receiver {
         }
     }
 
-    /// The same of an entry that was not tried: something else is in the place of a folder that it would be in.
+    /// The same of an entry that was not tried: something else is in the place of a folder that it would be
+    /// in.
     pub(super) fn would_be_barred(&self, place: &CopyDestination, entry: &Entry, was_counted: bool) -> bool {
         match place.target.barrier(entry) {
             Ok(Some(barrier)) if barrier.there.is_some() => {

@@ -1,5 +1,6 @@
-//! Which batches are stored: one that comes again, since its lane broke before the sender heard of it, is not stored twice. A
-//! folder's list of what is to stay would else be taken for all that there is, and every file be counted once more.
+//! Which batches are stored: one that comes again, since its lane broke before the sender heard of it, is not
+//! stored twice. A folder's list of what is to stay would else be taken for all that there is, and every file
+//! be counted once more.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::wire::record::Malformed;
 
-/// How far batches may be ahead of one that is missing: more than a sender has entries under way (16384), each perhaps a batch.
+/// How far batches may be ahead of one that is missing: more than a sender has entries under way (16384),
+/// each perhaps a batch.
 const AHEAD: usize = 1 << 15;
 
 /// By their numbers, which count from 0.

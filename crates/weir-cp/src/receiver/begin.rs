@@ -37,7 +37,8 @@ impl Receiver {
         }
     }
 
-    /// The place of these sources, in the order in which they were named, and what those are called there that are to be copied.
+    /// The place of these sources, in the order in which they were named, and what those are called there
+    /// that are to be copied.
     pub(super) fn find_place(
         &self,
         mut roots: Vec<Option<Root>>,

@@ -24,8 +24,8 @@ use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 use crate::wire::record::Footer;
 
-/// Below this a file is sent again rather than journalled: 4 MiB are a third of a second at 100 Mbit/s, and a journal
-/// costs two writes and a cut for each file of a tree.
+/// Below this a file is sent again rather than journalled: 4 MiB are a third of a second at 100 Mbit/s, and a
+/// journal costs two writes and a cut for each file of a tree.
 const WORTH_A_JOURNAL: u64 = 4 << 20;
 
 /// A file that arrives.
@@ -69,8 +69,8 @@ pub(crate) enum Progress {
 }
 
 impl Incoming {
-    /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file. What is of another kind in
-    /// its place is an error, unless it `will_have_gone` by the end.
+    /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file.
+    /// What is of another kind in its place is an error, unless it `will_have_gone` by the end.
     pub(crate) fn begin(target: &Target, entry: Entry, will_have_gone: bool) -> Result<Incoming, Failure> {
         let journalled = entry.size() >= WORTH_A_JOURNAL;
         let pending = if journalled { part(target, &entry, will_have_gone) } else { target.create(&entry) };
@@ -129,9 +129,9 @@ impl Incoming {
         self.state().unread
     }
 
-    /// Reads what an earlier run left: whatever else can write this user's files may have, since then. Calls `tell` with blocks that
-    /// are not what their records say, which have to be sent after all; until they are the file is not complete. Ends early where
-    /// `over` says so, or the file is given up.
+    /// Reads what an earlier run left: whatever else can write this user's files may have, since then. Calls
+    /// `tell` with blocks that are not what their records say, which have to be sent after all; until they
+    /// are the file is not complete. Ends early where `over` says so, or the file is given up.
     pub(crate) fn read_again(
         &self,
         over: &AtomicBool,
@@ -199,7 +199,8 @@ impl Incoming {
         }
     }
 
-    /// The blocks of a record that are not what it says any more, and what they have to be. What is a hole still is not read.
+    /// The blocks of a record that are not what it says any more, and what they have to be. What is a hole
+    /// still is not read.
     fn changed(
         &self,
         file: &File,
@@ -319,7 +320,8 @@ impl Incoming {
         Ok((self.progress()?, is_new))
     }
 
-    /// The blocks that a record says lie in a hole, `count` from `offset` on; `None` where they are none of this file, or it has no holes.
+    /// The blocks that a record says lie in a hole, `count` from `offset` on; `None` where they are none of
+    /// this file, or it has no holes.
     pub(crate) fn hole(&self, offset: u64, count: u32) -> Option<Range<u64>> {
         let run = offset / BLOCK..(offset / BLOCK).checked_add(count.into())?;
         let has_holes = matches!(self.entry.kind, Kind::File { sparse: true, .. });
@@ -436,8 +438,9 @@ impl Incoming {
     }
 }
 
-/// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment ago takes as
-/// long as ssh needs to notice, and where the network was cut as long as that end waits for a sign of life.
+/// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment
+/// ago takes as long as ssh needs to notice, and where the network was cut as long as that end waits for a
+/// sign of life.
 fn part(target: &Target, entry: &Entry, will_have_gone: bool) -> Result<Pending, weir_tree::TreeError> {
     let start = Instant::now();
     let mut told = false;

@@ -1,12 +1,13 @@
 //! What of an unfinished file is there: a log in the same file, behind the place of its last block.
 //!
-//! So there is nothing beside the part that could be lost or be of another one, and the cut to the file's size removes
-//! it. Form: at the first multiple of 1 MiB at or after the file's end a head of 128 bytes, then 48 bytes for each block that
-//! was written, or for blocks in a row that are zeros, in the order of arrival. Every record carries a CRC-32C that starts from the head's, so that records of an
-//! earlier log do not count.
+//! So there is nothing beside the part that could be lost or be of another one, and the cut to the file's
+//! size removes it. Form: at the first multiple of 1 MiB at or after the file's end a head of 128 bytes, then
+//! 48 bytes for each block that was written, or for blocks in a row that are zeros, in the order of arrival.
+//! Every record carries a CRC-32C that starts from the head's, so that records of an earlier log do not
+//! count.
 //!
-//! A block's record is written after the block, so on the same boot every record holds. After another boot those hold that
-//! were written before a sync began that is known to have succeeded.
+//! A block's record is written after the block, so on the same boot every record holds. After another boot
+//! those hold that were written before a sync began that is known to have succeeded.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -29,8 +30,8 @@ pub const VERSION: u8 = MAGIC[KIND.len()] - b'0';
 /// Bytes of the head: magic, size, modification time, boot, checksum.
 const HEAD: usize = 128;
 
-/// Bytes of a record: block, value, zeros, checksum. Blocks in a row that are zeros have none of a value, and in place of the zeros how
-/// many they are.
+/// Bytes of a record: block, value, zeros, checksum. Blocks in a row that are zeros have none of a value, and
+/// in place of the zeros how many they are.
 const RECORD: usize = 48;
 
 /// In place of a block's number: a sync begins.
@@ -115,8 +116,9 @@ impl Journal {
         Ok(Some((journal, log.there)))
     }
 
-    /// Writes a log of an earlier boot anew as one of this boot: what holds of it is on the disk, and what stood behind that starts
-    /// from another checksum from now on. Should the power fail meanwhile, some of it or nothing holds, and that is sent again.
+    /// Writes a log of an earlier boot anew as one of this boot: what holds of it is on the disk, and what
+    /// stood behind that starts from another checksum from now on. Should the power fail meanwhile, some of
+    /// it or nothing holds, and that is sent again.
     fn renew(self, file: &File, entry: &Entry, boot: &[u8; 36]) -> io::Result<Journal> {
         let (head, end) = (head(entry, boot), self.next.into_inner());
         let seed = crc32c::crc32c(&head);
@@ -140,7 +142,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The blocks that an earlier run had written, in the order of arrival: those whose records begin at byte `from` of the log, and where the next ones do. None at the end.
+    /// The blocks that an earlier run had written, in the order of arrival: those whose records begin at byte
+    /// `from` of the log, and where the next ones do. None at the end.
     pub(crate) fn earlier(&self, file: &File, from: u64) -> io::Result<Option<Earlier>> {
         let from = from.max(HEAD as u64);
         let left = self.earlier.saturating_sub(from) as usize / RECORD * RECORD;
@@ -187,10 +190,12 @@ impl Journal {
     }
 }
 
-/// Whether a file may be what weir left: it has a log, of whatever form and version, or nothing was written into it yet, or it is the mark
-/// of a folder. Anything else is somebody's file that happens to have the name.
+/// Whether a file may be what weir left: it has a log, of whatever form and version, or nothing was written
+/// into it yet, or it is the mark of a folder. Anything else is somebody's file that happens to have the
+/// name.
 pub(crate) fn is_weirs(file: &File) -> bool {
-    // A log has 48 bytes for a block, and as many for the syncs of ten seconds each: it begins in the last thousandth of a file.
+    // A log has 48 bytes for a block, and as many for the syncs of ten seconds each: it begins in the last
+    // thousandth of a file.
     const LOOKS: usize = 4096;
     let Ok(length) = file.metadata().map(|there| there.len()) else { return false };
     if destination::is_mark(file) || matches!(source::next_data(file, 0, length), Ok(None)) {

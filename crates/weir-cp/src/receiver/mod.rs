@@ -57,16 +57,17 @@ use waits::Waits;
 /// Threads that take turns on a lane.
 const TURNS: usize = 2;
 
-/// Lanes at a time, each with the buffers of its threads: twice what `--lanes` and the tuner go to, since those that broke may not
-/// be known here yet when others take their places.
+/// Lanes at a time, each with the buffers of its threads: twice what `--lanes` and the tuner go to, since
+/// those that broke may not be known here yet when others take their places.
 const MOST_LANES: usize = 32;
 
 /// Between two syncs of the files under way: what a power cut may cost.
 const SYNC: Duration = Duration::from_secs(10);
 
-/// Acknowledgements are told no more often. Each wakes this end, two ssh programs on either side and the sender, some 200 us of
-/// processors altogether: at 50 a second one hundredth of one. Nothing waits for them but the end of the copy and what has to come
-/// after all before it: blocks that are sent again are read again.
+/// Acknowledgements are told no more often. Each wakes this end, two ssh programs on either side and the
+/// sender, some 200 us of processors altogether: at 50 a second one hundredth of one. Nothing waits for them
+/// but the end of the copy and what has to come after all before it: blocks that are sent again are read
+/// again.
 const TELL: Duration = Duration::from_millis(20);
 
 /// The receiver's end of a session.
@@ -391,7 +392,8 @@ impl Receiver {
                 self.files().remove(&id);
                 self.passing.ended(&file, FeedOutcome::Gone);
                 if let Some(place) = self.place.get() {
-                    // What came of a file that is another now is worth nothing; of one that cannot be read it may be.
+                    // What came of a file that is another now is worth nothing; of one that cannot be read it
+                    // may be.
                     file.give_up(&place.target, failure.kind == FailureKind::Changed);
                 }
             }
@@ -406,7 +408,8 @@ impl Receiver {
         file.finish()
     }
 
-    /// What the sender is going to remove has to be on the disk here, name and all, before it hears that it is there.
+    /// What the sender is going to remove has to be on the disk here, name and all, before it hears that it
+    /// is there.
     fn make_durable(&self, entry: &Entry) -> Result<(), Failure> {
         match self.place.get() {
             Some(place) if self.options.selection.remove_source_files => {
@@ -543,7 +546,8 @@ impl Receiver {
 }
 
 impl CopyDestination {
-    /// Makes the folder that this copy begins, before anything is put into it: of a source that cannot be read none is to stay.
+    /// Makes the folder that this copy begins, before anything is put into it: of a source that cannot be
+    /// read none is to stay.
     fn begin_folder(&self, command: &Digest) {
         if let Some(name) = &self.begun {
             // What it cannot make cannot be put either, and that is told.

@@ -1,9 +1,9 @@
-//! Where offers wait for the threads that answer them, so that looking at many files, or reading a large one for its
-//! signature, holds up nothing else that the sender says.
+//! Where offers wait for the threads that answer them, so that looking at many files, or reading a large one
+//! for its signature, holds up nothing else that the sender says.
 //!
-//! Two kinds of threads: those that look wait for nothing but this machine's files; those that compare wait until the
-//! sender may have another signature, that is, until files are finished. Were they the same, the word that ends a file
-//! could stand behind offers that wait for that end.
+//! Two kinds of threads: those that look wait for nothing but this machine's files; those that compare wait
+//! until the sender may have another signature, that is, until files are finished. Were they the same, the
+//! word that ends a file could stand behind offers that wait for that end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,10 +14,12 @@ use weir_tree::Entry;
 
 use crate::wire::to_receiver::Offered;
 
-/// Messages of offers that wait: a sender that offers faster than it gets answers is made to wait on its connection.
+/// Messages of offers that wait: a sender that offers faster than it gets answers is made to wait on its
+/// connection.
 const WAITING: usize = 8;
 
-/// Bytes of signatures that the sender may hold for files that are not finished: one of the largest, many of small files.
+/// Bytes of signatures that the sender may hold for files that are not finished: one of the largest, many of
+/// small files.
 const SIGNATURES: u64 = 16 << 20;
 
 /// Bytes of entries that may wait to be compared: those that an honest sender has under way.

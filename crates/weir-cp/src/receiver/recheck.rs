@@ -1,5 +1,6 @@
-//! What an earlier run left is read again while the rest comes: between two runs a part is a file like any other, which an
-//! editor, a broken disk or a second program may have changed, and its log says only what was written.
+//! What an earlier run left is read again while the rest comes: between two runs a part is a file like any
+//! other, which an editor, a broken disk or a second program may have changed, and its log says only what was
+//! written.
 //!
 //! The log has the value of each block, so what is another by now is known block by block, asked for by
 //! [`ToSender::Wanted`] and written over. The sender needs nothing of it for its digest, which stays that

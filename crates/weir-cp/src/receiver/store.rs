@@ -44,7 +44,8 @@ impl From<Failure> for Unplaced {
 /// Names in one message: with 4 KiB each, the longest, it fits.
 const MAX_UNPLACED: usize = 512;
 
-/// Names of folders that are told part by part, in all: 8 bytes each, and more than a folder of any file system is of use with.
+/// Names of folders that are told part by part, in all: 8 bytes each, and more than a folder of any file
+/// system is of use with.
 const MAX_KEPT: usize = 1 << 24;
 
 impl Receiver {
@@ -344,7 +345,8 @@ impl Receiver {
         }
     }
 
-    /// What `--delete` takes away for the entry: beneath a folder that is copied, for only there the source tells what is to be.
+    /// What `--delete` takes away for the entry: beneath a folder that is copied, for only there the source
+    /// tells what is to be.
     pub(super) fn obstacle(&self, place: &CopyDestination, entry: &Entry) -> Result<Option<Name>, Failure> {
         if !self.options.delete || place.goes_on {
             return Ok(None);
@@ -354,7 +356,8 @@ impl Receiver {
             .filter(|obstacle| place.roots.iter().any(|root| obstacle.is_within(root) && obstacle != root)))
     }
 
-    /// Whether something of another kind is in the entry's place or on the way to it, which is told under its own name.
+    /// Whether something of another kind is in the entry's place or on the way to it, which is told under its
+    /// own name.
     pub(super) fn would_make_way(
         &self,
         place: &CopyDestination,

@@ -24,8 +24,8 @@ pub(super) enum ReportedEntry {
     Longer,
 }
 
-/// Fills `raw` with the batch; `content` is for the contents meanwhile. A file that only became longer is taken as long as it was,
-/// unless it is to be `whole`.
+/// Fills `raw` with the batch; `content` is for the contents meanwhile. A file that only became longer is
+/// taken as long as it was, unless it is to be `whole`.
 pub(super) fn fill(
     batch: &Batch,
     (raw, content): (&mut Vec<u8>, &mut Vec<u8>),
@@ -63,8 +63,8 @@ pub(super) fn fill(
     batch::write(&members, content, raw);
 }
 
-/// Reads the item's content, if it has one. Returns the entry as it was when it was read. `room` is what the batch may hold
-/// beyond what the sizes of its files say.
+/// Reads the item's content, if it has one. Returns the entry as it was when it was read. `room` is what the
+/// batch may hold beyond what the sizes of its files say.
 fn member(
     item: &Item,
     content: &mut Vec<u8>,
@@ -111,8 +111,8 @@ fn is_only_longer(file: &File, read: &[u8]) -> bool {
         && again == read
 }
 
-/// Whether a file that rests has another length than it says because its file system makes it up when it is read, as /proc
-/// (size 0) and /sys (size 4096) do: such files take no room on any disk.
+/// Whether a file that rests has another length than it says because its file system makes it up when it is
+/// read, as /proc (size 0) and /sys (size 4096) do: such files take no room on any disk.
 fn is_made_up(file: &File, size: u64, found: u64) -> bool {
     let blocks = file.metadata().map_or(1, |now| now.blocks());
     blocks == 0 && if size == 0 { found > 0 } else { found < size }

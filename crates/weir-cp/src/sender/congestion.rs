@@ -1,7 +1,7 @@
 //! The lanes' congestion control: what the policy says of each interval, done to their sockets.
 //!
-//! Linux lets every user choose BBR once the kernel has it (TCP_CONG_NON_RESTRICTED in net/ipv4/tcp_bbr.c). Where it has not,
-//! lanes stay what they are, and the tuner adds to them.
+//! Linux lets every user choose BBR once the kernel has it (TCP_CONG_NON_RESTRICTED in net/ipv4/tcp_bbr.c).
+//! Where it has not, lanes stay what they are, and the tuner adds to them.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;

@@ -1,9 +1,10 @@
-//! How many records may be at work or wait for lanes: on a slow link, what a fast processor compressed long before it can go was
-//! compressed for the link as it was.
+//! How many records may be at work or wait for lanes: on a slow link, what a fast processor compressed long
+//! before it can go was compressed for the link as it was.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Lets in the first so many workers: always the same ones, since each that was ever in keeps its buffers and its codec's tables.
+/// Lets in the first so many workers: always the same ones, since each that was ever in keeps its buffers and
+/// its codec's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,

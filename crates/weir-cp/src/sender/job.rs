@@ -1,4 +1,5 @@
-//! What there is to do for a worker: blocks of a file, many entries at once, or a look at where a file has its holes.
+//! What there is to do for a worker: blocks of a file, many entries at once, or a look at where a file has
+//! its holes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -103,7 +104,8 @@ pub(crate) struct Item {
     pub(crate) due: Option<Digest>,
 }
 
-/// Of a member of a batch, what is not its entry: whether it is the last, how many names it keeps, and whether more come.
+/// Of a member of a batch, what is not its entry: whether it is the last, how many names it keeps, and
+/// whether more come.
 const MEMBER: usize = 16;
 
 impl Item {

@@ -30,8 +30,8 @@ const UNSENT: u32 = 512 << 10;
 /// Between two looks. A lane has to be found dead twice: meanwhile what it landed last is told.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// `TCP_CLOSE` and `TCP_CLOSE_WAIT` of include/net/tcp_states.h: reset or timed out, or closed by the receiver, which never closes
-/// a lane that it wants.
+/// `TCP_CLOSE` and `TCP_CLOSE_WAIT` of include/net/tcp_states.h: reset or timed out, or closed by the
+/// receiver, which never closes a lane that it wants.
 const DEAD: [u8; 2] = [7, 8];
 
 /// What was seen at the last look.

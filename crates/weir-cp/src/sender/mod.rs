@@ -1,10 +1,10 @@
-//! The sender's end: a walk that finds entries, a queue of what is to be sent, and workers that each read, digest,
-//! compress, encrypt and send one record after another.
+//! The sender's end: a walk that finds entries, a queue of what is to be sent, and workers that each read,
+//! digest, compress, encrypt and send one record after another.
 //!
-//! A worker does all of it on one thread, so that a block is touched while it is in the cache, and waits for a lane only
-//! when its record is ready. With more workers than lanes the next blocks are prepared while one is being sent; that is all
-//! the queue there is. There is a worker for each lane and one more, however few the processors: a lane whose window is small
-//! takes seconds for a record, and holds its worker for as long.
+//! A worker does all of it on one thread, so that a block is touched while it is in the cache, and waits for
+//! a lane only when its record is ready. With more workers than lanes the next blocks are prepared while one
+//! is being sent; that is all the queue there is. There is a worker for each lane and one more, however few
+//! the processors: a lane whose window is small takes seconds for a record, and holds its worker for as long.
 
 mod batch;
 mod congestion;
@@ -67,11 +67,12 @@ use workers::Workers;
 pub(crate) use twice::Twice;
 pub(crate) use walk::walk_of;
 
-/// One for each processor and one that sends: more could only wait. Each holds two blocks and its codec's tables.
+/// One for each processor and one that sends: more could only wait. Each holds two blocks and its codec's
+/// tables.
 const MOST_WORKERS: u32 = 17;
 
-/// One for each lane and one that prepares what goes next, as long as they are no more than this: with zstd's tables of level 19
-/// each takes some nine mebibytes, and all that a copy may take is 128.
+/// One for each lane and one that prepares what goes next, as long as they are no more than this: with zstd's
+/// tables of level 19 each takes some nine mebibytes, and all that a copy may take is 128.
 const MOST_FOR_LANES: u32 = 12;
 
 /// The sender's end of a session: its parts, and what it hears.
@@ -210,8 +211,8 @@ impl Sender {
         Ok(())
     }
 
-    /// What both ends' first words say of how near they are. Small files are packed before the first lane stands, so their codec
-    /// has to be told here that the lanes will not leave this machine.
+    /// What both ends' first words say of how near they are. Small files are packed before the first lane
+    /// stands, so their codec has to be told here that the lanes will not leave this machine.
     pub(crate) fn know_ends(&self, own: &Hello, theirs: &Hello) {
         if own.boot == theirs.boot {
             self.shared.packer.set_shared();
@@ -240,7 +241,8 @@ impl Sender {
     pub fn handle(self: &Arc<Self>, message: ToSender) -> Result<(), CopyError> {
         match message {
             ToSender::Placed(names) => self.start(names),
-            // What this end asked for is in turn, whatever a worker has in hand for a file that was said to be stored too early.
+            // What this end asked for is in turn, whatever a worker has in hand for a file that was said to
+            // be stored too early.
             ToSender::Finished(_) if !self.shared.asked.load(Relaxed) => {
                 Err(self.shared.events.out_of_turn("that all is stored before all was sent"))
             }

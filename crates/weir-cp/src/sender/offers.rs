@@ -23,8 +23,8 @@ use crate::wire::to_sender::Answer;
 /// Signatures that are being received: of one file at most 16 MiB.
 const MAX_SIGNATURES: usize = 16 << 20;
 
-/// With those of files whose recipe is not made yet. The other end keeps to 16 MiB as well, by what it expects of a size; cuts at
-/// their shortest (2 KiB of 2.5 KB in the mean) make a quarter more of it.
+/// With those of files whose recipe is not made yet. The other end keeps to 16 MiB as well, by what it
+/// expects of a size; cuts at their shortest (2 KiB of 2.5 KB in the mean) make a quarter more of it.
 const MAX_HELD: usize = 2 * MAX_SIGNATURES;
 
 /// What became of each offer.

@@ -79,7 +79,8 @@ impl Packer {
         Plan { choice: Choice { codec, level, probe: false }, run, looks: false }
     }
 
-    /// Compresses `raw` into `packed` as it was planned and returns the codec's number; `None` where it goes as it is.
+    /// Compresses `raw` into `packed` as it was planned and returns the codec's number; `None` where it goes
+    /// as it is.
     pub(crate) fn pack(&self, plan: &Plan, raw: &[u8], packed: &mut Vec<u8>) -> Option<u8> {
         let choice = self.choose(plan, raw);
         let codec = Codec::by_id(choice.codec).filter(|codec| codec.id() != 0);
@@ -114,12 +115,13 @@ impl Packer {
         share.packed += packed as u64;
     }
 
-    /// What the lanes carried in the last `span`. One in which the first block was packed tells more of the start than of
-    /// them.
+    /// What the lanes carried in the last `span`. One in which the first block was packed tells more of the
+    /// start than of them.
     pub(crate) fn link(&self, span: Duration, rate: f64, closed: &Closed) {
         let Some(now) = self.start.get().map(Instant::elapsed).filter(|now| *now >= span) else { return };
         let Closed { backlog, busy, own, .. } = *closed;
-        // The other end's work counts where it takes processors from this one, and is not told from that of others.
+        // The other end's work counts where it takes processors from this one, and is not told from that of
+        // others.
         let own = if self.shared.load(Relaxed) { busy } else { own };
         let mut chooser = self.chooser();
         chooser.link(&Link { now, rate, backlog, busy, own });
@@ -143,7 +145,8 @@ impl Packer {
         self.chooser().allow(longest);
     }
 
-    /// Payload per second that the law expects of the link as it is; `None` where the codec is not chosen, or nothing is known.
+    /// Payload per second that the law expects of the link as it is; `None` where the codec is not chosen, or
+    /// nothing is known.
     pub(crate) fn outlook(&self) -> Option<f64> {
         Some(self.chooser().expected()).filter(|rate| self.fixed.is_none() && rate.is_finite())
     }

@@ -1,8 +1,8 @@
 //! What is to be sent, what is on its way, and what waits until all before it has arrived.
 //!
-//! Every entry of the walk has a number. It is *settled* when the other end has said that it is written. Blocks and
-//! batches travel in any order; what has to come last (a folder's times, a second name of a file) waits until all
-//! entries before it are settled, without holding up what comes after.
+//! Every entry of the walk has a number. It is *settled* when the other end has said that it is written.
+//! Blocks and batches travel in any order; what has to come last (a folder's times, a second name of a file)
+//! waits until all entries before it are settled, without holding up what comes after.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -20,11 +20,12 @@ use crate::subtrees::BLOCK;
 /// Files and batches that are ready ahead of the workers.
 const READY: usize = 32;
 
-/// Entries that are known but not settled: a bound on memory, about 300 bytes each, with what 1 Gbit/s and 100 ms hold
-/// in flight of small files (12 MB of 1 KiB).
+/// Entries that are known but not settled: a bound on memory, about 300 bytes each, with what 1 Gbit/s and
+/// 100 ms hold in flight of small files (12 MB of 1 KiB).
 const UNSETTLED: usize = 16384;
 
-/// Where it was full there is room from here on: a walk that is woken for each entry costs more than the walking.
+/// Where it was full there is room from here on: a walk that is woken for each entry costs more than the
+/// walking.
 const ROOMY: usize = UNSETTLED / 4 * 3;
 
 /// Blocks in the record of a hole: what its number holds.
@@ -33,8 +34,8 @@ const LARGEST_HOLE: u64 = u32::MAX as u64;
 /// Entries in a batch.
 const BATCH: usize = 1024;
 
-/// Entries from which on a batch is worth sending while others are under way (after Nagle, RFC 896): a record costs about
-/// as much as three small files, so that this leaves a twentieth for records.
+/// Entries from which on a batch is worth sending while others are under way (after Nagle, RFC 896): a record
+/// costs about as much as three small files, so that this leaves a twentieth for records.
 const WORTHWHILE: usize = 64;
 
 /// The same in bytes: what is read, digested and sealed in ten times the time that a record costs by itself.
@@ -86,8 +87,8 @@ impl Queue {
         Queue { state: Mutex::default(), work: Condvar::new(), room: Condvar::new() }
     }
 
-    /// A number for the next entry of the walk; waits while too much is under way, after `before_waiting`. `None` when it
-    /// is over.
+    /// A number for the next entry of the walk; waits while too much is under way, after `before_waiting`.
+    /// `None` when it is over.
     pub(crate) fn number_or(&self, mut before_waiting: impl FnMut()) -> Option<u64> {
         let mut state = self.lock();
         while !state.over && (state.ready.len() >= READY || state.unsettled.len() >= UNSETTLED) {
@@ -108,7 +109,8 @@ impl Queue {
         Some(number)
     }
 
-    /// Waits until something was claimed or settled, or for a while; false when it is over, or nothing but `number` is unsettled.
+    /// Waits until something was claimed or settled, or for a while; false when it is over, or nothing but
+    /// `number` is unsettled.
     pub(crate) fn rest_beside(&self, number: u64) -> bool {
         let more = |state: &QueueState| !state.over && state.unsettled.iter().any(|other| *other != number);
         let mut state = self.lock();
@@ -210,8 +212,8 @@ impl Queue {
         self.room.notify_all();
     }
 
-    /// The next job; waits for one. `None` when all is settled or it is over. Of a file's blocks it takes up to `longest` says, which
-    /// is asked when there are some.
+    /// The next job; waits for one. `None` when all is settled or it is over. Of a file's blocks it takes up
+    /// to `longest` says, which is asked when there are some.
     pub(crate) fn claim(&self, mut longest: impl FnMut() -> u32) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -311,7 +313,8 @@ impl Queue {
         !state.over
     }
 
-    /// Wakes those who wait for what is there. Not for less: a hundred thousand answers would each wake all workers.
+    /// Wakes those who wait for what is there. Not for less: a hundred thousand answers would each wake all
+    /// workers.
     fn wake(&self, mut state: MutexGuard<'_, QueueState>) {
         state.release_deferred();
         let is_settled = state.is_settled();
@@ -346,7 +349,8 @@ impl QueueState {
         }
     }
 
-    /// Is there a batch to claim, or one worth closing? Alone on its way a small one is better than an idle worker.
+    /// Is there a batch to claim, or one worth closing? Alone on its way a small one is better than an idle
+    /// worker.
     fn has_batch(&self) -> bool {
         let Batch { items, size, .. } = &self.filling;
         let is_alone = self.under_way == 0 || self.exhausted;
@@ -541,8 +545,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20))]
-        /// However lanes land or break: each entry settles once, a deferred one after all before it, and what is held
-        /// stays within its bound.
+        /// However lanes land or break: each entry settles once, a deferred one after all before it, and what
+        /// is held stays within its bound.
         #[test]
         fn all_settle_in_turn_within_bounds(
             dice in prop::collection::vec(any::<u8>(), 1..200), count in 1..3 * UNSETTLED,

@@ -1,5 +1,5 @@
-//! Sources that go once they have arrived (`--remove-source-files`): never before the receiver has said that the file is in its place
-//! and on its disk, and never one that is no longer what was sent.
+//! Sources that go once they have arrived (`--remove-source-files`): never before the receiver has said that
+//! the file is in its place and on its disk, and never one that is no longer what was sent.
 
 use std::io::Read;
 use std::sync::Arc;

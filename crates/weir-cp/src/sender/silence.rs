@@ -1,5 +1,6 @@
-//! Lanes that swallow what is sent: TCP sees nothing wrong where something between the ends has taken the bytes and does not
-//! hand them on. The receiver tells how far a lane has come while it waits for more; here that is compared with what was sent.
+//! Lanes that swallow what is sent: TCP sees nothing wrong where something between the ends has taken the
+//! bytes and does not hand them on. The receiver tells how far a lane has come while it waits for more; here
+//! that is compared with what was sent.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,11 +9,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::wire::to_sender::Wait;
 
-/// Retransmission timeouts after which four retransmissions in a row must have been lost: they come 1, 3, 7 and 15 timeouts after
-/// the loss, since each doubles the next (RFC 6298, 5.5). Of paths that lose one in ten that is one silence in 100,000.
+/// Retransmission timeouts after which four retransmissions in a row must have been lost: they come 1, 3, 7
+/// and 15 timeouts after the loss, since each doubles the next (RFC 6298, 5.5). Of paths that lose one in ten
+/// that is one silence in 100,000.
 const TIMEOUTS: u32 = 15;
 
-/// No path is waited for longer, whatever its timeout has grown to: then TCP may give up too (RFC 1122, 4.2.3.5: R2 of 100 s).
+/// No path is waited for longer, whatever its timeout has grown to: then TCP may give up too (RFC 1122,
+/// 4.2.3.5: R2 of 100 s).
 const MOST: Duration = Duration::from_secs(100);
 
 /// A timeout that is not known: the one to begin with (RFC 6298, 2.1).
@@ -38,8 +41,8 @@ impl Silence {
         self.lock().entry(lane).or_default().sent += bytes as u64;
     }
 
-    /// The receiver waits. `rto` is this end's retransmission timeout. How long nothing has come of what was sent, where
-    /// that is longer than a path that works can take.
+    /// The receiver waits. `rto` is this end's retransmission timeout. How long nothing has come of what was
+    /// sent, where that is longer than a path that works can take.
     pub(crate) fn waits(&self, wait: &Wait, rto: Option<Duration>, now: Instant) -> Option<Duration> {
         let mut lanes = self.lock();
         let lane = lanes.get_mut(&wait.lane)?;

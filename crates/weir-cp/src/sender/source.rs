@@ -50,7 +50,8 @@ pub(crate) struct SourceFile {
     /// What the other end had of it when it answered, and which of these blocks it wants all the same.
     had: OnceLock<Subtrees>,
     given_back: Mutex<BTreeSet<u64>>,
-    /// What the other end has in its place, until the recipe is made of it; and the bytes that it came in, up to 16 MiB.
+    /// What the other end has in its place, until the recipe is made of it; and the bytes that it came in, up
+    /// to 16 MiB.
     old: Mutex<Option<(Signature, usize)>>,
     /// How the file comes from that; found out when the first block is wanted.
     recipe: OnceLock<Option<Recipe>>,
@@ -164,7 +165,8 @@ impl SourceFile {
         matches!(self.entry.kind, Kind::File { sparse: true, .. })
     }
 
-    /// Which blocks of these runs lie in holes. Looked for with a descriptor of its own, since finding them moves the position.
+    /// Which blocks of these runs lie in holes. Looked for with a descriptor of its own, since finding them
+    /// moves the position.
     pub(crate) fn survey(&self, runs: Vec<Range<u64>>) -> Survey {
         match self.has_holes().then(|| self.source.open(&self.entry)) {
             Some(Ok(file)) => holes::survey(&file, self.entry.size(), &runs),
@@ -192,7 +194,8 @@ impl SourceFile {
         (literal * 10 <= (end - start) * 9).then_some(steps)
     }
 
-    /// Hashes blocks, as they were read. What their record says of them; and the file's digest, once all are hashed.
+    /// Hashes blocks, as they were read. What their record says of them; and the file's digest, once all are
+    /// hashed.
     pub(crate) fn hash(&self, blocks: &Range<u64>, raw: &[u8]) -> (Digest, Option<Digest>) {
         let values = values_of(raw, blocks.start, self.entry.size());
         let mut subtrees = self.subtrees();
@@ -224,8 +227,9 @@ impl SourceFile {
         self.ended.load(Relaxed)
     }
 
-    /// After the last byte was read: is it still the file that was offered? One that has become longer is, if a second reading of
-    /// what it was at the start gives the same digest: it was only written behind that, as logs are.
+    /// After the last byte was read: is it still the file that was offered? One that has become longer is, if
+    /// a second reading of what it was at the start gives the same digest: it was only written behind that,
+    /// as logs are.
     pub(crate) fn check(&self, root: &Digest, over: &AtomicBool) -> Result<Rest, Failure> {
         let file = self.file()?;
         match source::unchanged(file, &self.entry) {

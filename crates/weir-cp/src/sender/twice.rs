@@ -1,4 +1,5 @@
-//! What two sources have under one name: `one/ two/` both with an `x` in them. The second would take the place of the first.
+//! What two sources have under one name: `one/ two/` both with an `x` in them. The second would take the
+//! place of the first.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use weir_tree::{Entry, Name};
 
 use crate::wire::message::Failure;
 
-/// The sources of a walk in their order, where a name may come from more than one: where the content of a folder is meant.
+/// The sources of a walk in their order, where a name may come from more than one: where the content of a
+/// folder is meant.
 #[derive(Debug)]
 pub(crate) struct Twice {
     roots: Vec<(Name, PathBuf)>,
@@ -21,7 +23,8 @@ impl Twice {
         Twice { roots: roots.collect() }
     }
 
-    /// Whether an earlier source than the one with `left` after it has this entry too. Folders of several sources become one.
+    /// Whether an earlier source than the one with `left` after it has this entry too. Folders of several
+    /// sources become one.
     pub(crate) fn check(&self, entry: &Entry, left: usize) -> Result<(), Failure> {
         let Some((own, earlier)) =
             self.roots.len().checked_sub(left).and_then(|end| self.roots[..end].split_last())

@@ -23,8 +23,8 @@ struct Known {
 }
 
 impl Unpacking {
-    /// About the processor time that this block takes to be unpacked to `raw` bytes. Unpacks the first block of a codec, and
-    /// later one in [`SELDOM`].
+    /// About the processor time that this block takes to be unpacked to `raw` bytes. Unpacks the first block
+    /// of a codec, and later one in [`SELDOM`].
     pub(super) fn cost(&mut self, codec: Codec, level: i32, packed: &[u8], raw: usize) -> Duration {
         let known = self.known.entry((codec.id(), level)).or_default();
         if known.blocks.is_multiple_of(SELDOM) && raw > 0 {

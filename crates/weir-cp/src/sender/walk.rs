@@ -26,7 +26,8 @@ use crate::wire::to_receiver::{Offered, ToReceiver};
 /// Offers that go into one message: their answers come back while the next are found.
 const OFFERS: usize = 256;
 
-/// Bytes of entries from which on a message of offers goes: with one entry more, whose attributes are 512 KiB at most, it fits.
+/// Bytes of entries from which on a message of offers goes: with one entry more, whose attributes are 512 KiB
+/// at most, it fits.
 const OFFERED: usize = 256 << 10;
 
 /// Bytes of names in one part of what a folder holds.
@@ -44,14 +45,16 @@ struct Gathered {
     offers: Outgoing,
     /// With `--delete`: the folders on the way down, each with the names in it.
     folders: Vec<(Name, Vec<Vec<u8>>)>,
-    /// The folders of what was found, as far as files that wait to be read keep them open; each once, however often the walk comes
-    /// back to it. Whose allocation a `Weak` holds has an address that no other has.
+    /// The folders of what was found, as far as files that wait to be read keep them open; each once, however
+    /// often the walk comes back to it. Whose allocation a `Weak` holds has an address that no other has.
     open: HashMap<*const OwnedFd, Weak<OwnedFd>>,
-    /// What sources are called that were named themselves: one that cannot be copied has failed, in a folder it is passed over.
+    /// What sources are called that were named themselves: one that cannot be copied has failed, in a folder
+    /// it is passed over.
     named: Vec<Name>,
     /// A folder may be met more than once: two sources have it, or a list comes back to it.
     revisits: bool,
-    /// Then those folders whose own mode lets nothing be put into them, by name: they get it at the end, what is in them first.
+    /// Then those folders whose own mode lets nothing be put into them, by name: they get it at the end, what
+    /// is in them first.
     closed: BTreeMap<Name, Entry>,
     /// Names come from a list, which may have one twice.
     listed: bool,
@@ -154,8 +157,8 @@ impl Walker {
         }
     }
 
-    /// Waits while files that are not read yet keep too many folders open; false when it is over. Those that the walk itself
-    /// is in are not waited for: nothing but `number` is under way then.
+    /// Waits while files that are not read yet keep too many folders open; false when it is over. Those that
+    /// the walk itself is in are not waited for: nothing but `number` is under way then.
     fn may_hold(&self, number: u64, source: &Source, folders: usize, gathered: &mut Gathered) -> bool {
         let folder = source.folder();
         if gathered.open.contains_key(&folder.as_ptr()) {

@@ -100,13 +100,14 @@ impl<'a> Program<'a> {
     }
 }
 
-/// What the far shell runs. No single quote, backslash before a quote, or exclamation mark may be in it, so that it is one word for
-/// any login shell.
+/// What the far shell runs. No single quote, backslash before a quote, or exclamation mark may be in it, so
+/// that it is one word for any login shell.
 ///
-/// A program in a folder is started only if it, and every folder of ours on the way, is this user's and written by nobody else, and
-/// if it says of itself that it has its digest: in a cache that others may write lies whatever they want. A group of the
-/// user's own number is the user. Where the cache is of no use (foreign, read-only, full, without execution) a fresh folder is
-/// made where temporary files go, and is gone again before its program runs.
+/// A program in a folder is started only if it, and every folder of ours on the way, is this user's and
+/// written by nobody else, and if it says of itself that it has its digest: in a cache that others may write
+/// lies whatever they want. A group of the user's own number is the user. Where the cache is of no use
+/// (foreign, read-only, full, without execution) a fresh folder is made where temporary files go, and is gone
+/// again before its program runs.
 ///
 /// A host that is another machine than the build is for says so and waits for a line with the digest and size
 /// of the build for it.

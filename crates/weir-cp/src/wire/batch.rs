@@ -17,7 +17,8 @@ pub struct Member {
     pub entry: Entry,
     /// A folder whose attributes are to be set, since all in it is there.
     pub last: bool,
-    /// With `last`: what is in it, part by part; the part without `more` ends it. What is not among it is to be removed.
+    /// With `last`: what is in it, part by part; the part without `more` ends it. What is not among it is to
+    /// be removed.
     pub keep: Option<Keep>,
 }
 
@@ -46,7 +47,8 @@ pub fn write(members: &[Member], contents: &[u8], raw: &mut Vec<u8>) {
     raw.extend_from_slice(contents);
 }
 
-/// Parts a batch into entries and contents. The sizes of its files are those of the contents, together and to the byte.
+/// Parts a batch into entries and contents. The sizes of its files are those of the contents, together and to
+/// the byte.
 pub fn parse(raw: &[u8]) -> Result<(Vec<Member>, &[u8]), Malformed> {
     let (length, rest) = raw.split_first_chunk::<4>().ok_or(Malformed)?;
     let length = u32::from_le_bytes(*length) as usize;

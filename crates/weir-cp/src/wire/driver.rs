@@ -33,8 +33,8 @@ messages! {
         [27] Names(names: Vec<Name>),
         /// The driver is there.
         [29] Alive,
-        /// In place of [`FromDriver::Start`]: from here on the connection is for a worker of a fleet, which has
-        /// words of its own.
+        /// In place of [`FromDriver::Start`]: from here on the connection is for a worker of a fleet, which
+        /// has words of its own.
         [33] Fleet,
         /// In place of [`FromDriver::Start`]: this process keeps what comes to its host for those who pass it
         /// on, and serves the sessions of others that come with this word.
@@ -44,11 +44,11 @@ messages! {
         [35] Join(word: Secret),
         /// What is sent goes on to other hosts while it comes; for a sender.
         [36] PassedOn,
-        /// In place of [`FromDriver::Start`]: from here on the connection is for one command of weir that runs
-        /// here, which has words of its own.
+        /// In place of [`FromDriver::Start`]: from here on the connection is for one command of weir that
+        /// runs here, which has words of its own.
         [37] Command,
-        /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended if
-        /// it is there still.
+        /// Before [`FromDriver::Hold`]: the process that held here under this word was given up, and is ended
+        /// if it is there still.
         [38] Evict(word: Secret),
         /// In place of [`FromDriver::Start`], of a sender: the same, of one file that another program may
         /// still write; the second says that it is complete.

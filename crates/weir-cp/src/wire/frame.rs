@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::messages::{LAST, Message};
 use super::record::{HEADER, MAX_PLAIN, TAG};
 
-/// The largest body of a message: what a command line names (2 MiB where the stack has its usual bound, execve(2)), with what is told
-/// of each source.
+/// The largest body of a message: what a command line names (2 MiB where the stack has its usual bound,
+/// execve(2)), with what is told of each source.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 
 /// The largest body of a record that goes this way.

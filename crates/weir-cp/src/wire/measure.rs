@@ -9,7 +9,8 @@ use weir_tree::{Entry, Name};
 
 use super::message::{Failure, MAX_ROOTS, Root};
 
-/// Bytes that one burst or one trial write may move, whatever the driver asks for: what a metered link forgives.
+/// Bytes that one burst or one trial write may move, whatever the driver asks for: what a metered link
+/// forgives.
 pub(crate) const MOST_BYTES: u64 = 1 << 30;
 
 /// Files that one question is about, and the answer to it.

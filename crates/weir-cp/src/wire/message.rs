@@ -35,8 +35,9 @@ pub(crate) const MAX_NAMES: usize = 16384;
 /// Addresses of a host.
 pub const MAX_ADDRESSES: usize = 64;
 
-/// Files that travel in blocks and are not stored yet: each costs the receiver up to two descriptors. At 1 Gbit/s and a round trip of 100
-/// ms 48 of the smallest (256 KiB) are in flight. Half of that is what a sender offers by itself; what changed under it comes on top.
+/// Files that travel in blocks and are not stored yet: each costs the receiver up to two descriptors. At 1
+/// Gbit/s and a round trip of 100 ms 48 of the smallest (256 KiB) are in flight. Half of that is what a
+/// sender offers by itself; what changed under it comes on top.
 pub const MAX_UNDER_WAY: usize = 512;
 
 /// Bytes of a sample: sixteen lanes and as many threads take under 32 KiB.
@@ -55,7 +56,8 @@ pub struct Hello {
     pub cpus: u16,
     /// Which running kernel this is: two ends with the same one share their files.
     pub boot: String,
-    /// Which network of that kernel (containers have their own): two ends in the same one meet over loopback. 0: not known.
+    /// Which network of that kernel (containers have their own): two ends in the same one meet over loopback.
+    /// 0: not known.
     pub network: u64,
     /// Addresses at which this host may be reached, the likeliest first.
     pub addresses: Vec<IpAddr>,
@@ -88,7 +90,8 @@ pub enum Role {
 }
 
 impl Options {
-    /// Whether a node of this kind is to be made where that is allowed. Of sockets only a program that listens makes anything.
+    /// Whether a node of this kind is to be made where that is allowed. Of sockets only a program that
+    /// listens makes anything.
     pub(crate) fn asks_for(&self, special: Special) -> bool {
         match special {
             Special::Socket => false,
@@ -161,7 +164,8 @@ pub struct Options {
     pub listed: bool,
     /// What of it is copied, over what.
     pub selection: Selection,
-    /// Of the hosts and sources, so that a folder which the same command had begun is known again ([`crate::roots::digest_of`]).
+    /// Of the hosts and sources, so that a folder which the same command had begun is known again
+    /// ([`crate::roots::digest_of`]).
     pub command: Digest,
 }
 
@@ -170,7 +174,8 @@ pub struct Options {
 pub struct Listening {
     /// The port; 0 for none.
     pub port: u16,
-    /// Addresses to try, the likeliest first. The unspecified one (0.0.0.0) stands for that from which ssh came.
+    /// Addresses to try, the likeliest first. The unspecified one (0.0.0.0) stands for that from which ssh
+    /// came.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -299,8 +304,8 @@ impl Options {
         by_name.then(Owners::here)
     }
 
-    /// Whether a file travels in blocks, with a word of the receiver when it is in its place; others do in batches. A file that is to be
-    /// removed needs that word, however small it is.
+    /// Whether a file travels in blocks, with a word of the receiver when it is in its place; others do in
+    /// batches. A file that is to be removed needs that word, however small it is.
     pub(crate) fn in_blocks(&self, entry: &Entry) -> bool {
         entry.size() > SMALL || self.selection.remove_source_files
     }

@@ -38,8 +38,9 @@ pub fn changed(changes: &[ModeChange], mode: u32, is_directory: bool) -> u32 {
     })
 }
 
-/// Parses changes as rsync writes them (rsync(1), --chmod): parts with commas between, each perhaps with `D` or `F` in front, then an
-/// octal mode or `[ugoa][+-=][rwxXst]`. Without a letter for whom, `umask` holds bits back.
+/// Parses changes as rsync writes them (rsync(1), --chmod): parts with commas between, each perhaps with `D`
+/// or `F` in front, then an octal mode or `[ugoa][+-=][rwxXst]`. Without a letter for whom, `umask` holds
+/// bits back.
 pub fn parse(text: &str, umask: u32) -> Result<Vec<ModeChange>, String> {
     let bad = || format!("invalid --chmod '{text}': expected such as D755,F644, u+rwX or go-w");
     text.split(',').map(|part| parse_part(part, umask).ok_or_else(bad)).collect()

@@ -1,10 +1,10 @@
-//! Owners and groups by name: what the source's numbers are called, and whom the target gives it to (rsync's `--usermap`,
-//! `--groupmap`, `--chown`).
+//! Owners and groups by name: what the source's numbers are called, and whom the target gives it to (rsync's
+//! `--usermap`, `--groupmap`, `--chown`).
 
 use serde::{Deserialize, Serialize};
 
-/// Users, or groups, that a source tells of: more than a machine's own files hold, and with names of 32 bytes, which is what useradd
-/// takes, a quarter of a message.
+/// Users, or groups, that a source tells of: more than a machine's own files hold, and with names of 32
+/// bytes, which is what useradd takes, a quarter of a message.
 pub(crate) const MAX_NAMED: usize = 16384;
 
 /// Bytes of a name, at most: with numbers they fit into one message.
@@ -64,7 +64,8 @@ impl Owners {
     }
 }
 
-/// The numbers and names of passwd(5) or group(5): the third field and the first one. A file that cannot be read has none.
+/// The numbers and names of passwd(5) or group(5): the third field and the first one. A file that cannot be
+/// read has none.
 fn named(path: &str) -> Vec<(u32, String)> {
     const LONGEST: weir_units::Bytes = weir_units::Bytes(4 << 20);
     let text = weir_units::read_file(std::path::Path::new(path), LONGEST).unwrap_or_default();
@@ -161,8 +162,8 @@ fn is_like(name: &[u8], pattern: &[u8]) -> bool {
     pattern[to..].iter().all(|byte| *byte == b'*')
 }
 
-/// The maps of one flag: `FROM:TO`, several with commas between (rsync(1), --usermap). FROM is a name, perhaps with `*`, a number, a
-/// range of them, or nothing for those without a name.
+/// The maps of one flag: `FROM:TO`, several with commas between (rsync(1), --usermap). FROM is a name,
+/// perhaps with `*`, a number, a range of them, or nothing for those without a name.
 pub fn parse_maps(text: &str) -> Result<Vec<Map>, String> {
     let bad = |part: &str| {
         format!("invalid map '{part}': expected FROM:TO, such as alice:bob, 1000-1999:1 or *:nobody")

@@ -14,7 +14,8 @@ pub(crate) const FOOTER: usize = 64;
 /// The most blocks of a file that one record carries.
 pub const LONGEST_RUN: u64 = weir_model::chooser::LONGEST_RUN as u64;
 
-/// The largest plaintext: so many blocks, room for a codec's worst case (which is not sent, since raw is smaller), and the footer.
+/// The largest plaintext: so many blocks, room for a codec's worst case (which is not sent, since raw is
+/// smaller), and the footer.
 pub const MAX_PLAIN: usize = (LONGEST_RUN * BLOCK) as usize + 4096;
 
 /// What a connector writes first, in the clear, before the lane's number and its cookie.

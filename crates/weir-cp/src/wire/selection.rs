@@ -1,4 +1,5 @@
-//! What of the sources is copied beside what the filter says, over what, and what becomes of what was there: rsync's choices.
+//! What of the sources is copied beside what the filter says, over what, and what becomes of what was there:
+//! rsync's choices.
 
 use serde::{Deserialize, Serialize};
 use weir_tree::{Entry, Kind};
@@ -84,8 +85,8 @@ impl Selection {
     }
 }
 
-/// Whether a link called `name` leads out of the tree, as rsync's `--safe-links` has it: absolute, further up than it is deep, or up
-/// again behind a folder, which may be a link itself.
+/// Whether a link called `name` leads out of the tree, as rsync's `--safe-links` has it: absolute, further up
+/// than it is deep, or up again behind a folder, which may be a link itself.
 fn leads_out(name: &[u8], target: &[u8]) -> bool {
     let mut depth = name.iter().filter(|byte| **byte == b'/').count();
     let mut has_gone_down = false;

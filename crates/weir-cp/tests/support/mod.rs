@@ -1,5 +1,5 @@
-//! A sender and a receiver in this process: their control connection is two pipes, their lanes run over TCP through a hand
-//! that can bend what they carry.
+//! A sender and a receiver in this process: their control connection is two pipes, their lanes run over TCP
+//! through a hand that can bend what they carry.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};

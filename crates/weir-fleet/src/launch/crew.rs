@@ -116,8 +116,8 @@ struct Crew<'a> {
     events: Mutex<Sender<(usize, CrewEvent)>>,
 }
 
-/// Starts workers on `hosts` and looks after them until none is left. `tell` hears what happens, with the host;
-/// `tick` is called some times a second with the number of those that work.
+/// Starts workers on `hosts` and looks after them until none is left. `tell` hears what happens, with the
+/// host; `tick` is called some times a second with the number of those that work.
 pub fn run(
     hosts: &[FleetHost],
     ledger: &HubLedger,

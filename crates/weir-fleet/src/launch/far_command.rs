@@ -1,5 +1,6 @@
 //! One command of weir on another host: started by ssh as the far end of a copy is, told its words over that
-//! connection and not on a command line, and heard until it has ended. Both ends are the same version of weir.
+//! connection and not on a command line, and heard until it has ended. Both ends are the same version of
+//! weir.
 
 use std::io::{BufReader, Read, Write};
 use std::sync::Arc;
@@ -143,8 +144,8 @@ impl FleetMessage for FromCommand {
     }
 }
 
-/// Runs a command on `host` and waits for its end. `stop` is the user's wish to end it: then its end is waited
-/// for, for 5 s.
+/// Runs a command on `host` and waits for its end. `stop` is the user's wish to end it: then its end is
+/// waited for, for 5 s.
 ///
 /// # Errors
 /// Whatever keeps ssh, or weir there, from running; [`CopyError::Lost`] where the host is lost meanwhile.

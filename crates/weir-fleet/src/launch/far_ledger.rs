@@ -23,8 +23,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// Between two signs of life. An end is gone after a minute of silence (weir-cp's `IDLE_TIMEOUT`).
 pub(super) const ALIVE: Duration = Duration::from_secs(6);
 
-/// How long what is under way may still go on once the connection is lost: as long as after SIGTERM. Its lease
-/// ends soon after that, and others have the batch.
+/// How long what is under way may still go on once the connection is lost: as long as after SIGTERM. Its
+/// lease ends soon after that, and others have the batch.
 const ALONE: Duration = Duration::from_secs(20);
 
 /// A connection's writing end, shared by all who have something to say.

@@ -27,8 +27,8 @@ const DRAINS: Duration = Duration::from_secs(40);
 /// And one that was asked to give back what it holds.
 const STOPS: Duration = Duration::from_secs(5);
 
-/// The plan is done: a worker hears of it when it asks the next time, 5 s later at most, and one that does not
-/// come to its end by itself is not waited for.
+/// The plan is done: a worker hears of it when it asks the next time, 5 s later at most, and one that does
+/// not come to its end by itself is not waited for.
 const FINISHES: Duration = Duration::from_secs(20);
 
 /// How a worker's life ended.

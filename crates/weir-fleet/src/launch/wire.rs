@@ -1,9 +1,10 @@
 //! What a worker and the one who started it say to each other over ssh: frames of a length (four bytes,
 //! little endian) and a message (postcard). Both ends are the same version of weir.
 //!
-//! A worker asks the ledger by [`ToHub::Ask`] and goes on when the answer of that number comes; every question
-//! of [`FleetLedger`](crate::ledger::FleetLedger) may be asked again, so an answer that nobody waits for any
-//! more is left. Each end says every 6 s that it is there, and is gone when it was silent for a minute.
+//! A worker asks the ledger by [`ToHub::Ask`] and goes on when the answer of that number comes; every
+//! question of [`FleetLedger`](crate::ledger::FleetLedger) may be asked again, so an answer that nobody waits
+//! for any more is left. Each end says every 6 s that it is there, and is gone when it was silent for a
+//! minute.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;

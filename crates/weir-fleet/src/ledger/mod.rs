@@ -255,8 +255,9 @@ pub struct VerdictSpan {
 ///
 /// # Errors
 /// All operations fail with [`FleetError::Away`] where the ledger did not answer within the patience that it
-/// was opened with, [`FleetError::Full`] where there is no space, [`FleetError::Interrupted`] where the asker was told to end meanwhile, and
-/// [`FleetError::Damaged`] or [`FleetError::Unusable`] where it makes no sense to go on.
+/// was opened with, [`FleetError::Full`] where there is no space, [`FleetError::Interrupted`] where the asker
+/// was told to end meanwhile, and [`FleetError::Damaged`] or [`FleetError::Unusable`] where it makes no sense
+/// to go on.
 pub trait FleetLedger: Send {
     /// What is moved to where.
     fn ends(&mut self) -> Result<PlanEnds, FleetError>;

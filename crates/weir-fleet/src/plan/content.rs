@@ -1,5 +1,5 @@
-//! Has what was brought into a folder the content that was meant? By the file that it is a copy of, where that
-//! lies in a folder of this host too, and else by the digest that the manifest names.
+//! Has what was brought into a folder the content that was meant? By the file that it is a copy of, where
+//! that lies in a folder of this host too, and else by the digest that the manifest names.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -45,8 +45,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// worker finds it there.
 const MOST_AWAY: Duration = Duration::from_secs(3600);
 
-/// The pace is that of the last seconds: half of it is new after so long. Of less time than that none is known:
-/// a few small objects tell of their waits.
+/// The pace is that of the last seconds: half of it is new after so long. Of less time than that none is
+/// known: a few small objects tell of their waits.
 const PACE: Duration = Duration::from_secs(1);
 
 /// How a worker ended.

@@ -87,8 +87,8 @@ pub struct Fetch<'a> {
 }
 
 impl<'a> Fetch<'a> {
-    /// Into the folder `to`, which is there, or to nowhere; `lanes` fixes the number of connections. `buckets`
-    /// have what the URLs of a list name.
+    /// Into the folder `to`, which is there, or to nowhere; `lanes` fixes the number of connections.
+    /// `buckets` have what the URLs of a list name.
     pub fn new(
         from: FetchSource,
         to: Option<&Path>,

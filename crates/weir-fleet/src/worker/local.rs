@@ -91,8 +91,8 @@ impl SeenFile {
 }
 
 impl LocalCopy {
-    /// From the folder, or the file, `from` into the folder `to`, which are there, or to nowhere; so many files
-    /// at once.
+    /// From the folder, or the file, `from` into the folder `to`, which are there, or to nowhere; so many
+    /// files at once.
     pub fn new(from: &Path, to: Option<&Path>, hands: Option<u32>) -> Result<LocalCopy, TreeError> {
         let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
         let options = destination::Options { keep, create: false, ..destination::Options::default() };

@@ -100,7 +100,8 @@ fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     mixed
 }
 
-/// Starts one attempt after the other, `ATTEMPT_DELAY` apart or as soon as the last failed; the first to connect wins.
+/// Starts one attempt after the other, `ATTEMPT_DELAY` apart or as soon as the last failed; the first to
+/// connect wins.
 fn race(addresses: &[SocketAddr], way: &Way<'_>) -> io::Result<TcpStream> {
     let (dial, deadline) = (way.dial, way.deadline);
     let mut waiting = addresses.iter();

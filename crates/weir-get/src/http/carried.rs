@@ -1,7 +1,7 @@
 //! A proxy's TLS session as a transport for HTTP/2, which a library drives with sockets of its own.
 //!
-//! A session blocks and has one owner, so a thread owns it and carries bytes between it and a pair of sockets. That
-//! costs two copies of each byte: HTTP/2 carries small objects, of which the path is the limit.
+//! A session blocks and has one owner, so a thread owns it and carries bytes between it and a pair of
+//! sockets. That costs two copies of each byte: HTTP/2 carries small objects, of which the path is the limit.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,8 +17,8 @@ use weir_observe::stage_clock::StageClock;
 /// What is carried at once: four records of TLS (RFC 8446 section 5.1).
 const PIECE: usize = 64 << 10;
 
-/// The near end of what runs inside `outer`, the session with a proxy over `socket`. A proxy that takes nothing for as
-/// long as `timeout` ends it, and so does either end.
+/// The near end of what runs inside `outer`, the session with a proxy over `socket`. A proxy that takes
+/// nothing for as long as `timeout` ends it, and so does either end.
 pub fn within(outer: Session, socket: TcpStream, timeout: Duration) -> io::Result<UnixStream> {
     let (near, far) = UnixStream::pair()?;
     std::thread::Builder::new().name("proxy".to_owned()).spawn(move || {
@@ -76,8 +76,8 @@ fn hand_on(
     }
 }
 
-/// Who has something to say, or has gone. There is no limit to the wait: who is waited for has limits of its own, and
-/// closes its end at the last.
+/// Who has something to say, or has gone. There is no limit to the wait: who is waited for has limits of its
+/// own, and closes its end at the last.
 fn listen(socket: &TcpStream, far: &UnixStream) -> io::Result<(bool, bool)> {
     let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(far, PollFlags::IN)];
     match poll(&mut polled, None) {

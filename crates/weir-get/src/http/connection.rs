@@ -1,7 +1,7 @@
 //! One HTTP/1.1 connection: a request out, an answer's head in, then its body in large pieces.
 //!
-//! The body lands in one buffer of the connection (64 KiB, 2 MiB once an answer is large) and is handed on from
-//! there: on plain HTTP nothing between the kernel's copy and the sink touches it.
+//! The body lands in one buffer of the connection (64 KiB, 2 MiB once an answer is large) and is handed on
+//! from there: on plain HTTP nothing between the kernel's copy and the sink touches it.
 
 mod early;
 
@@ -27,15 +27,16 @@ use weir_observe::stage_clock::{Stage, StageClock};
 /// Enough for any usual head (servers stop at 64 KiB) and for a small object with it.
 const SMALL_BUFFER: usize = 68 << 10;
 
-/// What a lane receives before it writes, up to a multiple of it: few turns between socket and file, and the next write
-/// begins where a piece of the file does. How much one write call takes is another matter ([`weir_tree::pages`]).
+/// What a lane receives before it writes, up to a multiple of it: few turns between socket and file, and the
+/// next write begins where a piece of the file does. How much one write call takes is another matter
+/// ([`weir_tree::pages`]).
 pub const BLOCK: usize = 2 << 20;
 
 /// How long a blocked receive sleeps before it looks whether it is still wanted.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A buffer that is not full is handed on after this long, so that a slow path's bytes are stored and counted; half of a
-/// interval of evidence, so that every interval has its share.
+/// A buffer that is not full is handed on after this long, so that a slow path's bytes are stored and
+/// counted; half of a interval of evidence, so that every interval has its share.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
 /// The longest wait that a server may ask for where the user says nothing. Who asks for more wants the user
@@ -136,8 +137,9 @@ enum Body {
     LengthAtClose { got: u64, total: u64 },
 }
 
-/// How long a body that has all of its length is waited for to end with the connection too ([`Framing::LengthAtClose`]).
-/// A server that closes does so at once; the path's round trip and a retransmission fit in twice.
+/// How long a body that has all of its length is waited for to end with the connection too
+/// ([`Framing::LengthAtClose`]). A server that closes does so at once; the path's round trip and a
+/// retransmission fit in twice.
 const CLOSING: Duration = Duration::from_secs(3);
 
 impl Connection {
@@ -293,8 +295,8 @@ impl Connection {
         }
     }
 
-    /// Another owner of the socket goes on with it: it is not shut down with this connection. Returns the session of
-    /// the proxy that it goes through.
+    /// Another owner of the socket goes on with it: it is not shut down with this connection. Returns the
+    /// session of the proxy that it goes through.
     pub fn hand_over(mut self) -> Option<Session> {
         self.handed_over = true;
         self.outer.take()
@@ -336,8 +338,9 @@ impl Connection {
         }
     }
 
-    /// The connection ended within a head. Of one that ends behind a line only the empty line is missing, unless it
-    /// was cut: who takes that risk gets what a close there means, which is no more than that the body is empty.
+    /// The connection ended within a head. Of one that ends behind a line only the empty line is missing,
+    /// unless it was cut: who takes that risk gets what a close there means, which is no more than that the
+    /// body is empty.
     fn head_at_close(&mut self, dial: &Dial<'_>) -> Result<(), GetError> {
         let is_behind_a_line = self.unclean.is_none() && self.buffer[..self.filled].ends_with(b"\n");
         match is_behind_a_line {

@@ -55,7 +55,8 @@ impl Credentials {
         Credentials { user, netrc, everywhere, read: OnceLock::new() }
     }
 
-    /// Who to be at `url`; `home` is the URL that the user gave, `None` where a redirect led to another origin.
+    /// Who to be at `url`; `home` is the URL that the user gave, `None` where a redirect led to another
+    /// origin.
     pub fn of(&self, url: &Url, home: Option<&Url>) -> Option<Login> {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let at_home = home.is_some();

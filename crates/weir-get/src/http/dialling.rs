@@ -1,5 +1,5 @@
-//! From a host to a line that reaches it: directly, through a proxy that takes requests or makes tunnels, or through one of
-//! SOCKS; and the TLS session at its end.
+//! From a host to a line that reaches it: directly, through a proxy that takes requests or makes tunnels, or
+//! through one of SOCKS; and the TLS session at its end.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ impl Client<'_> {
         }
     }
 
-    /// A line to the origin, or to a proxy that takes requests for it. Others are asked to connect: by CONNECT for https
-    /// origins, by SOCKS for all.
+    /// A line to the origin, or to a proxy that takes requests for it. Others are asked to connect: by
+    /// CONNECT for https origins, by SOCKS for all.
     pub(super) fn dial_through(
         &self,
         origin: &Origin,
@@ -153,7 +153,8 @@ impl Client<'_> {
         }))
     }
 
-    /// A tunnel to an https origin (RFC 9110 section 9.3.6). `None`: the proxy wants another login, and it is known now.
+    /// A tunnel to an https origin (RFC 9110 section 9.3.6). `None`: the proxy wants another login, and it is
+    /// known now.
     fn tunnel(
         &self,
         line: Line,

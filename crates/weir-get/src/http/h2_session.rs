@@ -1,10 +1,10 @@
 //! HTTP/2: one connection to an origin, shared by all lanes, each of which blocks on its own stream.
 //!
-//! For many small objects: their round trips overlap on one connection. Large objects are better off on connections
-//! of their own, because ranges on one HTTP/2 connection share one congestion window.
+//! For many small objects: their round trips overlap on one connection. Large objects are better off on
+//! connections of their own, because ranges on one HTTP/2 connection share one congestion window.
 //!
-//! The `h2` crate runs on a thread of its own; lanes send it requests and receive events over channels. A stream's
-//! window is given back only when its lane has stored the bytes, so the windows bound the memory.
+//! The `h2` crate runs on a thread of its own; lanes send it requests and receive events over channels. A
+//! stream's window is given back only when its lane has stored the bytes, so the windows bound the memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,8 +51,8 @@ const HEAD: usize = 64;
 /// How often a waiting lane looks whether it is still wanted.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A stream may rest for so many timeouts while others on its connection bring bytes: a slow link carries a few dozen small bodies one
-/// after another.
+/// A stream may rest for so many timeouts while others on its connection bring bytes: a slow link carries a
+/// few dozen small bodies one after another.
 const TURNS: u32 = 10;
 
 /// What a connection, or one of its streams, has brought of late: bytes of bodies and heads, not control
@@ -113,8 +113,8 @@ enum Event {
     WantsHttp1,
 }
 
-/// Streams in a row that fail on an open session before it is left: more than the lanes that one reset can catch would
-/// be half of them.
+/// Streams in a row that fail on an open session before it is left: more than the lanes that one reset can
+/// catch would be half of them.
 const FAILING: u32 = 8;
 
 /// What became of the streams of a session.

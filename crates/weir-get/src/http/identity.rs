@@ -1,7 +1,8 @@
-//! Who we are to a server that wants to see a certificate: a chain and its key, from PEM, DER or PKCS#12 files.
+//! Who we are to a server that wants to see a certificate: a chain and its key, from PEM, DER or PKCS#12
+//! files.
 //!
-//! Files come in many forms, and a key may be locked with a password. What cannot be read is said with the command of
-//! openssl that makes something of it which can.
+//! Files come in many forms, and a key may be locked with a password. What cannot be read is said with the
+//! command of openssl that makes something of it which can.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -35,8 +36,8 @@ pub struct Identity {
 pub type Password<'a> = dyn FnMut(&str) -> Option<String> + 'a;
 
 impl Identity {
-    /// Reads the chain from `cert`, and the key from `key` or else from `cert` too. A password is asked for where a file is
-    /// locked. Fails where the key is not that of the certificate.
+    /// Reads the chain from `cert`, and the key from `key` or else from `cert` too. A password is asked for
+    /// where a file is locked. Fails where the key is not that of the certificate.
     pub fn read(cert: &Path, key: Option<&Path>, password: &mut Password<'_>) -> Result<Identity, GetError> {
         let made = Identity::of_files(cert, key, password)?;
         made.certified(&rustls::crypto::aws_lc_rs::default_provider())?;

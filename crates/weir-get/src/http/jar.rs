@@ -1,8 +1,8 @@
 //! Cookies (RFC 6265): what servers set during a run, and what the user gave from a file or by name.
 //!
 //! One jar for all lanes and all files of a run. Stricter than the RFC where its successor is (draft
-//! ietf-httpbis-rfc6265bis): `Secure` cookies come from https and go to https alone, the prefixes `__Host-` and
-//! `__Secure-` mean what they say, and no cookie is for a whole public suffix (`co.uk`).
+//! ietf-httpbis-rfc6265bis): `Secure` cookies come from https and go to https alone, the prefixes `__Host-`
+//! and `__Secure-` mean what they say, and no cookie is for a whole public suffix (`co.uk`).
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use url::Url;
 use weir_http::fields::Fields;
 
-/// A cookie's name, value and path together, bytes: RFC 6265 section 6.1 asks for 4096, and nobody takes more.
+/// A cookie's name, value and path together, bytes: RFC 6265 section 6.1 asks for 4096, and nobody takes
+/// more.
 const MAX_COOKIE: usize = 4096;
 
 /// Cookies that one answer may set, as curl has it.
@@ -24,7 +25,8 @@ const MAX_KEPT: usize = 3000;
 /// The longest `Cookie` field. Servers take heads of 8 KiB (Apache's `LimitRequestFieldSize`).
 const MAX_FIELD: usize = 8000;
 
-/// Seconds that a cookie of a file is good for at most: a hundred years are as good as any, and the calendar has them.
+/// Seconds that a cookie of a file is good for at most: a hundred years are as good as any, and the calendar
+/// has them.
 const MAX_LEFT: u64 = 100 * 366 * 86_400;
 
 /// The first line of a file in Netscape's format; curl and wget look for it.
@@ -181,7 +183,8 @@ enum Entry {
     Expired,
 }
 
-/// `domain, its subdomains too, path, secure, expires, name, value`, parted by TABs; an empty value may be left out.
+/// `domain, its subdomains too, path, secure, expires, name, value`, parted by TABs; an empty value may be
+/// left out.
 fn entry(line: &str, http_only: bool, now: SystemTime) -> Option<Entry> {
     let fields: Vec<&str> = line.split('\t').collect();
     let (&[domain, subdomains, path, secure, expires, name], value) =

@@ -1,16 +1,17 @@
 //! The simpler request: what is refused for its form is asked for once more with less in it.
 //!
-//! Some servers refuse a range of what they serve whole, or a field that every other one passes over. The steps, each
-//! taken once for a URL:
+//! Some servers refuse a range of what they serve whole, or a field that every other one passes over. The
+//! steps, each taken once for a URL:
 //!
 //! 1. HTTP/2, where weir itself chose it, gives way to HTTP/1.1 ([`super::exchange`]).
 //! 2. `Range` without `If-Range`. Answers prove by themselves of which version they are.
 //! 3. No `Range`: over one connection, and not to be resumed.
-//! 4. Nothing that can be left out, where the status speaks of the request's fields: what curl sends by itself.
+//! 4. Nothing that can be left out, where the status speaks of the request's fields: what curl sends by
+//!    itself.
 //!
-//! A step that is taken is said and kept for the origin, so that its other files need no refusal to begin with, unless
-//! parts have come from there. A refusal of all steps is an answer: the first one's words count, and the URL is asked
-//! for in one way from then on.
+//! A step that is taken is said and kept for the origin, so that its other files need no refusal to begin
+//! with, unless parts have come from there. A refusal of all steps is an answer: the first one's words count,
+//! and the URL is asked for in one way from then on.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -112,7 +113,8 @@ impl Ladder {
         steps
     }
 
-    /// Whether it may help to ask for `url` at `origin` by step `next`, after a refusal with this status or a close.
+    /// Whether it may help to ask for `url` at `origin` by step `next`, after a refusal with this status or a
+    /// close.
     pub fn may_help(&self, origin: &Origin, url: &Url, next: Option<Step>, status: Option<u16>) -> bool {
         let learnt = self.learnt();
         let known = learnt.origins.get(origin).copied().unwrap_or_default();
@@ -203,14 +205,14 @@ pub fn note(step: Step, host: &str, first: &Result<ResponseHead, GetError>) -> S
     format!("asked for {}, since {host} {} to more", step.words(), why.trim_end())
 }
 
-/// Whether a lesser request for the same may fare better than one that was answered with `status`. Not where the user
-/// has to log in, or where the server asks for timeout.
+/// Whether a lesser request for the same may fare better than one that was answered with `status`. Not where
+/// the user has to log in, or where the server asks for timeout.
 fn is_of_its_form(status: u16) -> bool {
     matches!(status, 400..600) && !matches!(status, 401 | 407 | 408 | 416 | 425 | 429)
 }
 
-/// What some servers answer to a range of an object that they serve. Empty and cut answers are among them, since
-/// nothing tells an empty object from a range that was misread.
+/// What some servers answer to a range of an object that they serve. Empty and cut answers are among them,
+/// since nothing tells an empty object from a range that was misread.
 fn is_misread(judged: &Result<Part, GetError>) -> bool {
     match judged {
         Ok(Part::Whole(object)) => object.size == Some(0),

@@ -1,7 +1,8 @@
-//! How a server, or a proxy, is shown who asks: Basic at once, Digest where it wants that, each by its own challenge.
+//! How a server, or a proxy, is shown who asks: Basic at once, Digest where it wants that, each by its own
+//! challenge.
 //!
-//! What was agreed with an origin holds for all lanes of a run: they answer one nonce, each request with a count of its
-//! own (RFC 7616 section 3.4).
+//! What was agreed with an origin holds for all lanes of a run: they answer one nonce, each request with a
+//! count of its own (RFC 7616 section 3.4).
 
 use std::collections::HashMap;
 
@@ -12,8 +13,8 @@ use weir_http::digest_login::Nonce;
 use weir_http::fields::Fields;
 use weir_http::netrc::Login;
 
-/// How often one request is sent anew because its server wants another answer: once for the scheme, and then for
-/// nonces that ran out under it. Many lanes at a server of short nonces need more than one.
+/// How often one request is sent anew because its server wants another answer: once for the scheme, and then
+/// for nonces that ran out under it. Many lanes at a server of short nonces need more than one.
 pub(crate) const MAX_ANSWERS: u32 = 5;
 
 /// Which schemes the user wants.
@@ -136,8 +137,8 @@ impl Logins {
             (Some((challenge, new)), Some(Scheme::Digest { nonce, realm, uses })) => {
                 let is_stale =
                     challenge.parameter("stale").is_some_and(|yes| yes.eq_ignore_ascii_case("true"));
-                // A nonce that has served before may have run out without a word of it, and was perhaps for another
-                // part of the server. One that is refused at its first use refuses the password.
+                // A nonce that has served before may have run out without a word of it, and was perhaps for
+                // another part of the server. One that is refused at its first use refuses the password.
                 let ran_out = *uses > 1 && new.text() != nonce;
                 let elsewhere = new.realm() != realm;
                 if is_stale || ran_out || elsewhere { agree(Agreed::Digest(new)) } else { false }
@@ -181,12 +182,14 @@ pub(crate) fn offers_only_basic(fields: &Fields) -> bool {
 /// 128 bits in hexadecimal digits: nobody guesses the other half of what is hashed.
 fn random() -> String {
     let mut bytes = [0; 16];
-    // Without the system's randomness there is no TLS either; the server's nonce alone still protects the password.
+    // Without the system's randomness there is no TLS either; the server's nonce alone still protects the
+    // password.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What may help where a server wants to know who asks, and no login was found for it; `None` for what the usual words say.
+/// What may help where a server wants to know who asks, and no login was found for it; `None` for what the
+/// usual words say.
 pub(crate) fn unmet(asker: Asker, fields: &Fields) -> Option<&'static str> {
     let offered = challenges(fields.headers_all(asker.challenge_field()));
     let schemes: Vec<&str> = offered.iter().map(Challenge::scheme).collect();

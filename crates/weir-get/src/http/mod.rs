@@ -1,6 +1,7 @@
 //! HTTP as a downloader needs it: connections that lanes block on, one answer at a time.
 //!
-//! HTTP/1.1 is ours, because its bytes are the byte path; HTTP/2 is the `h2` crate behind the same [`Exchange`].
+//! HTTP/1.1 is ours, because its bytes are the byte path; HTTP/2 is the `h2` crate behind the same
+//! [`Exchange`].
 
 pub mod address;
 pub mod authority;

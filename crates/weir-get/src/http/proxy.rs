@@ -151,7 +151,8 @@ enum Hosts {
 impl Exempt {
     fn parse(item: &str) -> Exempt {
         let item = item.to_lowercase();
-        // `[::1]:80`, `[fe80::]/10`, `::1`, `10.0.0.0/8`, `host:80`: only a colon behind a bracket, or one alone, parts a port.
+        // `[::1]:80`, `[fe80::]/10`, `::1`, `10.0.0.0/8`, `host:80`: only a colon behind a bracket, or one
+        // alone, parts a port.
         let colon = match item.rsplit_once(':') {
             Some((name, _)) if name.contains(':') && !name.ends_with(']') => None,
             other => other,

@@ -67,7 +67,8 @@ pub struct Ask<'a> {
     pub sealed_by: Option<(&'a dyn Authorizer, &'a Url)>,
 }
 
-/// What is known of a complete file that is here, in the form in which a server is asked whether it is still the same.
+/// What is known of a complete file that is here, in the form in which a server is asked whether it is still
+/// the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unless {
     /// Its entity tag (`If-None-Match`).
@@ -168,7 +169,8 @@ pub(crate) fn head_of(
     head.into_bytes()
 }
 
-/// One field has them all (RFC 6265 section 5.4); what the user wrote stands first, but for names that the jar has anew.
+/// One field has them all (RFC 6265 section 5.4); what the user wrote stands first, but for names that the
+/// jar has anew.
 pub(crate) fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
     let name_of = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
     let newer: Vec<String> = cookies.split(';').map(name_of).collect();

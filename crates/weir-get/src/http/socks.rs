@@ -1,5 +1,5 @@
-//! SOCKS, versions 4, 4a and 5 (RFC 1928, with the login of RFC 1929): what is said to such a proxy before its
-//! connection is one to the host that was asked for.
+//! SOCKS, versions 4, 4a and 5 (RFC 1928, with the login of RFC 1929): what is said to such a proxy before
+//! its connection is one to the host that was asked for.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, TcpStream};
@@ -21,8 +21,8 @@ pub enum Target {
 /// A name's length is one byte (RFC 1928 section 5).
 const MAX_NAME: usize = 255;
 
-/// Asks the proxy at the other end of `socket` for a connection to `target`, and waits for its word. `go_on` says whether to
-/// wait on.
+/// Asks the proxy at the other end of `socket` for a connection to `target`, and waits for its word. `go_on`
+/// says whether to wait on.
 pub fn ask(
     socket: &TcpStream,
     proxy: &Proxy,

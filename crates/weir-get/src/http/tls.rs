@@ -1,7 +1,7 @@
 //! A TLS session over a blocking socket, or over another session: inside an https:// proxy's.
 //!
-//! rustls's unbuffered interface decrypts in place in our own 256 KiB buffer and hands each record out once; its
-//! buffered one would read the socket in small pieces and copy each byte twice more.
+//! rustls's unbuffered interface decrypts in place in our own 256 KiB buffer and hands each record out once;
+//! its buffered one would read the socket in small pieces and copy each byte twice more.
 
 use std::io::{self, Read};
 use std::net::TcpStream;

@@ -1,7 +1,9 @@
-//! What a TLS error means, and the way out: rustls says which rule was broken, people want to know what is missing.
+//! What a TLS error means, and the way out: rustls says which rule was broken, people want to know what is
+//! missing.
 //!
-//! Alerts say little by themselves. How far the handshake came tells more: a server that refuses before it has chosen a
-//! cipher suite knew none of ours; one that refuses after it asked for a certificate wanted to see one.
+//! Alerts say little by themselves. How far the handshake came tells more: a server that refuses before it
+//! has chosen a cipher suite knew none of ours; one that refuses after it asked for a certificate wanted to
+//! see one.
 
 use std::io;
 use std::time::SystemTime;

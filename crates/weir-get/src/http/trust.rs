@@ -113,7 +113,8 @@ fn cannot_read(path: &Path, cause: &str) -> GetError {
     GetError::Refused(format!("cannot read certificates from {}: {cause}", path.display()))
 }
 
-/// Whom to believe, where it is not the system's authorities. Either way the peer must show that it holds its key.
+/// Whom to believe, where it is not the system's authorities. Either way the peer must show that it holds its
+/// key.
 #[derive(Debug)]
 struct Verifier {
     belief: Belief,
@@ -124,8 +125,8 @@ struct Verifier {
 enum Belief {
     /// `-k`.
     Anybody,
-    /// `--cacert`: whom these authorities signed, and these certificates themselves. The usual self-signed certificate
-    /// calls itself an authority, which webpki refuses as a server's own.
+    /// `--cacert`: whom these authorities signed, and these certificates themselves. The usual self-signed
+    /// certificate calls itself an authority, which webpki refuses as a server's own.
     Given { certificates: Vec<CertificateDer<'static>>, signed: Arc<WebPkiServerVerifier> },
 }
 

@@ -58,7 +58,8 @@ pub struct Span {
 }
 
 impl Window {
-    /// What names it behind a URL, so that parts of several windows are not taken for one another. No server sees it.
+    /// What names it behind a URL, so that parts of several windows are not taken for one another. No server
+    /// sees it.
     pub fn fragment(&self) -> String {
         format!("{FRAGMENT}{self}")
     }

@@ -72,7 +72,8 @@ impl Sink {
     }
 }
 
-/// Why no download may take the place of what lies at `target`, if so. A link is replaced, whatever it leads to.
+/// Why no download may take the place of what lies at `target`, if so. A link is replaced, whatever it leads
+/// to.
 pub fn unfit(target: &Target) -> Option<&'static str> {
     match target.look().ok()?.as_ref().map(folder::kind)? {
         FileType::Socket => Some("a socket; name a file, or a program that reads from '-o -'"),
@@ -83,8 +84,8 @@ pub fn unfit(target: &Target) -> Option<&'static str> {
     }
 }
 
-/// Puts `bytes`, all of a file, at `target`, and keeps the rights of the file that is there. Where that one has to be written
-/// in place, they lie complete at `home` before.
+/// Puts `bytes`, all of a file, at `target`, and keeps the rights of the file that is there. Where that one
+/// has to be written in place, they lie complete at `home` before.
 pub fn store_whole(
     target: &Target,
     home: impl FnOnce() -> Result<Home, GetError>,

@@ -8,8 +8,8 @@ const CHUNK: usize = 256 << 10;
 
 /// What lanes brought ahead of the next byte.
 ///
-/// Neighbours share a buffer, so that many small pieces take no more memory than their bytes and one unfilled tail a lane;
-/// buffers are used again rather than given back to the system page by page.
+/// Neighbours share a buffer, so that many small pieces take no more memory than their bytes and one unfilled
+/// tail a lane; buffers are used again rather than given back to the system page by page.
 #[derive(Debug, Default)]
 pub struct ReadAhead {
     kept: BTreeMap<u64, Vec<u8>>,

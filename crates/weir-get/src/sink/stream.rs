@@ -1,7 +1,7 @@
 //! Stdout, a pipe, a terminal, `/dev/null`: several lanes fetch, one order comes out.
 //!
-//! The lane that holds the next byte writes straight through. Others keep their bytes in a window that the ledger's
-//! horizon bounds, so no lane ever waits for another here and memory stays bounded.
+//! The lane that holds the next byte writes straight through. Others keep their bytes in a window that the
+//! ledger's horizon bounds, so no lane ever waits for another here and memory stays bounded.
 
 use std::fs::{File, metadata};
 use std::io::{self, IoSlice};
@@ -22,21 +22,24 @@ use crate::sink::links;
 use crate::sink::read_ahead::ReadAhead;
 use crate::verify::{self, Found, Method};
 
-/// How far ahead of the next byte lanes may fetch: this, 16 lanes' buffers of 300 KiB, and the program stay under 64 MiB.
+/// How far ahead of the next byte lanes may fetch: this, 16 lanes' buffers of 300 KiB, and the program stay
+/// under 64 MiB.
 pub const WINDOW: u64 = 32 << 20;
 
-/// What a lane receives before it hands it on: a pipe holds 1 MiB at most, and every byte in a lane's buffer is memory.
+/// What a lane receives before it hands it on: a pipe holds 1 MiB at most, and every byte in a lane's buffer
+/// is memory.
 pub const PIECE: usize = 256 << 10;
 
-/// The pipe we write to gets this much room, the most that anybody may ask for (`fs.pipe-max-size`): with the usual 64 KiB
-/// the two ends wake each other for every 16 pages.
+/// The pipe we write to gets this much room, the most that anybody may ask for (`fs.pipe-max-size`): with the
+/// usual 64 KiB the two ends wake each other for every 16 pages.
 const PIPE: usize = 1 << 20;
 
-/// Blocks of each lane that the window holds. The lane with the next byte may be slower than the others by this much before they
-/// have to wait for it, and lanes that join find room.
+/// Blocks of each lane that the window holds. The lane with the next byte may be slower than the others by
+/// this much before they have to wait for it, and lanes that join find room.
 const BLOCKS: u64 = 4;
 
-/// What each of `lanes` lanes asks for at a time: the larger, the less the round trip between two of them shows.
+/// What each of `lanes` lanes asks for at a time: the larger, the less the round trip between two of them
+/// shows.
 pub fn block(lanes: u32) -> u64 {
     (WINDOW / (BLOCKS * u64::from(lanes.max(1)))).max(PIECE as u64)
 }
@@ -44,8 +47,8 @@ pub fn block(lanes: u32) -> u64 {
 /// Between two looks at whether the user wants to stop.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Whether `path` takes bytes in order and only so: a pipe, a terminal, a character device. A file in its place would be
-/// no use to whoever named it. What another user's link leads to is not meant.
+/// Whether `path` takes bytes in order and only so: a pipe, a terminal, a character device. A file in its
+/// place would be no use to whoever named it. What another user's link leads to is not meant.
 pub(crate) fn is_stream(path: &Path) -> bool {
     !links::end_of(path).1
         && metadata(path)
@@ -88,8 +91,8 @@ impl Stream {
         Ok(Stream::new(to, None, methods, stop))
     }
 
-    /// The pipe or device at `path`. A pipe may have no reader yet: `wait` is called until one has come, and says whether
-    /// to go on waiting.
+    /// The pipe or device at `path`. A pipe may have no reader yet: `wait` is called until one has come, and
+    /// says whether to go on waiting.
     pub fn open(
         path: &Path,
         methods: Vec<Method>,
@@ -217,8 +220,8 @@ fn failed(action: &'static str, path: Option<&Path>, source: io::Error) -> GetEr
     }
 }
 
-/// A pipe on stdout, opened anew: the flag not to block is then this program's alone, and a reader that sleeps does not keep it from
-/// ending. `None` of what is no pipe, or another user's.
+/// A pipe on stdout, opened anew: the flag not to block is then this program's alone, and a reader that
+/// sleeps does not keep it from ending. `None` of what is no pipe, or another user's.
 fn own_end(stdout: BorrowedFd<'_>) -> Option<OwnedFd> {
     let is_pipe = FileType::from_raw_mode(fstat(stdout).ok()?.st_mode) == FileType::Fifo;
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -226,7 +229,8 @@ fn own_end(stdout: BorrowedFd<'_>) -> Option<OwnedFd> {
     is_pipe.then(|| rustix::fs::open(path, flags, Mode::empty()).ok()).flatten()
 }
 
-/// Waits a little for one that does not block: opened so by us, or set so by another program that shares the terminal.
+/// Waits a little for one that does not block: opened so by us, or set so by another program that shares the
+/// terminal.
 fn wait_writable(to: BorrowedFd<'_>) -> io::Result<()> {
     let mut fds = [PollFd::new(&to, PollFlags::OUT)];
     match poll(&mut fds, Some(&POLL_INTERVAL)) {

@@ -1,4 +1,5 @@
-//! The thread that carries one direction: reads packets from one TUN device, writes them to the other when they are due.
+//! The thread that carries one direction: reads packets from one TUN device, writes them to the other when
+//! they are due.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use crate::link::{Link, Packet};
 use crate::path::Direction;
 use crate::tun::{Tun, wire_bytes};
 
-/// Packets read before those that are due get their turn: 32 reads take about 50 us, well below what a delay may be off.
+/// Packets read before those that are due get their turn: 32 reads take about 50 us, well below what a delay
+/// may be off.
 const BATCH: usize = 32;
 
-/// On a busy link packets leave in groups of this span: at 400 Mbit/s one is due every 30 us, and a wake-up for each
-/// costs more than the packet. A packet is read late and leaves late by up to this.
+/// On a busy link packets leave in groups of this span: at 400 Mbit/s one is due every 30 us, and a wake-up
+/// for each costs more than the packet. A packet is read late and leaves late by up to this.
 const GRAIN: Duration = Duration::from_micros(60);
 
 /// What a direction connects.
@@ -136,8 +138,8 @@ impl Worker {
         if let Err(error) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
             tracing::debug!(%error, "cannot make timers exact: delays are up to 50 us longer");
         }
-        // The programs under test must not delay the wire they are tested on. Refused to ordinary users, who get the
-        // same priority as their programs.
+        // The programs under test must not delay the wire they are tested on. Refused to ordinary users, who
+        // get the same priority as their programs.
         let _ = rustix::process::setpriority_process(None, -20);
         while !self.control.stop.load(Relaxed) {
             if let Some(direction) = self.control.change.lock().take() {

@@ -1,7 +1,7 @@
 //! A token bucket without a queue.
 //!
-//! Kept as the instant at which the bucket will be full again (the virtual scheduling form of the generic cell rate
-//! algorithm, ITU-T I.371): no tokens to add up, so that nothing is rounded away over hours.
+//! Kept as the instant at which the bucket will be full again (the virtual scheduling form of the generic
+//! cell rate algorithm, ITU-T I.371): no tokens to add up, so that nothing is rounded away over hours.
 
 use crate::clock::Moment;
 use crate::path::Policer;

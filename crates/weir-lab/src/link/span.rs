@@ -1,4 +1,5 @@
-//! Times finer than a nanosecond: what a byte takes at 3 Gbit/s is 2.67 ns, and rounding each one would be 12 % wrong.
+//! Times finer than a nanosecond: what a byte takes at 3 Gbit/s is 2.67 ns, and rounding each one would be 12
+//! % wrong.
 
 use weir_units::Rate;
 
@@ -45,8 +46,8 @@ impl ByteTime {
 
     /// How many bytes a span would have taken, in the other rate's time.
     pub(super) fn convert(self, span: Fine, to: ByteTime) -> Fine {
-        // Both fit into 2^96 for spans below an hour and rates of 800 bit/s and more; f64 would lose the last bits of
-        // neither for longer than that matters.
+        // Both fit into 2^96 for spans below an hour and rates of 800 bit/s and more; f64 would lose the last
+        // bits of neither for longer than that matters.
         Fine((span.0 as f64 / self.0 as f64 * to.0 as f64) as u128)
     }
 }

@@ -1,5 +1,5 @@
-//! Settings of a network interface in the caller's namespace, by the ioctls of netdevice(7): a handful of calls does
-//! not pay for a netlink library.
+//! Settings of a network interface in the caller's namespace, by the ioctls of netdevice(7): a handful of
+//! calls does not pay for a netlink library.
 
 use std::io;
 use std::net::Ipv4Addr;

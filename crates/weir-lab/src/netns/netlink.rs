@@ -1,5 +1,5 @@
-//! The one setting of an interface that its ioctl keeps for the machine's own root: by rtnetlink(7) the owner of the
-//! namespace may change it.
+//! The one setting of an interface that its ioctl keeps for the machine's own root: by rtnetlink(7) the owner
+//! of the namespace may change it.
 
 use std::io;
 

@@ -16,8 +16,9 @@ pub struct Queue {
 /// How much a queue holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// What the rate sends in one round trip (twice the one-way delay), at least in 20 ms, at least 64 KiB: enough for
-    /// one connection of any congestion control to fill the link. Without a rate, 1000 packets, as netem has.
+    /// What the rate sends in one round trip (twice the one-way delay), at least in 20 ms, at least 64 KiB:
+    /// enough for one connection of any congestion control to fill the link. Without a rate, 1000 packets, as
+    /// netem has.
     #[default]
     Auto,
     /// Bytes of IP packets.

@@ -8,8 +8,9 @@ use super::{Direction, Discipline, Loss, Path, QueueLimit};
 const DEVICE: &str = "$DEV";
 
 impl Path {
-    /// Lines that set up about the same on a real host: run the first ones at the far end (they act on what it sends,
-    /// which is `down`), the others at the near end. `$DEV` is the interface in use. What tc cannot do is a comment.
+    /// Lines that set up about the same on a real host: run the first ones at the far end (they act on what
+    /// it sends, which is `down`), the others at the near end. `$DEV` is the interface in use. What tc cannot
+    /// do is a comment.
     pub fn tc_commands(&self) -> Vec<String> {
         let mut lines = vec!["# at the far end (what the near end downloads)".to_owned()];
         lines.extend(self.down.tc_commands());
@@ -83,7 +84,8 @@ impl Direction {
     }
 
     fn tbf(&self, rate: Rate, place: &str) -> Vec<String> {
-        // tbf needs the bytes of one timer tick (4 ms at HZ=250) where the timer is coarse, two packets otherwise.
+        // tbf needs the bytes of one timer tick (4 ms at HZ=250) where the timer is coarse, two packets
+        // otherwise.
         let burst = ((rate.0 / 250.0) as u64).max(2 * super::MTU as u64);
         let limit = match self.queue.limit.resolve(self.rate, self.delay) {
             QueueLimit::Packets(packets) => u64::from(packets) * super::MTU as u64,

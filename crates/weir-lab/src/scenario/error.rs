@@ -61,8 +61,8 @@ impl SourceText<'_> {
         self.wrong(line, field_of(words, column), why.to_owned())
     }
 
-    /// An error of a table or field known by its full name, such as `path.down`: on the line that begins it, or its
-    /// nearest parent.
+    /// An error of a table or field known by its full name, such as `path.down`: on the line that begins it,
+    /// or its nearest parent.
     pub(super) fn field(&self, name: &str, why: String) -> ScenarioError {
         let mut wanted = name;
         loop {

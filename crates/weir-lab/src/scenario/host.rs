@@ -20,8 +20,8 @@ pub struct Host {
     pub sysctl: BTreeMap<String, String>,
     /// Of its sockets.
     pub congestion_control: Option<String>,
-    /// What `net.core.wmem_max` is there. The kernel has one for all namespaces, so programs of the lab ask for no more
-    /// than this instead, which is what the kernel would grant them.
+    /// What `net.core.wmem_max` is there. The kernel has one for all namespaces, so programs of the lab ask
+    /// for no more than this instead, which is what the kernel would grant them.
     pub wmem_max: Option<Bytes>,
     /// Where the client writes; the machine's own temporary folder without it.
     pub disk: Option<SlowDiskConfig>,

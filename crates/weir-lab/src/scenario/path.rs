@@ -8,8 +8,9 @@ use crate::path::{
     Direction, Discipline, Fidelity, GilbertElliott, Loss, Path, Policer, Queue, Reorder, Share,
 };
 
-/// `[path]`: the fields themselves hold for both directions unless `[path.up]` or `[path.down]` say otherwise. Losses,
-/// policers and reordering alone hold only for `down`, where the data goes, because acknowledgements would hide them.
+/// `[path]`: the fields themselves hold for both directions unless `[path.up]` or `[path.down]` say
+/// otherwise. Losses, policers and reordering alone hold only for `down`, where the data goes, because
+/// acknowledgements would hide them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct PathText {
@@ -108,8 +109,8 @@ impl DirectionText {
             delay,
             jitter: span(self.jitter),
             loss,
-            // A quarter of the delay overtakes a few packets at some ten Mbit/s, more than the three duplicate
-            // acknowledgements that TCP takes for a loss.
+            // A quarter of the delay overtakes a few packets at some ten Mbit/s, more than the three
+            // duplicate acknowledgements that TCP takes for a loss.
             reorder: self.reorder.map(|Text(share)| Reorder { share, early: delay / 4 }),
             duplicate: self.duplicate.map(|Text(share)| share).unwrap_or_default(),
             queue: Queue {

@@ -1,4 +1,5 @@
-//! Values as people write them in a scenario: each is checked where it is read, so that an error has its line.
+//! Values as people write them in a scenario: each is checked where it is read, so that an error has its
+//! line.
 
 use std::fmt::Display;
 use std::str::FromStr;

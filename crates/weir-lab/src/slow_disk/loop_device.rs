@@ -1,4 +1,5 @@
-//! A file as a block device with a file system on it: made, attached, mounted, and all of it undone when dropped.
+//! A file as a block device with a file system on it: made, attached, mounted, and all of it undone when
+//! dropped.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,8 @@ const ANY_SHARE: &str = "100";
 #[derive(Debug)]
 pub struct WriteLimit {
     device: String,
-    /// Version 2's root takes no limits, so a child group is made, and the writer has to be in it; `None` with version 1.
+    /// Version 2's root takes no limits, so a child group is made, and the writer has to be in it; `None`
+    /// with version 1.
     group: Option<Cgroup>,
 }
 
@@ -106,8 +107,8 @@ impl DirtyLimit {
 
 impl Drop for DirtyLimit {
     fn drop(&mut self) {
-        // The kernel's defaults: the device number may serve another file system next. Kernels without these files
-        // failed in `set` with nothing changed.
+        // The kernel's defaults: the device number may serve another file system next. Kernels without these
+        // files failed in `set` with nothing changed.
         for (name, value) in [("strict_limit", "0"), ("max_ratio", ANY_SHARE)] {
             match fs::write(bdi(&self.device, name), value) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

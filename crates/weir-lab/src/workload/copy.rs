@@ -1,5 +1,5 @@
-//! A file copied from the near to the far end, where a real sshd is: by weir cp, which judges itself, or by programs that
-//! `weir why` watches from the end that sends.
+//! A file copied from the near to the far end, where a real sshd is: by weir cp, which judges itself, or by
+//! programs that `weir why` watches from the end that sends.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -102,7 +102,8 @@ fn command(stage: &Stage<'_>, work: &Transfer, places: &Places) -> Command {
         }
         _ => {
             command.args(["--no-config", "cp", "-q", "--evidence"]).arg(evidence).arg("-F").arg(config);
-            // Its far end has this one too: what this machine was once measured to do is no part of a scenario.
+            // Its far end has this one too: what this machine was once measured to do is no part of a
+            // scenario.
             command.env("XDG_CACHE_HOME", config.with_file_name("cache"));
             command.args(&work.args).arg(source).arg(at_far);
         }

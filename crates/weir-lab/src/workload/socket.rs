@@ -1,7 +1,8 @@
-//! A sender and a reader as an application would write them: buffers set or not, paces, one connection or many.
+//! A sender and a reader as an application would write them: buffers set or not, paces, one connection or
+//! many.
 //!
-//! The reader connects, asks with one byte, and reads the answer; the sender answers with the bytes. Both are threads of
-//! the lab with ordinary blocking sockets.
+//! The reader connects, asks with one byte, and reads the answer; the sender answers with the bytes. Both are
+//! threads of the lab with ordinary blocking sockets.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

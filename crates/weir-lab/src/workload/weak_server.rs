@@ -1,4 +1,5 @@
-//! A weak HTTP server: answers a few requests at a time and turns any other away with 503 and a page that says so.
+//! A weak HTTP server: answers a few requests at a time and turns any other away with 503 and a page that
+//! says so.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! Advice on the kernel's own buffers: autotuning is left alone, but where its maximum ends below what the path has in flight,
-//! one connection cannot fill it.
+//! Advice on the kernel's own buffers: autotuning is left alone, but where its maximum ends below what the
+//! path has in flight, one connection cannot fill it.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ fn send_sysctl(size: u64) -> String {
     format!("sysctl -w net.ipv4.tcp_wmem=\"4096 16384 {size}\"")
 }
 
-/// What to allow at which end of a copy; nothing for other transfers, whose far end tells none of its settings.
+/// What to allow at which end of a copy; nothing for other transfers, whose far end tells none of its
+/// settings.
 pub(crate) fn advise(evidence: &Evidence) -> Vec<Advice> {
     let copy = evidence.intervals.iter().any(|interval| !interval.receiving.is_missing());
     let whole = merged(&evidence.intervals);

@@ -7,10 +7,12 @@ use crate::path::{MOST_WINDOW, buffer_for};
 use crate::sender::SenderInterval;
 use crate::words::{bytes, rate, seconds};
 
-/// Payload of a full link: TCP, IP and Ethernet headers take 3.5 % (a bare IP link) to 5.9 % (framing and gaps too).
+/// Payload of a full link: TCP, IP and Ethernet headers take 3.5 % (a bare IP link) to 5.9 % (framing and
+/// gaps too).
 const PAYLOAD: f64 = 0.95;
 
-/// What to do about this limit of a foreign transfer; `None` where the advice for our own transfers fits as well.
+/// What to do about this limit of a foreign transfer; `None` where the advice for our own transfers fits as
+/// well.
 pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
     Some(match limit {
         Limit::Application => vec![Advice::new(
@@ -56,10 +58,12 @@ fn quota(held: &Held<'_>) -> bool {
     throttled >= 0.2 * held.together.span.as_secs_f64() && throttled > 0.0
 }
 
-/// Where a shaper of this host hands out the rate that was reached, the link is not what is full; `None` where it is.
+/// Where a shaper of this host hands out the rate that was reached, the link is not what is full; `None`
+/// where it is.
 fn for_path_bandwidth(held: &Held<'_>) -> Option<Advice> {
     let shaper = held.evidence.facts.shaper.as_ref()?;
-    // Headers take up to 6 % of a shaper's rate (see PAYLOAD), and a mean over a run with its start a bit more.
+    // Headers take up to 6 % of a shaper's rate (see PAYLOAD), and a mean over a run with its start a bit
+    // more.
     let reached = held.rate() >= 0.8 * shaper.rate && shaper.rate > 0.0;
     reached.then(|| {
         Advice::new(
@@ -111,8 +115,9 @@ fn capped(held: &Held<'_>, target: f64) -> f64 {
     link(held).map_or(target, |link| target.min(link))
 }
 
-/// Dropping SO_SNDBUF gives autotuning back, which goes on until the link or the peer's window is full. Where neither is
-/// known, only the step of twice the buffer has a rate: what is in flight turns over once a round trip.
+/// Dropping SO_SNDBUF gives autotuning back, which goes on until the link or the peer's window is full. Where
+/// neither is known, only the step of twice the buffer has a rate: what is in flight turns over once a round
+/// trip.
 pub(super) fn for_send_buffer(held: &Held<'_>) -> Vec<Advice> {
     let facts = &held.evidence.facts;
     let Some(seen) = sender(held) else { return Vec::new() };
@@ -146,7 +151,8 @@ pub(super) fn for_send_buffer(held: &Held<'_>) -> Vec<Advice> {
     advice
 }
 
-/// The window turns over once a round trip, so a buffer of twice the size carries twice as much, until the link is full.
+/// The window turns over once a round trip, so a buffer of twice the size carries twice as much, until the
+/// link is full.
 fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
     if let Some(advice) = unscaled(held) {
         return vec![advice];

@@ -1,6 +1,8 @@
-//! Advice where a transfer waits for a turn, a timer, a neighbour or memory: no rate of a link or a buffer helps.
+//! Advice where a transfer waits for a turn, a timer, a neighbour or memory: no rate of a link or a buffer
+//! helps.
 //!
-//! A promised rate needs to know what would follow once the wait is gone, which the waits themselves do not show.
+//! A promised rate needs to know what would follow once the wait is gone, which the waits themselves do not
+//! show.
 
 use super::{Advice, Held, far};
 use crate::limit::Limit;

@@ -1,7 +1,8 @@
 //! What each codec does to this data on this processor, as far as blocks have shown.
 //!
-//! Ratios are kept as logarithms: data that becomes harder to compress does so for all codecs by about the same factor in
-//! the logarithm, so each block moves the estimates of all, in proportion to their usual strength.
+//! Ratios are kept as logarithms: data that becomes harder to compress does so for all codecs by about the
+//! same factor in the logarithm, so each block moves the estimates of all, in proportion to their usual
+//! strength.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ const PRIOR: f64 = 2.0;
 /// How far blocks are off before any was seen: a tenth.
 const SPREAD: f64 = 0.01;
 
-/// A codec is tried again after this long, times one more than the blocks that it was tried with, and at most after the other;
-/// where processors idle, in a fraction of it.
+/// A codec is tried again after this long, times one more than the blocks that it was tried with, and at most
+/// after the other; where processors idle, in a fraction of it.
 const AGAIN: Duration = Duration::from_millis(500);
 const STALE: Duration = Duration::from_secs(5);
 const IDLE: u32 = 5;
@@ -27,13 +28,14 @@ const IDLE: u32 = 5;
 /// Blocks after which a codec's estimate is its own, and what is off says something of the data.
 const SETTLED: f64 = 6.0;
 
-/// Blocks from which on a codec counts as tried. The first batches of a tree hold a few small files: the codec's own start is most
-/// of what they take, they shrink less than a block does, and believed like one they would make it ten times as dear for seconds.
+/// Blocks from which on a codec counts as tried. The first batches of a tree hold a few small files: the
+/// codec's own start is most of what they take, they shrink less than a block does, and believed like one
+/// they would make it ten times as dear for seconds.
 const TRIED: f64 = 0.25;
 
-/// A block counts as this many times as slow as usual at the most: one at which the machine stood still, for thirty times as long
-/// as it takes, would else double the estimate, and the codec would not be used for seconds. A processor that did become slower
-/// is believed within 17 blocks per doubling.
+/// A block counts as this many times as slow as usual at the most: one at which the machine stood still, for
+/// thirty times as long as it takes, would else double the estimate, and the codec would not be used for
+/// seconds. A processor that did become slower is believed within 17 blocks per doubling.
 const SLOWEST: f64 = 2.0;
 
 /// A block this far off the estimate (a factor of 1.35) is the data changing, once the next one agrees.
@@ -122,8 +124,8 @@ impl Estimates {
             .collect()
     }
 
-    /// The same with doubt: of many estimates, the best is often one that was lucky. What is not in use must be better than it
-    /// by what its few blocks may mislead.
+    /// The same with doubt: of many estimates, the best is often one that was lucky. What is not in use must
+    /// be better than it by what its few blocks may mislead.
     pub(super) fn doubted(&self, dead: f64, used: [usize; 2]) -> Vec<Point> {
         let mut points = self.points(dead);
         for (index, (point, estimate)) in points.iter_mut().zip(&self.all).enumerate() {
@@ -152,7 +154,8 @@ impl Estimates {
         let off = log_ratio - was.log_ratio;
         let agrees =
             settled && off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
-        // The very first block replaces what was assumed; later ones are averaged, the faster the fewer there were.
+        // The very first block replaces what was assumed; later ones are averaged, the faster the fewer there
+        // were.
         let nothing_known = size >= TRIED
             && (self.all.iter().enumerate()).all(|(other, known)| other == self.none || !known.is_tried());
         let count = was.blocks + size;

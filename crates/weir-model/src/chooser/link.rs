@@ -1,4 +1,5 @@
-//! What the link carries: exact while blocks wait for lanes, a lower bound that grows while lanes wait for blocks.
+//! What the link carries: exact while blocks wait for lanes, a lower bound that grows while lanes wait for
+//! blocks.
 
 use std::time::Duration;
 
@@ -10,27 +11,30 @@ const ENOUGH: f64 = (512 << 10) as f64;
 /// ...or this much time: on 5 Mbit/s, 100 ms are 62 KB, a twentieth of a block.
 const LONG: Duration = Duration::from_millis(400);
 
-/// Readings within this of the estimate are noise to be averaged, those beyond it a change once a second one agrees.
+/// Readings within this of the estimate are noise to be averaged, those beyond it a change once a second one
+/// agrees.
 const NOISE: f64 = 0.2;
 
-/// How the estimate grows from window to window while lanes wait for blocks: carefully at first, since a queue may run empty
-/// for once; 20-fold within ten windows, two of which are for a look.
+/// How the estimate grows from window to window while lanes wait for blocks: carefully at first, since a
+/// queue may run empty for once; 20-fold within ten windows, two of which are for a look.
 const GROWTH: [f64; 5] = [1.1, 1.15, 1.3, 1.6, 2.0];
 
-/// The wire follows if it carries this much more than before. A full link does not, however light the codecs get; a
-/// compressor that is the limit, or a slow source, puts more on the wire as soon as they do.
+/// The wire follows if it carries this much more than before. A full link does not, however light the codecs
+/// get; a compressor that is the limit, or a slow source, puts more on the wire as soon as they do.
 const FOLLOWS: f64 = 1.05;
 
-/// The estimate stops here, as a multiple of what the wire carries, when codecs got lighter and the wire did not follow: the
-/// first time, and from the first refusal on. That much the processors may be slower than the law believes.
+/// The estimate stops here, as a multiple of what the wire carries, when codecs got lighter and the wire did
+/// not follow: the first time, and from the first refusal on. That much the processors may be slower than the
+/// law believes.
 const AHEAD_OF_WIRE: [f64; 2] = [1.25, 1.5];
 
-/// And as a multiple of what the link was last found to carry, while the wire does not carry more than that. Where the processors
-/// are the limit codecs do not get lighter however much is asked for; were it asked for without bound, the first stumble of the
-/// machine would have all blocks go as they are.
+/// And as a multiple of what the link was last found to carry, while the wire does not carry more than that.
+/// Where the processors are the limit codecs do not get lighter however much is asked for; were it asked for
+/// without bound, the first stumble of the machine would have all blocks go as they are.
 const AHEAD_OF_LINK: f64 = 1.5;
 
-/// A step that makes codecs this much lighter is looked at before the next, where the link was known: it may be full already.
+/// A step that makes codecs this much lighter is looked at before the next, where the link was known: it may
+/// be full already.
 const LIGHTER: f64 = 1.02;
 
 /// Windows until such a step shows on the wire: what waited then goes first, a quarter of a second.
@@ -39,13 +43,13 @@ const SHOWS: u32 = 2;
 /// Windows there before it counts as refused: blocks on their way were compressed for the link as it was.
 const PATIENCE: u32 = 2;
 
-/// Windows of rest after a refusal, the first time and at most: half a second, so that a link that becomes faster is noticed
-/// within a second.
+/// Windows of rest after a refusal, the first time and at most: half a second, so that a link that becomes
+/// faster is noticed within a second.
 const REST: u32 = 2;
 const REST_MOST: u32 = 5;
 
-/// How long an exact reading is believed while the law itself leaves room on the link, the first time and at most: to look
-/// costs a few windows of a choice that is too light.
+/// How long an exact reading is believed while the law itself leaves room on the link, the first time and at
+/// most: to look costs a few windows of a choice that is too light.
 const HOLD: Duration = Duration::from_millis(500);
 const HOLD_MOST: Duration = Duration::from_secs(4);
 
@@ -82,7 +86,8 @@ struct Hunger {
     ratio: f64,
     /// Windows at the most that is asked for without following.
     waited: u32,
-    /// What was offered before it began, 0 before that; and the windows for which its first step was looked at.
+    /// What was offered before it began, 0 before that; and the windows for which its first step was looked
+    /// at.
     before: f64,
     looked: u32,
     /// Windows of rest left, and how many the next rest has.
@@ -171,7 +176,8 @@ impl LinkView {
         let off = rate / known - 1.0;
         if off.abs() <= NOISE {
             self.suspect = None;
-            // Noise is mostly downwards: a queue that ran empty for a moment. So the estimate follows the better readings.
+            // Noise is mostly downwards: a queue that ran empty for a moment. So the estimate follows the
+            // better readings.
             self.rate = Some(known + if rate > known { 0.5 } else { 0.1 } * (rate - known));
         } else if self.suspect.is_some_and(|before| before.signum() == off.signum()) {
             self.suspect = None;
@@ -183,7 +189,8 @@ impl LinkView {
 }
 
 impl Hunger {
-    /// Whether the first step that made codecs lighter, if there was one, has had the time to show on the wire.
+    /// Whether the first step that made codecs lighter, if there was one, has had the time to show on the
+    /// wire.
     fn has_shown(&mut self, ratio: f64) -> bool {
         if self.before == 0.0 {
             self.before = ratio;
@@ -195,8 +202,8 @@ impl Hunger {
         false
     }
 
-    /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before, and `full` when blocks
-    /// last waited, 0 if never.
+    /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before,
+    /// and `full` when blocks last waited, 0 if never.
     fn ask(&mut self, rate: f64, known: f64, full: f64, ratio: f64) -> f64 {
         if self.rest > 0 {
             self.rest -= 1;

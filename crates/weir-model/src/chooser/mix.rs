@@ -1,7 +1,8 @@
 //! The law for mixtures: two codecs in such a share that link and processors are both full.
 //!
-//! With x bytes of payload a second, and cost the processor seconds of a byte with all that it takes beside compressing:
-//! x cost <= cores and x ratio <= link. Two constraints, so the optimum mixes two codecs at most.
+//! With x bytes of payload a second, and cost the processor seconds of a byte with all that it takes beside
+//! compressing: x cost <= cores and x ratio <= link. Two constraints, so the optimum mixes two codecs at
+//! most.
 
 /// What a codec does to the data at hand.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,8 +13,8 @@ pub(super) struct Point {
     pub(super) ratio: f64,
 }
 
-/// What twice the processor time must bring at least, as a share of the rate: estimates are no better than that, and a
-/// processor has other uses.
+/// What twice the processor time must bring at least, as a share of the rate: estimates are no better than
+/// that, and a processor has other uses.
 const PER_DOUBLING: f64 = 0.005;
 
 /// Codecs that cost less than this, seconds per byte, all count as free: 600 MB/s.
@@ -22,8 +23,8 @@ const FREE: f64 = 1.0 / 600e6;
 /// What another choice must bring before it replaces one that is in use.
 const CHANGE: f64 = 0.01;
 
-/// A single codec within this of the best mixture is preferred: blocks of two kinds take turns well only while the queue holds
-/// several of each.
+/// A single codec within this of the best mixture is preferred: blocks of two kinds take turns well only
+/// while the queue holds several of each.
 const SIMPLER: f64 = 0.94;
 
 /// A share of two candidates, by their index.
@@ -116,8 +117,8 @@ impl Law {
         (self.link / point.ratio).min(self.cores / self.cost(point))
     }
 
-    /// The share of `b` at which link and processors are full together: ratio x cores = link x cost, both linear
-    /// in the share. `None` where one of the two is full for either codec.
+    /// The share of `b` at which link and processors are full together: ratio x cores = link x cost, both
+    /// linear in the share. `None` where one of the two is full for either codec.
     fn share(&self, a: Point, b: Point) -> Option<f64> {
         let over = |point: Point| point.ratio * self.cores - self.link * self.cost(point);
         let share = over(a) / (over(a) - over(b));

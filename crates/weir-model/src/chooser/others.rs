@@ -1,22 +1,24 @@
-//! What the machine does beside compressing: processor time for each byte of payload (reading, digesting) and for each byte on
-//! the wire (cipher, sockets).
+//! What the machine does beside compressing: processor time for each byte of payload (reading, digesting) and
+//! for each byte on the wire (cipher, sockets).
 //!
-//! Both are fitted to what was seen, by least squares that forget: compressing saves the second and not the first, which decides
-//! where the processors are the limit. A window counts by its bytes, so that the sums give all time for all bytes: one in which
-//! the machine did something else and hardly a byte passed would else be believed like one in which a hundred times as many
-//! did, and for seconds no codec would seem worth its time.
+//! Both are fitted to what was seen, by least squares that forget: compressing saves the second and not the
+//! first, which decides where the processors are the limit. A window counts by its bytes, so that the sums
+//! give all time for all bytes: one in which the machine did something else and hardly a byte passed would
+//! else be believed like one in which a hundred times as many did, and for seconds no codec would seem worth
+//! its time.
 
 /// Windows that are remembered.
 const WINDOWS: f64 = 50.0;
 
-/// Weight of the assumption that both cost the same, in windows of mean size: it decides as long as only one ratio was seen.
+/// Weight of the assumption that both cost the same, in windows of mean size: it decides as long as only one
+/// ratio was seen.
 const ASSUMED: f64 = 0.05;
 
 /// See the module's page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Others {
-    /// Sums over windows of payload^2, payload x wire, wire^2, payload x time, wire x time, each over the window's size; of
-    /// sizes; and of windows.
+    /// Sums over windows of payload^2, payload x wire, wire^2, payload x time, wire x time, each over the
+    /// window's size; of sizes; and of windows.
     sums: [f64; 7],
     /// Seconds per byte of payload.
     pub(super) payload: f64,
@@ -25,7 +27,8 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// A window in which so many bytes of payload were packed, so many went over the wire, and all else took so much time.
+    /// A window in which so many bytes of payload were packed, so many went over the wire, and all else took
+    /// so much time.
     pub(super) fn learn(&mut self, payload: f64, wire: f64, seconds: f64) {
         let size = payload.max(wire);
         if size <= 0.0 {

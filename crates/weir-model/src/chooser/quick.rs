@@ -1,7 +1,7 @@
 //! A look at a block that costs microseconds: is it worth compressing at all?
 //!
-//! Finds archives, pictures, films and encrypted data, whose bytes are evenly distributed and do not repeat. It looks at 16 KiB
-//! in sixteen places, so what is random nearby and repeats far away escapes it.
+//! Finds archives, pictures, films and encrypted data, whose bytes are evenly distributed and do not repeat.
+//! It looks at 16 KiB in sixteen places, so what is random nearby and repeats far away escapes it.
 
 /// Estimates from here on mean that compressing would save nothing worth its time.
 pub const DEAD: f64 = 0.96;
@@ -12,12 +12,13 @@ const PLACES: usize = 16;
 /// Bytes at each.
 const PLACE: usize = 1024;
 
-/// Slots of the table of repeats: two for each position looked at, so that few push each other out, and all of it (64 KiB) in
-/// a stack's and a cache's easy reach. A slot keeps the bits of a word's hash that did not choose it.
+/// Slots of the table of repeats: two for each position looked at, so that few push each other out, and all
+/// of it (64 KiB) in a stack's and a cache's easy reach. A slot keeps the bits of a word's hash that did not
+/// choose it.
 const SLOTS: usize = 1 << 15;
 
-/// About what a quick codec would leave of the block, 0 to 1: the entropy of its bytes, less what repeats. Not a prediction,
-/// only good enough to tell dead blocks.
+/// About what a quick codec would leave of the block, 0 to 1: the entropy of its bytes, less what repeats.
+/// Not a prediction, only good enough to tell dead blocks.
 pub fn quick_estimate(block: &[u8]) -> f64 {
     if block.is_empty() {
         return 1.0;
@@ -32,10 +33,12 @@ pub fn quick_estimate(block: &[u8]) -> f64 {
         }
         for four in place.windows(4) {
             let word = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-            // Multiplying by an odd number loses nothing: upper 15 bits and lower 16 tell all but two words apart.
+            // Multiplying by an odd number loses nothing: upper 15 bits and lower 16 tell all but two words
+            // apart.
             let hash = word.wrapping_mul(0x9e37_79b1);
             let slot = &mut seen[(hash >> 17) as usize];
-            // Words whose lower bits are zero look like an empty slot: one in 65536, and zeros, which repeat anyway.
+            // Words whose lower bits are zero look like an empty slot: one in 65536, and zeros, which repeat
+            // anyway.
             repeats += usize::from(*slot == hash as u16);
             positions += 1;
             *slot = hash as u16;
@@ -51,7 +54,8 @@ fn places(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     block.chunks(step).take(PLACES).map(|chunk| &chunk[..chunk.len().min(PLACE)])
 }
 
-/// Bits per byte over 8. What few bytes lack of all 256 values by chance is added: (values - 1) / (2 n ln 2) bits (Miller).
+/// Bits per byte over 8. What few bytes lack of all 256 values by chance is added: (values - 1) / (2 n ln 2)
+/// bits (Miller).
 fn entropy(counts: &[u32; 256], total: usize) -> f64 {
     let total = total as f64;
     let mut bits = 0.0;

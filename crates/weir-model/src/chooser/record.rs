@@ -1,9 +1,10 @@
 //! How many blocks of a file one record carries, packed as one.
 //!
-//! The more a codec sees at once, the more it finds: text by zstd:9 comes to 0.314 of its size in blocks of 1 MiB, to 0.306 by two,
-//! 0.300 by four and 0.298 by eight (docs/decisions/0010). But a record is what a new choice, and whoever waits for the next
-//! byte, has to wait for. So a quick codec's records may be longer than a slow one's, and each codec is always tried and used in
-//! records of its own length: compared in others, the longer ones would win whatever the codec.
+//! The more a codec sees at once, the more it finds: text by zstd:9 comes to 0.314 of its size in blocks of 1
+//! MiB, to 0.306 by two, 0.300 by four and 0.298 by eight (docs/decisions/0010). But a record is what a new
+//! choice, and whoever waits for the next byte, has to wait for. So a quick codec's records may be longer
+//! than a slow one's, and each codec is always tried and used in records of its own length: compared in
+//! others, the longer ones would win whatever the codec.
 
 use super::mix::Point;
 use super::{BLOCK, Choice, Chooser};
@@ -15,8 +16,8 @@ pub const LONGEST_RUN: u32 = 4;
 /// Share of dead blocks from which on each goes by itself: one in twenty.
 const SOME_DEAD: f64 = 0.05;
 
-/// Seconds of a processor, and of the link, that one record takes, to the next whole block: it adds to the quarter of a second that
-/// blocks wait for lanes, and is to be less.
+/// Seconds of a processor, and of the link, that one record takes, to the next whole block: it adds to the
+/// quarter of a second that blocks wait for lanes, and is to be less.
 const HELD_UP: f64 = 0.15;
 
 /// What the next record is to be, before its blocks are known.
@@ -31,7 +32,8 @@ pub struct Plan {
 }
 
 impl Chooser {
-    /// Records carry at most so many blocks from now on, whatever else speaks for more. One, before this is said.
+    /// Records carry at most so many blocks from now on, whatever else speaks for more. One, before this is
+    /// said.
     pub fn allow(&mut self, longest: u32) {
         self.longest = longest.clamp(1, LONGEST_RUN);
     }
@@ -42,7 +44,8 @@ impl Chooser {
         self.used().into_iter().map(|(index, _)| self.wanted(index, &points)).max().unwrap_or(1)
     }
 
-    /// Blocks of a record where `fixed` is what all get, of which it leaves `ratio`; how quick it is, is taken to be as usual.
+    /// Blocks of a record where `fixed` is what all get, of which it leaves `ratio`; how quick it is, is
+    /// taken to be as usual.
     pub fn run_with(&self, fixed: Candidate, ratio: f64) -> u32 {
         let link = self.link.rate().filter(|_| looks_far(fixed));
         link.map_or(1, |link| run_of(Point { cost: Prior::of(fixed).cost, ratio }, link).min(self.longest))
@@ -53,7 +56,8 @@ impl Chooser {
         self.wanted(index, points).min(self.longest)
     }
 
-    /// The same whatever is allowed: one before the first report, and among blocks that hardly shrink, which are told apart one by one.
+    /// The same whatever is allowed: one before the first report, and among blocks that hardly shrink, which
+    /// are told apart one by one.
     fn wanted(&self, index: usize, points: &[Point]) -> u32 {
         let far = looks_far(self.estimates.candidate(index));
         let link = self.link.rate().filter(|_| far && self.ramp.is_none() && self.dead <= SOME_DEAD);
@@ -73,8 +77,8 @@ impl Chooser {
     }
 }
 
-/// It finds in a block what was in the one before, were they packed as one: zstd's window is 512 KiB at level 1, and 2 MiB or more
-/// from level 3 on.
+/// It finds in a block what was in the one before, were they packed as one: zstd's window is 512 KiB at level
+/// 1, and 2 MiB or more from level 3 on.
 fn looks_far(candidate: Candidate) -> bool {
     candidate.codec == ZSTD && candidate.level >= 3
 }

@@ -1,14 +1,18 @@
-//! Whether a stronger codec was right: where the wire carries clearly less with it, the link was not the limit.
+//! Whether a stronger codec was right: where the wire carries clearly less with it, the link was not the
+//! limit.
 //!
-//! A link carries the same bytes whatever they mean. Lanes that starve for a processor carry fewer when the compressor works
-//! harder, and a receiver that takes only so much payload carries fewer when each wire byte means more payload. Both look like
-//! a slow link, and a chooser that believes so goes on to stronger codecs, which makes it worse. The steps:
+//! A link carries the same bytes whatever they mean. Lanes that starve for a processor carry fewer when the
+//! compressor works harder, and a receiver that takes only so much payload carries fewer when each wire byte
+//! means more payload. Both look like a slow link, and a chooser that believes so goes on to stronger codecs,
+//! which makes it worse. The steps:
 //!
 //! 1. What the wire carries under a choice is its reference.
-//! 2. The choice becomes heavier while blocks wait: a trial begins. Once what was queued before has passed, the wire's mean
-//!    must be nearer to the reference (the link limits) than to the reference times the ratio's change (the payload does).
-//! 3. If it is not, the lighter choice returns. With it the wire carries what it did: it was not the link, and the lighter
-//!    choice stays for a while, longer each time. It does not: the link became slower meanwhile, and the law goes on.
+//! 2. The choice becomes heavier while blocks wait: a trial begins. Once what was queued before has passed,
+//!    the wire's mean must be nearer to the reference (the link limits) than to the reference times the
+//!    ratio's change (the payload does).
+//! 3. If it is not, the lighter choice returns. With it the wire carries what it did: it was not the link,
+//!    and the lighter choice stays for a while, longer each time. It does not: the link became slower
+//!    meanwhile, and the law goes on.
 //!
 //! One way to be wrong: a link that becomes slower during a trial and faster right after it.
 
@@ -136,8 +140,9 @@ impl Trials {
         }
     }
 
-    /// The reference is a running mean of the wire under a choice that stays about the same; a lighter choice is its own. One
-    /// that creeps towards heavier ones does not take it along, but a wire that changes under the same choice does.
+    /// The reference is a running mean of the wire under a choice that stays about the same; a lighter choice
+    /// is its own. One that creeps towards heavier ones does not take it along, but a wire that changes under
+    /// the same choice does.
     fn follow(&mut self, reference: Held, now: Held) {
         let jumped = (now.wire / reference.wire).ln().abs() > JUMP;
         let heavier = now.ratio < 0.95 * reference.ratio;
@@ -157,7 +162,8 @@ impl Trials {
         trial: (u32, f64, f64),
     ) -> TrialState {
         let (windows, sum, ratio) = trial;
-        // Without backlog the compressor is the limit, which is the link's estimate's to deal with. Lighter again: no trial.
+        // Without backlog the compressor is the limit, which is the link's estimate's to deal with. Lighter
+        // again: no trial.
         if !seen.backlog || now.ratio > 1.05 * ratio {
             self.reference = Some(now);
             return TrialState::Quiet;

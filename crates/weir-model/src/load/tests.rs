@@ -235,7 +235,8 @@ fn a_full_server_thread_is_named() {
 
 #[test]
 fn threads_for_each_connection_are_held_by_the_processors() {
-    // Ten threads of 40 ms each: ten times as many would fill one thread's time, but not two processors five times over.
+    // Ten threads of 40 ms each: ten times as many would fill one thread's time, but not two processors five
+    // times over.
     let mut seen = run(300, 40);
     if let Reading::Value(server) = &mut seen.server {
         (server.total, server.threads) = (400 * MS, 10);

@@ -1,7 +1,7 @@
 //! Codec figures as a table of text: `codec,ratio,compress[,decompress]`, one codec a line.
 //!
-//! The ratio is a fraction (0.358 where 1000 bytes become 358); speeds are MB/s of original bytes on one core. Empty lines
-//! and lines that begin with `#` are skipped.
+//! The ratio is a fraction (0.358 where 1000 bytes become 358); speeds are MB/s of original bytes on one
+//! core. Empty lines and lines that begin with `#` are skipped.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! How long a number of bytes takes: opening, slow start, then the law's rate, and the disk once memory is full.
+//! How long a number of bytes takes: opening, slow start, then the law's rate, and the disk once memory is
+//! full.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ const NEVER: f64 = 1e12;
 /// A whole transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Whole {
-    /// From the first packet to the last byte in the target's memory or on its disk, whichever the path asks for.
+    /// From the first packet to the last byte in the target's memory or on its disk, whichever the path asks
+    /// for.
     pub time: Duration,
     /// Of that, before the first byte of payload leaves: handshakes.
     pub opening: Duration,
@@ -56,8 +58,8 @@ impl Path {
         }
     }
 
-    /// Payload that memory takes at the path's rate, and what is left for the disk's. While the disk drains, memory takes
-    /// more than its own size: it fills at the difference of the two rates.
+    /// Payload that memory takes at the path's rate, and what is left for the disk's. While the disk drains,
+    /// memory takes more than its own size: it fills at the difference of the two rates.
     fn split(&self, bytes: Bytes, free: &Prediction, paced: &Prediction) -> (f64, f64) {
         let bytes = bytes.0 as f64;
         if paced.rate.0 >= free.rate.0 {
@@ -67,7 +69,8 @@ impl Path {
         (memory.min(bytes), (bytes - memory).max(0.0))
     }
 
-    /// Seconds of slow start and the wire bytes that go meanwhile: all of them where they end before the path is full.
+    /// Seconds of slow start and the wire bytes that go meanwhile: all of them where they end before the path
+    /// is full.
     fn ramp(&self, steady: &Prediction, wire: f64) -> (f64, f64) {
         let Some(rtt) = self.rtt else { return (0.0, 0.0) };
         let connections = f64::from(self.transport.connections);

@@ -2,19 +2,19 @@
 
 use weir_units::{Bytes, Rate};
 
-/// What an OpenSSH channel may have in flight, whatever TCP allows: 64 packets of 32 KiB (`CHAN_SES_WINDOW_DEFAULT` in its
-/// channels.h).
+/// What an OpenSSH channel may have in flight, whatever TCP allows: 64 packets of 32 KiB
+/// (`CHAN_SES_WINDOW_DEFAULT` in its channels.h).
 pub const SSH_WINDOW: Bytes = Bytes(2 << 20);
 
-/// What OpenSSH's one thread encrypts and sends where nobody measured it: scp over loopback on a processor with AES
-/// instructions.
+/// What OpenSSH's one thread encrypts and sends where nobody measured it: scp over loopback on a processor
+/// with AES instructions.
 pub const SSH_CIPHER: Rate = Rate(340e6);
 
 /// Connections that weir opens for one transfer, at most.
 pub const LANES_MOST: u32 = 64;
 
-/// Round trips of an ssh session before its first payload byte: TCP, versions, key exchange (2), service, authentication
-/// (2), channel.
+/// Round trips of an ssh session before its first payload byte: TCP, versions, key exchange (2), service,
+/// authentication (2), channel.
 const SSH_ROUND_TRIPS: u32 = 8;
 
 /// A way for the bytes.

@@ -1,7 +1,8 @@
-//! What the processors of both ends do for each byte, all stages together: the ceiling that no single stage shows.
+//! What the processors of both ends do for each byte, all stages together: the ceiling that no single stage
+//! shows.
 //!
-//! Each stage of a copy may have time to spare while the processors have none, since they share them; where both ends are
-//! one machine, they share them with each other too.
+//! Each stage of a copy may have time to spare while the processors have none, since they share them; where
+//! both ends are one machine, they share them with each other too.
 
 use serde::{Deserialize, Serialize};
 use weir_units::Rate;
@@ -9,13 +10,15 @@ use weir_units::Rate;
 use super::{Ceiling, Figure};
 use crate::limit::Limit;
 
-/// A stage is named, rather than the processors, when it takes this share of their time: as the rule for a running copy.
+/// A stage is named, rather than the processors, when it takes this share of their time: as the rule for a
+/// running copy.
 const LARGE: f64 = 0.4;
 
 /// Processor time at one end, apart from the codec's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Seconds for a byte of payload: reading, digesting, writing, and what files and folders take, spread over their bytes.
+    /// Seconds for a byte of payload: reading, digesting, writing, and what files and folders take, spread
+    /// over their bytes.
     pub payload: f64,
     /// Seconds for a byte on the wire: ciphers and the kernel's sending and receiving.
     pub wire: f64,

@@ -7,8 +7,8 @@
 //! fill  = round trip + connections x block / rate of a hop
 //! ```
 //!
-//! A host passes a block on once it has all of it, and a hop has a block on each of its connections at a time:
-//! each comes that much later to every host behind.
+//! A host passes a block on once it has all of it, and a hop has a block on each of its connections at a
+//! time: each comes that much later to every host behind.
 
 use std::time::Duration;
 

@@ -6,17 +6,20 @@
 //!
 //! As its client sees it: convicts when the server fails ([`failing`]); or when all of these hold:
 //! 1. the lanes spend half of their time or more between a request and the first byte of its answer;
-//! 2. one such wait is longer than three round trips and 5 ms. One round trip is the path's; a second may be a lost
-//!    segment's fast retransmit or a cold window; 5 ms cover a server's ordinary work and a scheduler's tick.
-//!    Without a round trip, longer than 1 s: no path on earth, satellites included, has that.
+//! 2. one such wait is longer than three round trips and 5 ms. One round trip is the path's; a second may be
+//!    a lost segment's fast retransmit or a cold window; 5 ms cover a server's ordinary work and a
+//!    scheduler's tick. Without a round trip, longer than 1 s: no path on earth, satellites included, has
+//!    that.
 //!
-//! Cannot tell where no byte of the answer ever came, or where one answer of several is late by a retransmission timer.
+//! Cannot tell where no byte of the answer ever came, or where one answer of several is late by a
+//! retransmission timer.
 //!
-//! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`), or a rest below a segment is
-//! held back in each turn ([`super::nagle`]).
+//! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`), or a rest
+//! below a segment is held back in each turn ([`super::nagle`]).
 //!
-//! Can be wrong: a request queued behind our own other lanes' data in a full router buffer waits as long.
-//! A server that answers at once and then sends slowly is not seen here: from the receiver it is `sender-or-path`.
+//! Can be wrong: a request queued behind our own other lanes' data in a full router buffer waits as long. A
+//! server that answers at once and then sends slowly is not seen here: from the receiver it is
+//! `sender-or-path`.
 
 use super::around::share_near;
 use super::spent::{min_rtt, spent};
@@ -108,8 +111,9 @@ pub(crate) fn owes(interval: &Interval, context: &Context<'_>) -> Option<(f64, S
     Some((share, evidence))
 }
 
-/// The program may be in the middle of what its client sends: its threads wait for any of several descriptors, and what came is
-/// more than heads of questions. Between two flights of an upload over a long path nothing moves, and nothing is owed either.
+/// The program may be in the middle of what its client sends: its threads wait for any of several
+/// descriptors, and what came is more than heads of questions. Between two flights of an upload over a long
+/// path nothing moves, and nothing is owed either.
 fn may_read_on(interval: &Interval, context: &Context<'_>) -> bool {
     const HEAD: u64 = 4 << 10;
     interval.lanes.iter().any(|lane| {
@@ -124,8 +128,8 @@ fn may_read_on(interval: &Interval, context: &Context<'_>) -> bool {
     })
 }
 
-/// The wait above which an answer is the server's doing, seconds; `None` when the round trip is not known and the wait
-/// could be the path's.
+/// The wait above which an answer is the server's doing, seconds; `None` when the round trip is not known and
+/// the wait could be the path's.
 pub(crate) fn slow_answer(interval: &Interval, context: &Context<'_>) -> Option<f64> {
     let rtt = min_rtt(interval, context).or(context.facts.peer_is_local.then_some(0.0));
     match rtt {

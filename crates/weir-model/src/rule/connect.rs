@@ -2,11 +2,11 @@
 //!
 //! Convicts when one of these holds:
 //! 1. in half of the samples or more an attempt to connect was unanswered while no connection was busy, and
-//!    the attempt turns out to be a hard one: a step of it was sent again; or it lasts about a second or more,
-//!    the time after which a SYN is sent again (RFC 6298, section 2), so that no round trip explains it; or the
-//!    listener, on this machine, was seen with a full queue; or the first message of TLS waits for more than
-//!    three round trips and 50 ms (one round trip is the path's, a second may be a lost segment's, and 50 ms
-//!    are ten times what a public-key operation takes);
+//!    the attempt turns out to be a hard one: a step of it was sent again; or it lasts about a second or
+//!    more, the time after which a SYN is sent again (RFC 6298, section 2), so that no round trip explains
+//!    it; or the listener, on this machine, was seen with a full queue; or the first message of TLS waits for
+//!    more than three round trips and 50 ms (one round trip is the path's, a second may be a lost segment's,
+//!    and 50 ms are ten times what a public-key operation takes);
 //! 2. attempts failed at once (refused, no route) and the program, without any connection, rests until the
 //!    next one;
 //! 3. in half of the samples or more the queue of one of the program's own listeners was full, and the kernel
@@ -26,9 +26,9 @@ use crate::around::{Around, Attempt, Crowded, Listener, Step};
 use crate::evidence::Interval;
 use crate::words::{count, percent, seconds};
 
-/// The first retransmission of a SYN comes after a second (RFC 6298, section 2.1). The last sample of an attempt
-/// that it ended may lie up to an interval before; no round trip comes near that, those of satellites take
-/// 0.6 s.
+/// The first retransmission of a SYN comes after a second (RFC 6298, section 2.1). The last sample of an
+/// attempt that it ended may lie up to an interval before; no round trip comes near that, those of satellites
+/// take 0.6 s.
 const SYN_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// What a TLS server's own work may take beside the round trips.

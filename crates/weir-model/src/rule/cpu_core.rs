@@ -2,14 +2,16 @@
 //!
 //! A lane is full when, of the time it is at work, one of these holds:
 //! 1. its thread runs 90 % or more (10 % are left to the clocks' grain and to hand-overs);
-//! 2. its thread runs, waits for a processor or is held back by its group's CPU quota 90 % or more, or a foreign thread was
-//!    found running or ready in 90 % of ten looks or more: a core shared with others, which is said;
-//! 3. it runs half of the time or more, and running, waiting for a processor and blocked writes fill 90 %, running being
-//!    the larger part: it never waits for data, and the processor is its largest stage.
+//! 2. its thread runs, waits for a processor or is held back by its group's CPU quota 90 % or more, or a
+//!    foreign thread was found running or ready in 90 % of ten looks or more: a core shared with others,
+//!    which is said;
+//! 3. it runs half of the time or more, and running, waiting for a processor and blocked writes fill 90 %,
+//!    running being the larger part: it never waits for data, and the processor is its largest stage.
 //!
 //! Convicts when full lanes make up half of the lanes' time or more.
 //!
-//! Acquits: threads whose copies wait for memory ([`super::memory`]), that run less, or, without their own clocks, that mostly wait for data.
+//! Acquits: threads whose copies wait for memory ([`super::memory`]), that run less, or, without their own
+//! clocks, that mostly wait for data.
 //!
 //! Can be wrong: the full thread may be spinning on memory that the sender, on the same machine, keeps busy.
 

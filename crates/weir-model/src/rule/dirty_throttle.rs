@@ -1,16 +1,18 @@
 //! Are writes paced to the disk because too many pages are dirty?
 //!
-//! Convicts when the lanes are held by blocked writes (see `Spent::held_by`), or wait for data whose sender such writes had
-//! stopped (see `stall`), and one of these holds, in the latter case in an interval around:
+//! Convicts when the lanes are held by blocked writes (see `Spent::held_by`), or wait for data whose sender
+//! such writes had stopped (see `stall`), and one of these holds, in the latter case in an interval around:
 //! 1. the thread was found asleep in `balance_dirty_pages` in a quarter of the looks or more;
-//! 2. dirty pages are at 90 % or more of where pacing begins: the middle between the background threshold and the
-//!    threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the same middle of
-//!    the device's own limit. 90 % because the counters are read at another instant than the writes.
+//! 2. dirty pages are at 90 % or more of where pacing begins: the middle between the background threshold and
+//!    the threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the
+//!    same middle of the device's own limit. 90 % because the counters are read at another instant than the
+//!    writes.
 //!
-//! Acquits: writes that hardly block, or dirty pages far from there; on (2), a wait for a file to be on its disk (fsync), which
-//! is [`super::disk`]'s: what is synced waits for the device however few pages are dirty.
+//! Acquits: writes that hardly block, or dirty pages far from there; on (2), a wait for a file to be on its
+//! disk (fsync), which is [`super::disk`]'s: what is synced waits for the device however few pages are dirty.
 //!
-//! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a lock.
+//! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a
+//! lock.
 
 use super::spent::{Spent, spent};
 use super::{Context, Judgement, disk, stall};

@@ -1,16 +1,18 @@
 //! Does the disk take the bytes at its own ceiling?
 //!
 //! Convicts when one of these holds, and `dirty-throttle` does not:
-//! 1. the lanes are held by blocked writes (see `Spent::held_by`) and the device is busy 80 % of the time or more;
-//! 2. the same, but the device's use is not known or low (network and user-space file systems, a group's I/O limit):
-//!    blocked half of the time or more, at 0.6 of the strength;
-//! 3. the lanes are held by blocked writes, and in half of the samples or more a thread of the program waited for a file to be on
-//!    its disk (fsync);
+//! 1. the lanes are held by blocked writes (see `Spent::held_by`) and the device is busy 80 % of the time or
+//!    more;
+//! 2. the same, but the device's use is not known or low (network and user-space file systems, a group's I/O
+//!    limit): blocked half of the time or more, at 0.6 of the strength;
+//! 3. the lanes are held by blocked writes, and in half of the samples or more a thread of the program waited
+//!    for a file to be on its disk (fsync);
 //! 4. nothing is left to receive and the device writes, busy 80 % or more: the final sync.
 //!
 //! Acquits: writes that return at once, however busy the device is: the page cache takes them.
 //!
-//! Can be wrong: on a stacked device another user's traffic keeps the disk busy while our writes wait for a lock.
+//! Can be wrong: on a stacked device another user's traffic keeps the disk busy while our writes wait for a
+//! lock.
 
 use super::spent::{spent, working};
 use super::{Context, Judgement, cpu_core, dirty_throttle};
@@ -18,7 +20,8 @@ use crate::evidence::{DiskInterval, Interval};
 use crate::words::{percent, rate};
 use weir_units::Rate;
 
-/// A device with a request in flight this share of the time has no room left on most disks; flash with many queues may.
+/// A device with a request in flight this share of the time has no room left on most disks; flash with many
+/// queues may.
 const BUSY: f64 = 0.8;
 
 /// The judgement of one interval.
@@ -85,8 +88,8 @@ pub(crate) fn syncs(interval: &Interval) -> Option<String> {
     (share >= 0.5).then(|| sync.in_words(share))
 }
 
-/// Whether "not running in a write call" may be a wait for a processor: the threads' run-queue times were not read, and
-/// no processor was seen to be free.
+/// Whether "not running in a write call" may be a wait for a processor: the threads' run-queue times were not
+/// read, and no processor was seen to be free.
 fn preemption_hides(interval: &Interval) -> bool {
     let unread = working(interval).any(|lane| lane.thread.value().is_none());
     unread && cpu_core::free_cores(interval).is_none_or(|free| free < 0.5)

@@ -1,27 +1,27 @@
 //! Do round trips, rather than bytes, take the time?
 //!
 //! Convicts when one of these holds:
-//! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is about a
-//!    round trip (not above `application`'s threshold; of another program's connections not above two), or handshakes alone take that half. Of another
-//!    program's connections only what round trips explain counts: no handshake of TCP lasts longer than three
-//!    and 50 ms;
-//! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
-//!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time; over the seconds around,
-//!    first bytes and handshakes take at least 15 % of it: one round trip of six. Of another program's
-//!    connections, where a wait between two objects may be anybody's, these round trips take half of an
-//!    object's time or more;
-//! 3. one request after another: several small objects a lane, each of which fits the first flight of a connection, no
-//!    lane's thread full, and a fifth of the time or more in waits for answers: what is left is the work on each object
-//!    between two waits, which other requests could overlap. Not of another program's connections that were
-//!    looked at: their turns are [`super::request_response`]'s;
+//! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is
+//!    about a round trip (not above `application`'s threshold; of another program's connections not above
+//!    two), or handshakes alone take that half. Of another program's connections only what round trips
+//!    explain counts: no handshake of TCP lasts longer than three and 50 ms;
+//! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of
+//!    slow start that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the
+//!    time; over the seconds around, first bytes and handshakes take at least 15 % of it: one round trip of
+//!    six. Of another program's connections, where a wait between two objects may be anybody's, these round
+//!    trips take half of an object's time or more;
+//! 3. one request after another: several small objects a lane, each of which fits the first flight of a
+//!    connection, no lane's thread full, and a fifth of the time or more in waits for answers: what is left
+//!    is the work on each object between two waits, which other requests could overlap. Not of another
+//!    program's connections that were looked at: their turns are [`super::request_response`]'s;
 //! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
-//! Acquits: the time goes into bodies; or into an attempt to connect that no round trip explains ([`super::connect`]); or the
-//! watched program owes the answer itself ([`super::application`]); or a rest below a segment is held back in each turn
-//! ([`super::nagle`]).
+//! Acquits: the time goes into bodies; or into an attempt to connect that no round trip explains
+//! ([`super::connect`]); or the watched program owes the answer itself ([`super::application`]); or a rest
+//! below a segment is held back in each turn ([`super::nagle`]).
 //!
-//! Cannot tell where another program's segments have the sizes of credits: what comes after one is no answer to it, and
-//! whether the sender waited for it only the sender knows ([`super::protocol_window`]).
+//! Cannot tell where another program's segments have the sizes of credits: what comes after one is no answer
+//! to it, and whether the sender waited for it only the sender knows ([`super::protocol_window`]).
 //!
 //! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as
 //! handshake; many objects over a full link wait in its queue and look like (1) as long as that queue is
@@ -130,9 +130,9 @@ fn round_trips(interval: &Interval, context: &Context<'_>, spent: Spent) -> Opti
     Some(Judgement::convict(share, waits + &each))
 }
 
-/// A wait of another program for a first byte is explained by one round trip: no more than two, of which the second is left
-/// to a congestion window that begins anew, and 5 ms for a server's ordinary work. Of our own lanes the wait starts when
-/// the request was written, whatever the time between the looks.
+/// A wait of another program for a first byte is explained by one round trip: no more than two, of which the
+/// second is left to a congestion window that begins anew, and 5 ms for a server's ordinary work. Of our own
+/// lanes the wait starts when the request was written, whatever the time between the looks.
 fn is_round_trip(wait: f64, interval: &Interval, context: &Context<'_>) -> bool {
     context.facts.clocks == Clocks::Own
         || min_rtt(interval, context).is_none_or(|rtt| wait <= 2.0 * rtt + 0.005)
@@ -261,8 +261,8 @@ fn one_after_another(interval: &Interval, context: &Context<'_>, spent: Spent) -
     Some(Judgement::convict(0.5, evidence))
 }
 
-/// Slow start doubles the window each round trip from ten segments on. With hindsight the best rate of the two seconds
-/// that follow says how many round trips it needed; live, ten (they reach 15 MB in flight).
+/// Slow start doubles the window each round trip from ten segments on. With hindsight the best rate of the
+/// two seconds that follow says how many round trips it needed; live, ten (they reach 15 MB in flight).
 fn slow_start(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
     let rtt = min_rtt(interval, context)?;
     // Below 1 ms slow start is over before a window is.

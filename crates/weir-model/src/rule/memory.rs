@@ -1,21 +1,26 @@
 //! Do the copies into the page cache wait for memory?
 //!
-//! A write that finds its pages there costs a processor 0.15 to 0.25 ns a byte. Where a host has taken a guest's free memory
-//! back and lends it again page by page (balloons, free page reporting, overcommitted hosts), or pages have to be
-//! reclaimed first, the same call costs 2 ns and more, all of it as the writer's own system time: nothing sleeps, no disk
-//! is busy, and the thread looks like a full core (docs/decisions/0005-writes-of-128-kib.md).
+//! A write that finds its pages there costs a processor 0.15 to 0.25 ns a byte. Where a host has taken a
+//! guest's free memory back and lends it again page by page (balloons, free page reporting, overcommitted
+//! hosts), or pages have to be reclaimed first, the same call costs 2 ns and more, all of it as the writer's
+//! own system time: nothing sleeps, no disk is busy, and the thread looks like a full core
+//! (docs/decisions/0005-writes-of-128-kib.md).
 //!
 //! Convicts when all of these hold:
 //! 1. bytes were written to files, 1 MiB or more in the interval;
-//! 2. the writers' system time is [`SLOW`] ns or more for each of them. Of our own lanes it is that of their write calls; of
-//!    another's thread all of its system time, less as much for the bytes it received as a copy costs ([`COPY`]);
-//! 3. receiving, where that is known, costs less than half as much: both are copies, and a slow processor slows both;
+//! 2. the writers' system time is [`SLOW`] ns or more for each of them. Of our own lanes it is that of their
+//!    write calls; of another's thread all of its system time, less as much for the bytes it received as a
+//!    copy costs ([`COPY`]);
+//! 3. receiving, where that is known, costs less than half as much: both are copies, and a slow processor
+//!    slows both;
 //! 4. that makes up half of the lanes' time or more.
 //!
-//! Acquits where bytes were written and cost less than half of that, or no more than twice what receiving them did.
+//! Acquits where bytes were written and cost less than half of that, or no more than twice what receiving
+//! them did.
 //!
-//! Can be wrong: a file system that compresses, encrypts or checks sums in the write call (btrfs, eCryptfs) spends as much,
-//! as does a thread whose system time is spent elsewhere; a slow processor comes near the bound.
+//! Can be wrong: a file system that compresses, encrypts or checks sums in the write call (btrfs, eCryptfs)
+//! spends as much, as does a thread whose system time is spent elsewhere; a slow processor comes near the
+//! bound.
 
 use std::time::Duration;
 
@@ -24,8 +29,8 @@ use super::{Context, Judgement};
 use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::words::percent;
 
-/// Nanoseconds of a processor for a byte written, from which on its page was not there: five times what it costs where it is,
-/// half of what it costs where a host has to lend it.
+/// Nanoseconds of a processor for a byte written, from which on its page was not there: five times what it
+/// costs where it is, half of what it costs where a host has to lend it.
 const SLOW: f64 = 1.1;
 
 /// What a byte costs that is copied out of a socket, ns, with the kernel's own work for it.

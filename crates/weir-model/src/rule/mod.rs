@@ -3,10 +3,10 @@
 //! A rule convicts its limit, acquits it, or says what it would have to know. It reads one interval and, for
 //! trends, the intervals around it; it never averages over the run, which [`crate::verdict`] does.
 //!
-//! A connection may be watched at its receiver, at its sender, or at both ends. The files of this folder judge what the
-//! receiving end shows, those under [`sender`] what the sending end does: it sees congestion window, unsent bytes and
-//! retransmissions, which from the receiver can only be inferred. A rule that infers gives way where the other end is
-//! seen too ([`Rule::gives_way`]).
+//! A connection may be watched at its receiver, at its sender, or at both ends. The files of this folder
+//! judge what the receiving end shows, those under [`sender`] what the sending end does: it sees congestion
+//! window, unsent bytes and retransmissions, which from the receiver can only be inferred. A rule that infers
+//! gives way where the other end is seen too ([`Rule::gives_way`]).
 
 use crate::evidence::{Evidence, Facts, Interval, Trial};
 use crate::limit::Limit;
@@ -66,9 +66,11 @@ pub struct Rule {
     pub staged: bool,
     /// It judges what a copy's source is written by, and speaks only where that was waited for.
     pub fed: bool,
-    /// It judges what connections wait for, which is not read of our own lanes, and rules nothing out where it was not.
+    /// It judges what connections wait for, which is not read of our own lanes, and rules nothing out where
+    /// it was not.
     pub waits: bool,
-    /// It judges what stands around the connections, whichever end of them is seen, and speaks only where that was watched.
+    /// It judges what stands around the connections, whichever end of them is seen, and speaks only where
+    /// that was watched.
     pub around: bool,
     /// The judgement of one interval.
     pub judge: Judge,
@@ -125,9 +127,9 @@ impl Rule {
     }
 }
 
-/// Every rule but the fallback ([`sender_or_path`]). What someone set comes first, then what is seen directly in a
-/// lane's own clocks or thread, then what is inferred from the connection: when two are about as strong, the more direct
-/// wins. At most one row for a limit and a side.
+/// Every rule but the fallback ([`sender_or_path`]). What someone set comes first, then what is seen directly
+/// in a lane's own clocks or thread, then what is inferred from the connection: when two are about as strong,
+/// the more direct wins. At most one row for a limit and a side.
 pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::RateLimit, rate_limit::judge),
     Rule::sender(Limit::RateLimit, sender::rate_limit::judge),

@@ -1,8 +1,9 @@
-//! Does less than a segment wait unsent for an acknowledgement: Nagle's algorithm, and a receiver that delays it?
+//! Does less than a segment wait unsent for an acknowledgement: Nagle's algorithm, and a receiver that delays
+//! it?
 //!
 //! Convicts when all of these hold for connections of this end that move half of the bytes or more:
-//! 1. in 25 % of the looks over a second each way less than a segment lay unsent behind something in flight, for 8 ms or more,
-//!    with room in the congestion window and the peer's window, and not in recovery;
+//! 1. in 25 % of the looks over a second each way less than a segment lay unsent behind something in flight,
+//!    for 8 ms or more, with room in the congestion window and the peer's window, and not in recovery;
 //! 2. what lies unsent for longest has lain for less than 200 ms: that is where TCP_CORK ends;
 //! 3. somebody waits for it: the peer speaks twice at least over a second each way, and later for it. What is
 //!    held and the round trips of the turns (a turn takes one) fit into the time one after another, with a

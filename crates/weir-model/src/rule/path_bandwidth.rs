@@ -1,20 +1,22 @@
-//! Is the bottleneck link full, as far as the receiver can tell? Only where a queue shows in its own round trip.
+//! Is the bottleneck link full, as far as the receiver can tell? Only where a queue shows in its own round
+//! trip.
 //!
 //! Convicts when all of these hold for lanes that carry half of the bytes or more:
 //! 1. the lane waits for data, with its receive queue nearly empty;
-//! 2. the round trip that the data show (`tcpi_rcv_rtt`) is 1.3 times its minimum or more, and 2 ms above it, with data in
-//!    full segments and not in small answers;
+//! 2. the round trip that the data show (`tcpi_rcv_rtt`) is 1.3 times its minimum or more, and 2 ms above it,
+//!    with data in full segments and not in small answers;
 //! 3. data come steadily: over half a second (five round trips) each interval's rate is within half of their
 //!    mean, and a round trip carries ten segments or more. A sender that pauses makes the kernel measure its
 //!    period instead (10 ms of sleep on a path of 0.03 ms gave 10 ms);
-//! 4. something shows that the queue has an end, which an application's period has not: segments out of order (its
-//!    overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes brought nothing;
-//! 5. where it is the overflow that shows the end: data come at three quarters or more of the rate at which it overflowed. A
-//!    queue stands only while its link delivers all that it can; the burst with which a server's limiter begins may well
-//!    overflow a queue that is empty ever after.
+//! 4. something shows that the queue has an end, which an application's period has not: segments out of order
+//!    (its overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes
+//!    brought nothing;
+//! 5. where it is the overflow that shows the end: data come at three quarters or more of the rate at which
+//!    it overflowed. A queue stands only while its link delivers all that it can; the burst with which a
+//!    server's limiter begins may well overflow a queue that is empty ever after.
 //!
-//! Acquits: more lanes brought more. With no visible queue (BBR keeps it at 1.05 of the round trip) it cannot tell, and
-//! `sender-or-path` remains.
+//! Acquits: more lanes brought more. With no visible queue (BBR keeps it at 1.05 of the round trip) it cannot
+//! tell, and `sender-or-path` remains.
 //!
 //! Can be wrong: other traffic may own the queue; then the link is full all the same, but not by us.
 
@@ -91,9 +93,9 @@ fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -
     ))
 }
 
-/// Whether the kernel has a sample of the round trip at all: it takes one from each full segment that answers an
-/// acknowledgement (`tcp_rcv_rtt_measure_ts`). From small answers it has only the time in which a whole window of bytes
-/// came, which is the rate put differently, and between two answers it has none.
+/// Whether the kernel has a sample of the round trip at all: it takes one from each full segment that answers
+/// an acknowledgement (`tcp_rcv_rtt_measure_ts`). From small answers it has only the time in which a whole
+/// window of bytes came, which is the rate put differently, and between two answers it has none.
 fn samples(tcp: &TcpInterval, lane: &LaneInterval) -> bool {
     let payload = lane.received / tcp.segments.max(1);
     payload >= 500 && lane.first_byte < lane.socket_wait
@@ -127,8 +129,8 @@ fn steady(lane: u32, interval: &Interval, context: &Context<'_>, rtt: f64) -> bo
     (rates.len() >= 2 || alone) && rates.iter().all(|rate| (rate - mean).abs() <= 0.5 * mean)
 }
 
-/// Whether segments come at three quarters or more of the rate at which the queue overflowed, see (5) above; counted in
-/// segments, since a lane of our own counts bytes in blocks of up to some megabytes.
+/// Whether segments come at three quarters or more of the rate at which the queue overflowed, see (5) above;
+/// counted in segments, since a lane of our own counts bytes in blocks of up to some megabytes.
 fn at_overflow(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> bool {
     let around = |seconds: f64| context.around(interval, seconds);
     let now = segment_rate(lane.lane, around(0.5), |_| true);

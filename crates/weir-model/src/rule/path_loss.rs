@@ -2,22 +2,26 @@
 //!
 //! Convicts when all of these hold:
 //! 1. the lanes wait for data;
-//! 2. over the last second, 0.1 % of the segments or more arrived out of order, three at least: a hole makes all that
-//!    follow it in flight count, so the loss itself is taken as that share divided by the segments in flight.
-//!    It comes back once a second or more: one loss of a second ago is no longer what holds the interval;
-//! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 1.5 (0.6 to 1.3 were
-//!    measured). A sender that does not slow down for loss (BBR) goes beyond; loss too rare to matter allows far more;
-//! 4. the round trip is near its minimum (1.15 times and 0.5 ms): else the loss is that of a full queue, a symptom;
+//! 2. over the last second, 0.1 % of the segments or more arrived out of order, three at least: a hole makes
+//!    all that follow it in flight count, so the loss itself is taken as that share divided by the segments
+//!    in flight. It comes back once a second or more: one loss of a second ago is no longer what holds the
+//!    interval;
+//! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 1.5
+//!    (0.6 to 1.3 were measured). A sender that does not slow down for loss (BBR) goes beyond; loss too rare
+//!    to matter allows far more;
+//! 4. the round trip is near its minimum (1.15 times and 0.5 ms): else the loss is that of a full queue, a
+//!    symptom;
 //! 5. the receive window has room (less than half filled), when it is known;
 //! 6. no trial with more lanes brought nothing: that would be a full link, where each sender loses its share;
-//! 7. the rate moves by a tenth or more over the last seconds, unless a trial with more lanes brought more: CUBIC's
-//!    sawtooth goes from 0.7 to 1, which is a standard deviation of a tenth of its mean, and Reno's twice that. A link or a
-//!    policer hands out just one rate, and what is out of order there is its overflow.
+//! 7. the rate moves by a tenth or more over the last seconds, unless a trial with more lanes brought more:
+//!    CUBIC's sawtooth goes from 0.7 to 1, which is a standard deviation of a tenth of its mean, and Reno's
+//!    twice that. A link or a policer hands out just one rate, and what is out of order there is its
+//!    overflow.
 //!
 //! Acquits: any of 1 to 7 refuted.
 //!
-//! Can be wrong: at a full link with a very short queue a lone sender's own loss satisfies 2 to 7. That is why strength
-//! stays at 0.6 until a trial with more lanes grew with their number.
+//! Can be wrong: at a full link with a very short queue a lone sender's own loss satisfies 2 to 7. That is
+//! why strength stays at 0.6 until a trial with more lanes grew with their number.
 
 use super::rate_limit::{flat, scaled};
 use super::spent::{had_data, min_rtt, spent, working};
@@ -109,8 +113,8 @@ fn strikes(interval: &Interval, context: &Context<'_>) -> (u32, f64) {
     })
 }
 
-/// How little the rate of all lanes, in segments, moves over a second and a half each way, where that is less than loss makes it: several
-/// lanes even each other out, by the root of their number.
+/// How little the rate of all lanes, in segments, moves over a second and a half each way, where that is less
+/// than loss makes it: several lanes even each other out, by the root of their number.
 fn steady(interval: &Interval, context: &Context<'_>) -> Option<f64> {
     if scaled(context.trials).is_some() {
         return None;
@@ -168,7 +172,8 @@ impl SegmentCounts {
         (segments > 0.0 && time > 0.0).then(|| SegmentCounts {
             out_of_order,
             segments,
-            // Joined segments (GRO) and headers make the quotient rough; outside of real sizes it is not used.
+            // Joined segments (GRO) and headers make the quotient rough; outside of real sizes it is not
+            // used.
             segment: match (received / segments) as u64 {
                 payload @ 500..=9000 => payload,
                 _ => SEGMENT,

@@ -3,7 +3,8 @@
 //! Convicts when all of these hold:
 //! 1. data lie beyond a hole that is not filled, in half of the looks: the last, smaller segment of an
 //!    answer arrived and those before it do not;
-//! 2. nothing came in order in that time, over a second at least: a loss is mended within two timers of 0.2 s, mostly;
+//! 2. nothing came in order in that time, over a second at least: a loss is mended within two timers of 0.2
+//!    s, mostly;
 //! 3. no segment that came before was a full one: 60 % of 1,448 bytes on average, or nothing came.
 //!
 //! Acquits: no hole, or one that is filled.

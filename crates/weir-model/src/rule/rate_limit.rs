@@ -1,14 +1,15 @@
 //! Does a limit that someone set hold the transfer?
 //!
 //! Convicts when one of these holds:
-//! 1. our own limiter (`--limit-rate`) kept the lanes asleep: a limiter sleeps only when the flow would exceed it;
+//! 1. our own limiter (`--limit-rate`) kept the lanes asleep: a limiter sleeps only when the flow would
+//!    exceed it;
 //! 2. the server said wait (`Retry-After`, 429, 503) for a quarter of the interval or more;
 //! 3. each connection is held at one rate: see [`per_connection_cap`].
 //!
 //! Acquits: no such sleep, and no trial in which the rate grew with the lanes.
 //!
-//! Can be wrong: a server that spends one slow thread on each connection gives equal rates too (3); of several lanes one
-//! alone may be told to wait (2).
+//! Can be wrong: a server that spends one slow thread on each connection gives equal rates too (3); of
+//! several lanes one alone may be told to wait (2).
 
 use super::spent::{active, min_rtt, spent, working};
 use super::{Context, Judgement, cpu_core, path_loss, receive_window};
@@ -60,7 +61,8 @@ pub(super) fn own_limiter(interval: &Interval, context: &Context<'_>) -> Option<
     Some(Judgement::convict(if at_cap { 0.95 } else { asleep }, evidence))
 }
 
-/// Whether a transfer is at a limit that its user set, bytes per second: what lanes carry then says nothing of what more would.
+/// Whether a transfer is at a limit that its user set, bytes per second: what lanes carry then says nothing
+/// of what more would.
 pub fn at_own_limit(interval: &Interval, cap: f64) -> bool {
     let seconds = interval.span.as_secs_f64();
     spent(interval).limited >= ASLEEP || reaches(interval.received as f64, cap * seconds)
@@ -88,15 +90,16 @@ pub enum Cap {
 
 /// Whether each connection is held at one rate by the server.
 ///
-/// 1. A trial's goodput grew with the lanes: at least 85 % of the proportional gain, so nothing shared was full.
-/// 2. The lanes carry equal rates (within 20 % of their mean), and the rate that one lane had on one side of that trial
-///    (within 20 %). Rates are means over some seconds around the interval: servers meter in steps of up to a
-///    second (nginx counts whole seconds, and lets the first one through at once), which a shorter mean would
-///    take for change.
+/// 1. A trial's goodput grew with the lanes: at least 85 % of the proportional gain, so nothing shared was
+///    full.
+/// 2. The lanes carry equal rates (within 20 % of their mean), and the rate that one lane had on one side of
+///    that trial (within 20 %). Rates are means over some seconds around the interval: servers meter in steps
+///    of up to a second (nginx counts whole seconds, and lets the first one through at once), which a shorter
+///    mean would take for change.
 /// 3. The lanes wait for data, no thread is full, receive window and loss are acquitted.
-/// 4. What is in flight (rate x round trip) is below the ten segments with which every sender starts: no congestion
-///    window and no send buffer is that small. Above it a small send buffer of the server gives the same picture
-///    (16 KiB per 20 ms are 800 KB/s on each connection), so the cap stays unproven.
+/// 4. What is in flight (rate x round trip) is below the ten segments with which every sender starts: no
+///    congestion window and no send buffer is that small. Above it a small send buffer of the server gives
+///    the same picture (16 KiB per 20 ms are 800 KB/s on each connection), so the cap stays unproven.
 pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> Cap {
     if !context.trials.iter().any(grew) {
         return if context.trials.iter().any(flat) {

@@ -4,9 +4,9 @@
 //! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`), in this interval or over
 //!    half a second each way: a lane that finds the pipe full has filled it, and reads its next block while
 //!    the consumer is still busy with what is in there;
-//! 2. of a foreign process: its receive queues stay a quarter full or more (an eighth, if its thread is found asleep by its
-//!    own will), or its window is shut below two segments: the bytes are here and it does not read them. What it does
-//!    instead is said; where that is the disk or a full core, those rules are surer.
+//! 2. of a foreign process: its receive queues stay a quarter full or more (an eighth, if its thread is found
+//!    asleep by its own will), or its window is shut below two segments: the bytes are here and it does not
+//!    read them. What it does instead is said; where that is the disk or a full core, those rules are surer.
 //!
 //! Acquits: output goes to a file, or the reader kept up.
 //!
@@ -54,8 +54,9 @@ fn unread(interval: &Interval, context: &Context<'_>) -> Judgement {
         all += 1;
         let queue = tcp.receive_queue.unwrap_or(0);
         let closed = tcp.receive_window.is_some_and(|window| window < 2 * SEGMENT) && queue > 0;
-        // The kernel gives about half of a buffer to payload (tcp_adv_win_scale), so a quarter of it is half of that. Of a
-        // reader that sleeps by its own will half as much will do: nothing else keeps it from reading.
+        // The kernel gives about half of a buffer to payload (tcp_adv_win_scale), so a quarter of it is half
+        // of that. Of a reader that sleeps by its own will half as much will do: nothing else keeps it from
+        // reading.
         let buffer = tcp.receive_buffer.unwrap_or(u64::MAX);
         let sleeps =
             |thread: &ThreadInterval| thread.looks > 0 && thread.found.sleeping >= thread.looks.div_ceil(2);

@@ -1,18 +1,20 @@
 //! Is our receive buffer below the bandwidth-delay product?
 //!
 //! A lane is held by its window when all of these hold:
-//! 1. it waits for data, and its receive queue is nearly empty (below a quarter of the window), so that the reader is
-//!    not the cause;
-//! 2. rate x round trip fills 70 % of the advertised window or more. Autotuning keeps the window at twice what is in
-//!    flight, so an unbound flow stays near 50 %; 30 % are left to segment rounding, to window updates on their way, and
-//!    to wake-ups that the round trip of the handshake does not have (a window held at 39 KB over 20 ms measured 86 to
-//!    97 %, one of 23 KB over 1 ms 73 to 84 %, one of three segments 74 to 98 %);
-//! 3. the round trip is near its minimum (1.3 times and 0.2 ms): else the window only fills a queue, and the queue's
-//!    owner is the limit;
-//! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that scheduling decides, not the window;
-//! 5. the window is at its cap: the user fixed the buffer, or both ends did not agree on window scaling (RFC 7323), so that
-//!    no more than 65,535 bytes can be offered, or it stands at the kernel's limit (`tcp_rmem`), or it has
-//!    not grown by a tenth over the last round trips and does not grow after.
+//! 1. it waits for data, and its receive queue is nearly empty (below a quarter of the window), so that the
+//!    reader is not the cause;
+//! 2. rate x round trip fills 70 % of the advertised window or more. Autotuning keeps the window at twice
+//!    what is in flight, so an unbound flow stays near 50 %; 30 % are left to segment rounding, to window
+//!    updates on their way, and to wake-ups that the round trip of the handshake does not have (a window held
+//!    at 39 KB over 20 ms measured 86 to 97 %, one of 23 KB over 1 ms 73 to 84 %, one of three segments 74 to
+//!    98 %);
+//! 3. the round trip is near its minimum (1.3 times and 0.2 ms): else the window only fills a queue, and the
+//!    queue's owner is the limit;
+//! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that scheduling decides, not
+//!    the window;
+//! 5. the window is at its cap: the user fixed the buffer, or both ends did not agree on window scaling (RFC
+//!    7323), so that no more than 65,535 bytes can be offered, or it stands at the kernel's limit
+//!    (`tcp_rmem`), or it has not grown by a tenth over the last round trips and does not grow after.
 //!
 //! Convicts when such lanes carry half of the bytes or more.
 //!
@@ -140,7 +142,8 @@ fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_
     }
     let size = |tcp: &TcpInterval| tcp.receive_window.or(tcp.window_clamp).map(|window| window as f64);
     let now = size(tcp).unwrap_or(0.0);
-    // The kernel advertises about half of the buffer (the rest is overhead of its segments), a bit less when rounded.
+    // The kernel advertises about half of the buffer (the rest is overhead of its segments), a bit less when
+    // rounded.
     if let Some(most) = context.facts.tcp_rmem_max.filter(|most| now >= 0.4 * *most as f64 && *most > 0) {
         return Cap::Fixed(format!("tcp_rmem ends at {}", bytes(most as f64)));
     }

@@ -170,8 +170,8 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// The bytes that a connection carried that way. A server's takes a question in and sends the answer out: of the same lane both
-/// are counted as what it carried.
+/// The bytes that a connection carried that way. A server's takes a question in and sends the answer out: of
+/// the same lane both are counted as what it carried.
 fn carried(lane: &LaneInterval, out: bool) -> u64 {
     match (&lane.sender, out) {
         (Reading::Value(seen), true) => seen.acked,

@@ -1,7 +1,8 @@
 //! Do request and answer follow each other in turn on connections that are kept, as the asking end sees it?
 //!
 //! Convicts when all of these hold for connections that carry half of the bytes or more:
-//! 1. another program's connection is asked at least twice (six times where it was made just now: handshakes look like questions);
+//! 1. another program's connection is asked at least twice (six times where it was made just now: handshakes
+//!    look like questions);
 //! 2. the round trips between question and answer fill two fifths of its time or more (see
 //!    [`super::turns::Turns`]), and no more of them come than fit into the time;
 //! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third
@@ -94,7 +95,8 @@ fn in_turn(
     Ok(turns.in_words())
 }
 
-/// What goes out on all connections that were looked at are credits of a protocol above, which wait for no answer.
+/// What goes out on all connections that were looked at are credits of a protocol above, which wait for no
+/// answer.
 pub(crate) fn gives_credits(interval: &Interval, context: &Context<'_>) -> bool {
     let Some(rtt) = min_rtt(interval, context) else { return false };
     let mut receiving = at_end(interval, End::Receives).peekable();

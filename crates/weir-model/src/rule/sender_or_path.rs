@@ -1,7 +1,7 @@
 //! The fallback: no rule convicts, so it is the sender or the path, which look the same from the receiver.
 //!
-//! Says what was seen that leans one way, and what would tell them apart. Not a row of the table: it always "convicts",
-//! with a strength that says how little that is.
+//! Says what was seen that leans one way, and what would tell them apart. Not a row of the table: it always
+//! "convicts", with a strength that says how little that is.
 //!
 //! Can be wrong: something on this side that no rule looks at.
 

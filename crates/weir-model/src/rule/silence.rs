@@ -1,5 +1,5 @@
-//! Time of a copy in which an end told nothing. Nothing is known of that end then: neither that it went on as before, nor that it was not
-//! in the way. What the other end shows by itself still counts.
+//! Time of a copy in which an end told nothing. Nothing is known of that end then: neither that it went on as
+//! before, nor that it was not in the way. What the other end shows by itself still counts.
 
 use super::{Rule, Side};
 use crate::evidence::{Interval, Silent};
@@ -7,7 +7,8 @@ use crate::limit::Limit;
 use crate::vantage::{Vantage, vantage};
 use crate::words::{percent, seconds};
 
-/// Whether what is left to be seen is enough for a rule: neither of an end that told nothing, nor inferred of it.
+/// Whether what is left to be seen is enough for a rule: neither of an end that told nothing, nor inferred of
+/// it.
 pub(crate) fn shows(silent: Silent, rule: &Rule) -> bool {
     let of_a_silent_end = match rule.side {
         Side::Sender => silent.sender,
@@ -21,7 +22,8 @@ fn tells(silent: Silent, limit: Limit) -> bool {
     match silent {
         Silent { sender: false, receiver: false } => true,
         Silent { sender: true, receiver: true } => false,
-        // A receiver infers all else from how bytes come: where none come it cannot tell a sender that stands still from a path.
+        // A receiver infers all else from how bytes come: where none come it cannot tell a sender that stands
+        // still from a path.
         Silent { sender: true, .. } => vantage(limit) == Vantage::Receiver || own_program,
         // The peer's window fills where its program stands still, whatever would have held that: neither its
         // reader nor the window itself is told from it.

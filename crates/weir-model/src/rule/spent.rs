@@ -6,8 +6,8 @@ use super::{Context, Judgement};
 use crate::evidence::{Interval, LaneInterval, TcpInterval};
 use crate::words::percent;
 
-/// Fractions of the lanes' working time (span less idle, summed over lanes), each 0 to 1. Lanes that were idle
-/// throughout do not count; a lane weighs as much as it was at work.
+/// Fractions of the lanes' working time (span less idle, summed over lanes), each 0 to 1. Lanes that were
+/// idle throughout do not count; a lane weighs as much as it was at work.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
     /// Lanes at work.
@@ -74,14 +74,15 @@ impl Spent {
     /// Whether a stage of this side that takes `share` of the lanes' time holds the transfer back.
     ///
     /// 1. It takes half of the time or more; or
-    /// 2. it takes a quarter (the share from which a verdict counts a limit) and more than the lanes waited for data,
-    ///    since a stage whose lane often waits for data has time to spare; or
+    /// 2. it takes a quarter (the share from which a verdict counts a limit) and more than the lanes waited
+    ///    for data, since a stage whose lane often waits for data has time to spare; or
     /// 3. it takes a quarter while the receive queues are more than a quarter full: the data were there.
     pub(crate) fn held_by(&self, share: f64) -> bool {
         share >= 0.5 || (share >= 0.25 && (share > self.socket_wait || self.queue > 0.25))
     }
 
-    /// Whether the lanes mostly waited for data that had not arrived: the premise of all rules about the connection.
+    /// Whether the lanes mostly waited for data that had not arrived: the premise of all rules about the
+    /// connection.
     pub(crate) fn waits_for_data(&self) -> bool {
         self.lanes > 0 && self.socket_wait >= 0.5
     }
@@ -107,17 +108,18 @@ pub(crate) fn working(interval: &Interval) -> impl Iterator<Item = &LaneInterval
     interval.lanes.iter().filter(move |lane| active(lane, interval) > least)
 }
 
-/// Seconds of `active` that a lane's thread ran or was kept from running: it did not wait for anybody then, whatever its
-/// stage. A thread that a quota holds back while it prepares to receive looks as if the server were slow. Nothing below a
-/// tenth, which is left to the clocks' grain, as in [`super::cpu_core`].
+/// Seconds of `active` that a lane's thread ran or was kept from running: it did not wait for anybody then,
+/// whatever its stage. A thread that a quota holds back while it prepares to receive looks as if the server
+/// were slow. Nothing below a tenth, which is left to the clocks' grain, as in [`super::cpu_core`].
 fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
     let Some(thread) = lane.thread.value() else { return 0.0 };
     let busy = thread.cpu.saturating_add(thread.runqueue).saturating_add(thread.throttled).as_secs_f64();
     if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
 }
 
-/// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is taken off in
-/// the proportion in which its running time was write calls, since it is running threads that are preempted.
+/// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is
+/// taken off in the proportion in which its running time was write calls, since it is running threads that
+/// are preempted.
 fn write_blocked(lane: &LaneInterval) -> f64 {
     let write_cpu = lane.write_cpu.as_secs_f64();
     let cpu = write_cpu + lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64();

@@ -1,21 +1,23 @@
-//! Does a stage of a copy's pipeline hold it: reading, digesting, compressing, encrypting, and their inverses?
+//! Does a stage of a copy's pipeline hold it: reading, digesting, compressing, encrypting, and their
+//! inverses?
 //!
-//! Each end of a copy tells where its threads were by their own clocks. Threads that have a record ready and wait for a
-//! lane (at the sender), or that wait for a record (at the receiver), have time to spare: then no stage of theirs is the
-//! limit. A stage is convicted when all of these hold:
-//! 1. its end does not mostly wait: less than half of its working time. Nor have all its lanes, at the sender, bytes that wait
-//!    unsent: a record may take longer to make than an interval lasts, and what is in the sockets meanwhile
-//!    keeps the lanes busy;
+//! Each end of a copy tells where its threads were by their own clocks. Threads that have a record ready and
+//! wait for a lane (at the sender), or that wait for a record (at the receiver), have time to spare: then no
+//! stage of theirs is the limit. A stage is convicted when all of these hold:
+//! 1. its end does not mostly wait: less than half of its working time. Nor have all its lanes, at the
+//!    sender, bytes that wait unsent: a record may take longer to make than an interval lasts, and what is in
+//!    the sockets meanwhile keeps the lanes busy;
 //! 2. the stage takes the largest part of the rest, and two fifths of the working time or more.
 //!
-//! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %: the clock
-//! ticks of an interval of 100 ms tell no better), half of it or more was the copy's own work (other programs
-//! may fill the processors beside a copy that has all it can use, which waits for its link), and no stage has
-//! two fifths, or both ends share them: each stage of either end then takes from all others.
+//! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %:
+//! the clock ticks of an interval of 100 ms tell no better), half of it or more was the copy's own work
+//! (other programs may fill the processors beside a copy that has all it can use, which waits for its link),
+//! and no stage has two fifths, or both ends share them: each stage of either end then takes from all others.
 //!
 //! Acquits otherwise. Of foreign programs see [`super::sender::program`].
 //!
-//! Can be wrong: where another program fills the processors, a stage's wall time grows by what it waits for one.
+//! Can be wrong: where another program fills the processors, a stage's wall time grows by what it waits for
+//! one.
 
 use std::time::Duration;
 
@@ -36,8 +38,8 @@ const FULL: f64 = 0.93;
 /// The copy's own part of that, below which others fill them.
 const OWN: f64 = 0.5;
 
-/// Strength of full processors: below that of what is seen in the connection, since a codec chosen for a full link fills
-/// the processors as well.
+/// Strength of full processors: below that of what is seen in the connection, since a codec chosen for a full
+/// link fills the processors as well.
 const FULL_STRENGTH: f64 = 0.8;
 
 /// One end's stages with their names.
@@ -173,8 +175,9 @@ pub(crate) fn upstream(interval: &Interval, context: &Context<'_>) -> Judgement 
     judged.unwrap_or_else(nothing_known)
 }
 
-/// Of a copy whose sender's threads had something to do at this time, how much: then what holds it is told stage by stage, and
-/// a connection that rests says no more. From half of one thread's time, below which the threads wait for files to be found.
+/// Of a copy whose sender's threads had something to do at this time, how much: then what holds it is told
+/// stage by stage, and a connection that rests says no more. From half of one thread's time, below which the
+/// threads wait for files to be found.
 pub(crate) fn at_work(interval: &Interval) -> Option<String> {
     let stages = interval.sending.value()?;
     let span = interval.span.as_secs_f64();

@@ -1,9 +1,10 @@
 //! Data that are waited for because a stage of this side had stopped their sender: the aftermath of a stall.
 //!
-//! A writer that the kernel paces sleeps in pauses of up to 0.2 s (MAX_PAUSE in Linux mm/page-writeback.c), several of them
-//! for one write of a megabyte, and reads the next megabyte in between. The pauses fill the receive buffer, so the sender
-//! stops; what it could not send then is waited for afterwards. Seen interval by interval stage and path take
-//! turns, though the path runs at full speed whenever it is let: the stage is what holds the transfer.
+//! A writer that the kernel paces sleeps in pauses of up to 0.2 s (MAX_PAUSE in Linux mm/page-writeback.c),
+//! several of them for one write of a megabyte, and reads the next megabyte in between. The pauses fill the
+//! receive buffer, so the sender stops; what it could not send then is waited for afterwards. Seen interval
+//! by interval stage and path take turns, though the path runs at full speed whenever it is let: the stage is
+//! what holds the transfer.
 
 use super::Context;
 use super::spent::spent;
@@ -14,9 +15,9 @@ use crate::path::SEGMENT;
 /// read in between) fits into both together.
 const TURN: f64 = 0.5;
 
-/// The share of the time that a stage takes over such a turn, where it takes half or more, so that it is the larger part, and
-/// some of that lies before: what comes ahead of the first stall is no aftermath. `share` is what the stage takes of one
-/// interval.
+/// The share of the time that a stage takes over such a turn, where it takes half or more, so that it is the
+/// larger part, and some of that lies before: what comes ahead of the first stall is no aftermath. `share` is
+/// what the stage takes of one interval.
 pub(crate) fn takes(
     interval: &Interval,
     context: &Context<'_>,
@@ -34,9 +35,9 @@ pub(crate) fn takes(
     (mean >= 0.5).then_some(mean)
 }
 
-/// Whether data lay unread in such a turn, so that the sender was stopped or soon would have been: a receive queue takes a
-/// quarter of its buffer (the kernel gives about half of it to payload), or the window is shut. Without that the buffer
-/// took the stall in, and the sender never knew of it.
+/// Whether data lay unread in such a turn, so that the sender was stopped or soon would have been: a receive
+/// queue takes a quarter of its buffer (the kernel gives about half of it to payload), or the window is shut.
+/// Without that the buffer took the stall in, and the sender never knew of it.
 pub(crate) fn stopped_sender(interval: &Interval, context: &Context<'_>) -> bool {
     let shut = |tcp: &TcpInterval| {
         let queue = tcp.receive_queue.unwrap_or(0);

@@ -3,17 +3,17 @@
 
 use weir_units::stats::{low, sorted};
 
-/// The most that a rate deviates where a link or a policer hands out just one: 1 to 3 % were measured where its own loss was
-/// many times a second, and 7 % and more where loss strikes at random, since each loss takes a third or half of the
-/// congestion window.
+/// The most that a rate deviates where a link or a policer hands out just one: 1 to 3 % were measured where
+/// its own loss was many times a second, and 7 % and more where loss strikes at random, since each loss takes
+/// a third or half of the congestion window.
 pub(crate) const STEADY: f64 = 0.05;
 
 /// Fewer rates than this say little.
 const LEAST: usize = 8;
 
-/// The spread of these rates as a share of their median; `None` for fewer than eight, or for a median of zero. Three
-/// quarters of the distance between the quartiles, which is the standard deviation where the spread is Gaussian: one
-/// interval that held a stall, or the first of a transfer, does not count.
+/// The spread of these rates as a share of their median; `None` for fewer than eight, or for a median of
+/// zero. Three quarters of the distance between the quartiles, which is the standard deviation where the
+/// spread is Gaussian: one interval that held a stall, or the first of a transfer, does not count.
 pub(crate) fn spread(rates: &[f64]) -> Option<f64> {
     let rates = sorted(rates.iter().copied().filter(|rate| rate.is_finite()));
     if rates.len() < LEAST {

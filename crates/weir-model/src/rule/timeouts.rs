@@ -1,18 +1,20 @@
 //! Does the connection stand still until a timer fires?
 //!
-//! A stall is a time in which nothing moves though something is owed, longer than min(2 round trips, retransmission timeout).
-//! Convicts when one of these holds for connections of this end that are at work:
+//! A stall is a time in which nothing moves though something is owed, longer than min(2 round trips,
+//! retransmission timeout). Convicts when one of these holds for connections of this end that are at work:
 //! 1. the interval lies in a stall of 150 ms or more that this end's retransmission timer ended, or the
 //!    kernel counts half of the time over a second each way as spent in timers; payload was sent again (a
 //!    SYN's timer is [`super::connect`]'s); no more than ten segments were in flight and nothing waited
 //!    unsent, so that no congestion window is in the way: else it is [`super::sender::path_loss`];
-//! 2. it lies in one of 150 ms or more that the program itself ended: it is the end that asks, it had put no more than the head of
-//!    a question, nothing came, and it went on all the same, without having been asleep, at work or at a pipe meanwhile. So does a
-//!    client that waits a second for "100 Continue". One that had sent more, or that answers, sends in bursts of its own.
+//! 2. it lies in one of 150 ms or more that the program itself ended: it is the end that asks, it had put no
+//!    more than the head of a question, nothing came, and it went on all the same, without having been
+//!    asleep, at work or at a pipe meanwhile. So does a client that waits a second for "100 Continue". One
+//!    that had sent more, or that answers, sends in bursts of its own.
 //!
 //! Acquits: stalls that an answer ended, or none, where no timer fired in the whole run.
 //!
-//! Can be wrong: a program that asks, and then waits for something that no connection shows before it says more, looks like (2).
+//! Can be wrong: a program that asks, and then waits for something that no connection shows before it says
+//! more, looks like (2).
 
 use super::turns::{End, at_end};
 use super::{Context, Judgement};
@@ -22,10 +24,12 @@ use crate::rule::waits;
 use crate::waits::{Ended, Stall};
 use crate::words::{bytes, count, percent, seconds};
 
-/// A stall that is worth a word, seconds: the smallest retransmission timeout is 0.2 s (TCP_RTO_MIN), less what looks miss.
+/// A stall that is worth a word, seconds: the smallest retransmission timeout is 0.2 s (TCP_RTO_MIN), less
+/// what looks miss.
 const WORTH: f64 = 0.15;
 
-/// No more than this is the head of a question: servers take heads of 8 KiB at most, and half of that is rare.
+/// No more than this is the head of a question: servers take heads of 8 KiB at most, and half of that is
+/// rare.
 const HEAD: u64 = 4 << 10;
 
 /// The judgement of one interval, of connections that this side receives by.
@@ -102,7 +106,8 @@ fn held_by_timer(lane: &LaneInterval, interval: &Interval, context: &Context<'_>
     }
 }
 
-/// Its thread was found asleep by its own will, running, reading a file or at a pipe in half of the looks: it waits for no answer.
+/// Its thread was found asleep by its own will, running, reading a file or at a pipe in half of the looks: it
+/// waits for no answer.
 fn is_elsewhere(lane: &LaneInterval) -> bool {
     let elsewhere = |thread: &ThreadInterval| {
         let found = thread.found;

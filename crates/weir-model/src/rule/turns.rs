@@ -1,10 +1,11 @@
-//! Request and answer in turn on one connection: what the counters of its socket tell of them, whichever end is watched.
+//! Request and answer in turn on one connection: what the counters of its socket tell of them, whichever end
+//! is watched.
 //!
-//! A turn costs a round trip at least, in which nothing can be sent: N turns of a round trip R in a time T take N x R / T of it.
-//! N is the number of segments with payload that go against the data. Where questions overlap (pipelining,
-//! streams) more of them come than round trips fit in, so that the share is above one. Where these segments
-//! are no questions but credits of a protocol above (HTTP/2's WINDOW_UPDATE, SSH's window adjust), they have
-//! just the few sizes of [`are_credits`].
+//! A turn costs a round trip at least, in which nothing can be sent: N turns of a round trip R in a time T
+//! take N x R / T of it. N is the number of segments with payload that go against the data. Where questions
+//! overlap (pipelining, streams) more of them come than round trips fit in, so that the share is above one.
+//! Where these segments are no questions but credits of a protocol above (HTTP/2's WINDOW_UPDATE, SSH's
+//! window adjust), they have just the few sizes of [`are_credits`].
 
 use super::Context;
 use super::spent::active;
@@ -200,8 +201,8 @@ impl Turns {
         (1.1..=2.2).contains(&self.share()) && self.are_questions()
     }
 
-    /// The round trips of a turn and of slow start explain all of its time, though a congestion window that was open already would
-    /// need none of the latter: a quarter of the time and more is the turn's own.
+    /// The round trips of a turn and of slow start explain all of its time, though a congestion window that
+    /// was open already would need none of the latter: a quarter of the time and more is the turn's own.
     pub(crate) fn ramp(&self) -> bool {
         let rounds = f64::from(slow_start_rounds(Bytes(self.size()))) + 2.0;
         let large = self.size() > INITIAL_WINDOW;

@@ -5,7 +5,8 @@ use crate::evidence::{Clocks, Interval};
 use crate::rule::waits;
 use crate::waits::Ended;
 
-/// Why a foreign client's wait for an answer may be another's doing than the server's; `None` where nothing says so.
+/// Why a foreign client's wait for an answer may be another's doing than the server's; `None` where nothing
+/// says so.
 pub(crate) fn doubt(interval: &Interval, context: &Context<'_>, wait: f64) -> Option<String> {
     if context.facts.clocks == Clocks::Own {
         return None;
@@ -28,8 +29,8 @@ pub(crate) fn doubt(interval: &Interval, context: &Context<'_>, wait: f64) -> Op
     late_among_prompt(interval, context)
 }
 
-/// One answer in several is late by a retransmission timer and more, and all others came at once: a lost segment of the answer, which
-/// its sender repeats after 0.2 s or more, looks just so.
+/// One answer in several is late by a retransmission timer and more, and all others came at once: a lost
+/// segment of the answer, which its sender repeats after 0.2 s or more, looks just so.
 fn late_among_prompt(interval: &Interval, context: &Context<'_>) -> Option<String> {
     const TIMER: f64 = 0.2;
     let lane =

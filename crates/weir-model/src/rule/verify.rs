@@ -1,14 +1,15 @@
 //! Does checking the bytes take longer than getting them?
 //!
-//! Convicts when the digest thread is busy 90 % of the time or more (one thread, so that is full) and one of these
-//! holds:
-//! 1. its backlog grows: over the last second by a tenth of what was received or more, and to more than a tenth of a
-//!    second of its work, so that it will outlast the transfer; or
+//! Convicts when the digest thread is busy 90 % of the time or more (one thread, so that is full) and one of
+//! these holds:
+//! 1. its backlog grows: over the last second by a tenth of what was received or more, and to more than a
+//!    tenth of a second of its work, so that it will outlast the transfer; or
 //! 2. nothing is left to receive (the tail): here half busy is enough, since it reads the file back.
 //!
 //! Acquits: a digest thread with time to spare.
 //!
-//! Can be wrong: a backlog that grows in a burst is worked off later if the rate falls; then only the tail counts.
+//! Can be wrong: a backlog that grows in a burst is worked off later if the rate falls; then only the tail
+//! counts.
 
 use super::spent::spent;
 use super::{Context, Judgement};
@@ -56,8 +57,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     }
 }
 
-/// Backlog at the start and at the end of about a second, and what was received in what time: of the second before the
-/// interval's end, or, for a run's first interval, of the interval after it.
+/// Backlog at the start and at the end of about a second, and what was received in what time: of the second
+/// before the interval's end, or, for a run's first interval, of the interval after it.
 fn trend(interval: &Interval, context: &Context<'_>) -> Option<(f64, f64, f64, f64)> {
     let backlog = |interval: &Interval| interval.verify_backlog as f64;
     let oldest = context.recent(1.0).last();

@@ -72,11 +72,11 @@ impl View {
 /// to them.
 const WORTH_SPEAKING: u64 = 64 << 10;
 
-/// Whether what a lane's sending view shows are the data, and not the requests of a socket that receives them: of two ends
-/// of one connection the sender's acknowledged bytes are those that its receiver got; of one socket seen both ways they are
-/// a small part. Over a second each way, since between two answers there are only requests. Where so little
-/// went that it was mere requests and answers, the larger of what the own socket sent and what came are the
-/// data.
+/// Whether what a lane's sending view shows are the data, and not the requests of a socket that receives
+/// them: of two ends of one connection the sender's acknowledged bytes are those that its receiver got; of
+/// one socket seen both ways they are a small part. Over a second each way, since between two answers there
+/// are only requests. Where so little went that it was mere requests and answers, the larger of what the own
+/// socket sent and what came are the data.
 fn sends(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> bool {
     if lane.tcp.value().is_none() {
         return true;

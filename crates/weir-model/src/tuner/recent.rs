@@ -74,8 +74,8 @@ impl Recent {
         self.windows.iter().any(|window| window.disorder)
     }
 
-    /// In more windows than an overflow of the queue at the end of slow start takes, which are two: it is the path that
-    /// loses segments.
+    /// In more windows than an overflow of the queue at the end of slow start takes, which are two: it is the
+    /// path that loses segments.
     pub(super) fn loses_often(&self) -> bool {
         self.windows.iter().filter(|window| window.disorder && !window.queue).count() > 2
     }
@@ -86,14 +86,15 @@ impl Recent {
             && self.windows.iter().any(|window| window.disorder)
     }
 
-    /// The lanes' slow start is over and their losses show: a sixth less than at its best. Or so much time has passed that
-    /// what they bring now is what they hold.
+    /// The lanes' slow start is over and their losses show: a sixth less than at its best. Or so much time
+    /// has passed that what they bring now is what they hold.
     pub(super) fn has_faded(&self) -> bool {
         let best = self.windows.windows(2).map(rate).fold(0.0, f64::max);
         self.is_full() || self.last(1).is_some_and(|last| rate(last) < FADED * best)
     }
 
-    /// The newest window brought less than the end of slow start leaves, where the queue overflows in two round trips.
+    /// The newest window brought less than the end of slow start leaves, where the queue overflows in two
+    /// round trips.
     pub(super) fn has_collapsed(&self) -> bool {
         let best = self.windows.windows(2).map(rate).fold(0.0, f64::max);
         self.last(1).is_some_and(|last| rate(last) < COLLAPSED * best)

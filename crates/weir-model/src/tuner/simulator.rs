@@ -143,8 +143,9 @@ impl World for Even {
     }
 }
 
-/// A path by turns of 10 ms. Each lane's window doubles a round trip until its first loss, then grows as Reno's does and
-/// falls to 0.7 at a loss (RFC 5681, RFC 9438); what does not fit the link waits in its queue or, beyond that, is lost.
+/// A path by turns of 10 ms. Each lane's window doubles a round trip until its first loss, then grows as
+/// Reno's does and falls to 0.7 at a loss (RFC 5681, RFC 9438); what does not fit the link waits in its queue
+/// or, beyond that, is lost.
 pub(super) struct Path {
     /// Bytes per second.
     pub(super) link: f64,
@@ -204,7 +205,8 @@ impl Path {
         self.round_trip + self.queued / self.link
     }
 
-    /// A young connection's window is wider: the kernel has yet to learn how much memory a byte of its segments takes.
+    /// A young connection's window is wider: the kernel has yet to learn how much memory a byte of its
+    /// segments takes.
     fn receive_window_of(&self, lane: &Lane) -> f64 {
         self.receive_window * (1.7 - lane.age).max(1.0)
     }

@@ -67,8 +67,8 @@ fn a_full_core_without_a_free_one_is_left_alone() {
     assert_eq!(run(&mut free, 20).lanes, 4);
 }
 
-/// A lane carries the most right after its slow start and a fifth of that later: what a trial found must not be
-/// taken to hold for ever. Of a run of 20 s the search may cost one.
+/// A lane carries the most right after its slow start and a fifth of that later: what a trial found must not
+/// be taken to hold for ever. Of a run of 20 s the search may cost one.
 #[test]
 fn a_path_that_loses_segments_is_filled_within_a_second() {
     let mut shares = Vec::new();
@@ -109,9 +109,9 @@ fn a_path_without_loss_is_left_to_few_lanes() {
     }
 }
 
-/// However little the tuner can win, it may not lose: on any path its trials cost at most a twentieth of what one lane
-/// brings in 20 s. In a minute one more trial falls due, and a window of thousands of segments, which grows by one a round
-/// trip of 100 ms, feels it to the end.
+/// However little the tuner can win, it may not lose: on any path its trials cost at most a twentieth of what
+/// one lane brings in 20 s. In a minute one more trial falls due, and a window of thousands of segments,
+/// which grows by one a round trip of 100 ms, feels it to the end.
 #[test]
 fn no_path_is_slower_than_with_one_lane() {
     for link in [2e6, 24e6, 1e8] {
@@ -155,9 +155,9 @@ fn a_cap_per_connection_on_a_path_is_multiplied_until_it_is_full() {
     }
 }
 
-/// On a path that loses segments more lanes are taken whenever one of their many losses shows; in a while those that it
-/// does not take are given back. 24 MB/s are 16 lanes of 1.5 MB/s each; a trial of twice
-/// as many falls due now and then.
+/// On a path that loses segments more lanes are taken whenever one of their many losses shows; in a while
+/// those that it does not take are given back. 24 MB/s are 16 lanes of 1.5 MB/s each; a trial of twice as
+/// many falls due now and then.
 #[test]
 fn lanes_that_a_lossy_path_does_not_need_are_given_back() {
     for seed in 0..16 {

@@ -13,11 +13,12 @@ use super::{BELIEF, LOOKS, MOST_DOUBLINGS, PATIENT, RECOVERY};
 /// A lane that has no first byte after this long counts as not served.
 const JOIN: Duration = Duration::from_millis(1500);
 
-/// After this long a few that are missing are not waited for: a lost SYN comes again after one second (RFC 6298).
+/// After this long a few that are missing are not waited for: a lost SYN comes again after one second (RFC
+/// 6298).
 const MOST_JOIN: Duration = Duration::from_millis(500);
 
-/// A new lane's slow start after its first byte, at least: ten segments double to a window of 200 (280 KiB) in five round
-/// trips (RFC 6928), which are 200 ms at 40 ms.
+/// A new lane's slow start after its first byte, at least: ten segments double to a window of 200 (280 KiB)
+/// in five round trips (RFC 6928), which are 200 ms at 40 ms.
 const SETTLE: Duration = Duration::from_millis(200);
 
 const SETTLE_ROUND_TRIPS: u32 = 5;
@@ -25,32 +26,35 @@ const SETTLE_ROUND_TRIPS: u32 = 5;
 /// Long enough for four windows, short against any transfer that is worth a trial.
 const MEASURE: Duration = Duration::from_millis(400);
 
-/// A trial must bring a quarter of what can be hoped for: above the noise of two 400 ms readings, below what a shared
-/// bottleneck gives to a second flow by chance.
+/// A trial must bring a quarter of what can be hoped for: above the noise of two 400 ms readings, below what
+/// a shared bottleneck gives to a second flow by chance.
 const WORTH: f64 = 0.25;
 
-/// Where each lane carries its receive window a round trip, the gain counts the lanes that the path still takes: a
-/// sixteenth of them is above the noise of such steady rates (1 to 3 %).
+/// Where each lane carries its receive window a round trip, the gain counts the lanes that the path still
+/// takes: a sixteenth of them is above the noise of such steady rates (1 to 3 %).
 const WORTH_COUNTED: f64 = 0.06;
 
-/// A lane that has just met a loss gets 1 / 0.7 of what it has back by itself (RFC 9438, section 4.6): on a lossy path
-/// more lanes must bring more than that.
+/// A lane that has just met a loss gets 1 / 0.7 of what it has back by itself (RFC 9438, section 4.6): on a
+/// lossy path more lanes must bring more than that.
 const WORTH_AFTER_LOSS: f64 = 0.43;
 
-/// Lanes that are to bring back what was lost must bring half of it: the gap is small, and the noise is the same.
+/// Lanes that are to bring back what was lost must bring half of it: the gap is small, and the noise is the
+/// same.
 const WORTH_AGAIN: f64 = 0.5;
 
 /// From this share of the hope on nothing that the lanes share was full.
 const PAID: f64 = 0.85;
 
-/// Lanes that were to bring back the best rate and brought so much more show that it was not what the path can carry.
+/// Lanes that were to bring back the best rate and brought so much more show that it was not what the path
+/// can carry.
 const RAISED: f64 = 1.15;
 
 /// Below it something was, and the next trial need not hurry.
 const PAID_HALF: f64 = 0.5;
 
-/// Growing half of a window again leaves a quarter of it unused on the average; six times as long is believed what such a
-/// trial said, so it costs 4 %. CUBIC grows half of 1000 segments again in 11 s (RFC 9438, section 4.2).
+/// Growing half of a window again leaves a quarter of it unused on the average; six times as long is believed
+/// what such a trial said, so it costs 4 %. CUBIC grows half of 1000 segments again in 11 s (RFC 9438,
+/// section 4.2).
 const MOST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Tuner {
@@ -137,7 +141,8 @@ impl Tuner {
         let kept = gained >= worth * hope.min(1.0);
         self.bold = !restores && (gained >= PAID * hope || kept && self.are_window_bound(seen));
         if self.recent.is_local() {
-            // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
+            // This side became the limit meanwhile: the two rates are of different limits and compare
+            // nothing.
             self.wait(seen.now, 4);
             return self.go_back(from, LaneReason::OtherLimit(seen.limit));
         }
@@ -156,7 +161,8 @@ impl Tuner {
         }
         self.spare_from = self.spare_from.max(seen.now + BELIEF * 2);
         self.failures = 0;
-        // Slow starts filled the link: what it can carry is known, and more lanes are due when these fall below it.
+        // Slow starts filled the link: what it can carry is known, and more lanes are due when these fall
+        // below it.
         let is_known = match restores {
             true => after < RAISED * self.best,
             false => attempt.lossy && gained < PAID_HALF * hope,
@@ -177,7 +183,8 @@ impl Tuner {
     fn failed(&mut self, seen: &Observation, attempt: &Attempt, after: f64) {
         self.failures += 1;
         self.best = attempt.before.max(after);
-        // One lane whose window the trial has cut takes seconds to grow it again; two take half of them, if they are served.
+        // One lane whose window the trial has cut takes seconds to grow it again; two take half of them, if
+        // they are served.
         let lost = self.recent.loses();
         let second = if lost { seen.started.min(2) } else { 1 };
         let back = attempt.from.max(second);
@@ -193,8 +200,9 @@ impl Tuner {
         self.go_back(back, LaneReason::NotPaid { before: attempt.before, after });
     }
 
-    /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what was compared
-    /// was the end of a slow start. Goes on with all of them, and judges the next trial by what they hold.
+    /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what
+    /// was compared was the end of a slow start. Goes on with all of them, and judges the next trial by what
+    /// they hold.
     fn without_verdict(&mut self, seen: &Observation, after: f64) {
         self.state = TunerState::Steady;
         self.judged = Some(seen.now);
@@ -208,7 +216,8 @@ impl Tuner {
         self.recent.last(few(seen)).is_some_and(bound)
     }
 
-    /// As many lanes as a gain pays for. Twice as many where it may be loss that limits: new lanes have not met it yet.
+    /// As many lanes as a gain pays for. Twice as many where it may be loss that limits: new lanes have not
+    /// met it yet.
     fn paid(&self, attempt: &Attempt, gained: f64) -> u32 {
         let reserve =
             if matches!(attempt.limit, Limit::ReceiveWindow | Limit::RateLimit) { 1.0 } else { 2.0 };

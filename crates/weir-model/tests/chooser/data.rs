@@ -108,7 +108,8 @@ pub(crate) fn name(candidate: Candidate) -> &'static str {
     NAMES[CANDIDATES.iter().position(|known| *known == candidate).expect("a candidate")]
 }
 
-/// What packing so many blocks as one leaves of what they come to one by one: bench/corpus.py's text by zstd:9.
+/// What packing so many blocks as one leaves of what they come to one by one: bench/corpus.py's text by
+/// zstd:9.
 pub(crate) fn together(run: u32) -> f64 {
     [1.0, 0.973, 0.963, 0.957][run as usize - 1]
 }

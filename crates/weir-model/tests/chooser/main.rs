@@ -1,5 +1,5 @@
-//! The chooser against links, processors and data of every kind, in simulated time: it must never be slower than the best
-//! codec fixed from the start by more than a twentieth, and must follow a link that changes.
+//! The chooser against links, processors and data of every kind, in simulated time: it must never be slower
+//! than the best codec fixed from the start by more than a twentieth, and must follow a link that changes.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod data;
@@ -42,8 +42,8 @@ fn records_that_carry_several_blocks() {
     a_grid(&World { longest_run: LONGEST_RUN, ..World::of(Data::Text, 1.0) });
 }
 
-/// Light codecs at less than half of their usual speed, heavy ones at more than twice: by usual proportions the worst of these
-/// links carries 0.88 of the best.
+/// Light codecs at less than half of their usual speed, heavy ones at more than twice: by usual proportions
+/// the worst of these links carries 0.88 of the best.
 #[test]
 fn a_calibration_makes_up_for_a_processor_of_other_proportions() {
     let processor = [1.0, 0.4, 0.4, 0.5, 0.7, 0.9, 1.2, 1.5, 2.5];
@@ -100,7 +100,8 @@ fn lanes_within_one_machine_begin_without_a_codec() {
     assert!((100..=200).contains(&looks), "{looks}");
 }
 
-/// A machine whose memory is slow to come carries 400 MB/s with both processors full; a link that was slowed within it leaves them idle.
+/// A machine whose memory is slow to come carries 400 MB/s with both processors full; a link that was slowed
+/// within it leaves them idle.
 #[test]
 fn within_one_machine_only_idle_processors_pack() {
     for (busy, packs) in [(1.9, false), (0.3, true)] {
@@ -237,7 +238,8 @@ fn other_programs_leave_a_share_of_the_processors_to_compress_with() {
         for mbit in [20.0, 100.0, 300.0, 1000.0] {
             let world = World { cores, others, ..World::of(Data::Text, mbit) };
             let (chosen, best, name) = compare(&world);
-            // On the slowest link, blocks that take seconds begin before it is known how many at once there is room for.
+            // On the slowest link, blocks that take seconds begin before it is known how many at once there
+            // is room for.
             let least = if mbit < 100.0 { 0.85 } else { 0.95 };
             assert!(chosen >= least * best, "{:.3} of always {name}: {world:?}", chosen / best);
         }

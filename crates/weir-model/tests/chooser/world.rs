@@ -1,4 +1,5 @@
-//! A machine and a link in steps of a millisecond: workers compress, a bounded queue, lanes send; all share the processors.
+//! A machine and a link in steps of a millisecond: workers compress, a bounded queue, lanes send; all share
+//! the processors.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub(crate) struct World {
     pub(crate) changes: Vec<(f64, f64)>,
     /// Payload that the receiver takes, bytes per second.
     pub(crate) receiver: f64,
-    /// Processor seconds per byte on the wire (cipher, sockets), and per byte of payload (read, digest), on this machine.
+    /// Processor seconds per byte on the wire (cipher, sockets), and per byte of payload (read, digest), on
+    /// this machine.
     pub(crate) wire_cost: f64,
     pub(crate) raw_cost: f64,
     /// Threads of other programs that would fill a processor each.

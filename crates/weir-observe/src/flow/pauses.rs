@@ -1,8 +1,9 @@
 //! When did nothing move on a connection, though something was owed, and what ended that?
 //!
-//! A stall is what TAPO calls one (Zhou et al., "Demystifying and mitigating TCP stalls at the server side", CoNEXT 2015): longer
-//! than min(2 smoothed round trips, retransmission timeout). The kernel's own clocks tell how long nothing has moved
-//! (`tcpi_last_data_sent`, `tcpi_last_data_recv`, `tcpi_last_ack_recv`, in steps of its tick), so that a late look errs by little.
+//! A stall is what TAPO calls one (Zhou et al., "Demystifying and mitigating TCP stalls at the server side",
+//! CoNEXT 2015): longer than min(2 smoothed round trips, retransmission timeout). The kernel's own clocks
+//! tell how long nothing has moved (`tcpi_last_data_sent`, `tcpi_last_data_recv`, `tcpi_last_ack_recv`, in
+//! steps of its tick), so that a late look errs by little.
 
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use crate::tcp_info::TcpInfo;
 /// Two looks of 20 ms: a shorter stall cannot be told from what a look missed.
 const SHORTEST: Duration = Duration::from_millis(40);
 
-/// What Nagle's algorithm holds back is held for this long at least: below it are pacing's and the driver's pauses of a few
-/// milliseconds, and two steps of a kernel's clock of 4 ms. A delayed acknowledgement takes 40 ms.
+/// What Nagle's algorithm holds back is held for this long at least: below it are pacing's and the driver's
+/// pauses of a few milliseconds, and two steps of a kernel's clock of 4 ms. A delayed acknowledgement takes
+/// 40 ms.
 const HELD: Duration = Duration::from_millis(8);
 
 /// The states of a handshake (include/net/tcp_states.h).
@@ -84,8 +86,8 @@ impl Look {
         }
     }
 
-    /// All had arrived and the peer's word was awaited, and this end went on. Where a word came as well, it came after what was
-    /// sent if it is the only one and the last.
+    /// All had arrived and the peer's word was awaited, and this end went on. Where a word came as well, it
+    /// came after what was sent if it is the only one and the last.
     fn went_on(&self, before: &Look) -> bool {
         let silent = self.received == before.received;
         let one_word = self.came_segments.wrapping_sub(before.came_segments) == 1 && !self.asked_last;
@@ -211,7 +213,8 @@ pub(super) fn scaled(info: &TcpInfo) -> Option<bool> {
     info.options.filter(|_| agreed).map(|options| options & SCALES != 0)
 }
 
-/// Less than a segment lies unsent behind something in flight, with room for it in both windows, for some time.
+/// Less than a segment lies unsent behind something in flight, with room for it in both windows, for some
+/// time.
 fn held_small(socket: &TcpSocket, sending: &Sending) -> bool {
     let info = &socket.info;
     let small = sending.unsent > 0 && sending.unsent < sending.segment && sending.outstanding > 0;

@@ -3,11 +3,12 @@
 use rustix::process::{Resource, getrlimit};
 use weir_model::ability::Finding;
 
-/// A copy keeps up to 4096 folders of its trees open, a load test of a thousand connections a descriptor each: from here on
-/// nothing of that is cut short. It is also what most systems allow.
+/// A copy keeps up to 4096 folders of its trees open, a load test of a thousand connections a descriptor
+/// each: from here on nothing of that is cut short. It is also what most systems allow.
 const PLENTY: u64 = 4096;
 
-/// Of a transfer with few connections: sockets, files, journals, what /proc is read through, and some to spare.
+/// Of a transfer with few connections: sockets, files, journals, what /proc is read through, and some to
+/// spare.
 const NEEDED: u64 = 64;
 
 pub(super) fn limit() -> Finding {

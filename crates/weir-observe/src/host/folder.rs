@@ -1,4 +1,5 @@
-//! What can the file system of the current folder do? Tried on files without a name, which are gone when they are closed.
+//! What can the file system of the current folder do? Tried on files without a name, which are gone when they
+//! are closed.
 
 use std::io;
 use std::os::fd::OwnedFd;

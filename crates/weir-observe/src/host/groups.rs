@@ -71,7 +71,8 @@ fn quota() -> String {
     }
 }
 
-/// Processors that a group may use: `cpu.max` of version 2, `cpu.cfs_quota_us` over `cpu.cfs_period_us` of version 1.
+/// Processors that a group may use: `cpu.max` of version 2, `cpu.cfs_quota_us` over `cpu.cfs_period_us` of
+/// version 1.
 fn cores(folder: &Path) -> Option<f64> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     let text = match read("cpu.max") {

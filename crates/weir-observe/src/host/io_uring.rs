@@ -35,8 +35,8 @@ pub(super) fn find() -> Finding {
 /// Sets up the smallest ring, and lets go of it.
 fn set_up() -> io::Result<()> {
     let mut params = [0_u64; PARAMS / 8];
-    // SAFETY: the kernel reads and writes one io_uring_params, which has this size, is aligned for its largest field and
-    // lives until the call returns.
+    // SAFETY: the kernel reads and writes one io_uring_params, which has this size, is aligned for its
+    // largest field and lives until the call returns.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1_u32, params.as_mut_ptr()) };
     if ring < 0 {
         return Err(io::Error::last_os_error());

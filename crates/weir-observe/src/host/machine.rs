@@ -11,11 +11,12 @@ use super::{listed, read};
 /// `SYSFS_MAGIC` (include/uapi/linux/magic.h).
 const SYSFS: u64 = 0x6265_6572;
 
-/// What a look at the clock takes at most where it needs no system call (20 to 80 ns), and less than what one does take through
-/// a slow clock source (500 ns and more for hpet and acpi_pm).
+/// What a look at the clock takes at most where it needs no system call (20 to 80 ns), and less than what one
+/// does take through a slow clock source (500 ns and more for hpet and acpi_pm).
 const QUICK: Duration = Duration::from_nanos(250);
 
-/// Looks at the clock of a round, and rounds: the quickest counts, since a thread may lose its processor in any.
+/// Looks at the clock of a round, and rounds: the quickest counts, since a thread may lose its processor in
+/// any.
 const LOOKS: u32 = 200;
 const ROUNDS: usize = 20;
 

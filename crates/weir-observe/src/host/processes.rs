@@ -9,11 +9,12 @@ use super::{listed, read};
 use crate::process::{self, Pid};
 use crate::thread;
 
-/// A sleeping thread is looked at so often, 2 ms apart, before its sleep is called invisible: it falls asleep at once, and
-/// only has to get a processor first.
+/// A sleeping thread is looked at so often, 2 ms apart, before its sleep is called invisible: it falls asleep
+/// at once, and only has to get a processor first.
 const LOOKS: u32 = 100;
 
-/// Entries of /proc among which other users' processes are looked for, and of those the ones looked at: some milliseconds.
+/// Entries of /proc among which other users' processes are looked for, and of those the ones looked at: some
+/// milliseconds.
 const CANDIDATES: usize = 10_000;
 const SAMPLE: usize = 16;
 
@@ -38,7 +39,8 @@ pub(super) fn own() -> Finding {
     }
 }
 
-/// Whether `wchan` names the function in which a thread sleeps: one is put to sleep for it. Some kernels always say 0.
+/// Whether `wchan` names the function in which a thread sleeps: one is put to sleep for it. Some kernels
+/// always say 0.
 fn sleep_is_seen() -> bool {
     let ((wake, asleep), (tell, told)) = (channel::<()>(), channel());
     let sleeper = std::thread::Builder::new().name("weir-sleeper".to_owned()).spawn(move || {

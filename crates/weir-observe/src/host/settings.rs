@@ -10,8 +10,8 @@ use weir_units::Bytes;
 use super::{listed, read};
 use crate::sysctl;
 
-/// Where Linux itself ends them on a machine with some memory (net/ipv4/tcp.c, tcp_init): 6 MB to receive, 4 MB to send. Below
-/// that somebody, or want of memory, has made them small.
+/// Where Linux itself ends them on a machine with some memory (net/ipv4/tcp.c, tcp_init): 6 MB to receive, 4
+/// MB to send. Below that somebody, or want of memory, has made them small.
 const RECEIVE: u64 = 6_000_000;
 const SEND: u64 = 4_000_000;
 

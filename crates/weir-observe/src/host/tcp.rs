@@ -11,8 +11,8 @@ use crate::sock_diag::{Destroyed, Filter, SockDiag};
 use crate::tcp_info;
 use weir_units::plain;
 
-/// A notice of a socket's end comes from a kernel worker, some microseconds later; on a machine with work for every
-/// processor it has come within tens of milliseconds. Below the second that all probes have together.
+/// A notice of a socket's end comes from a kernel worker, some microseconds later; on a machine with work for
+/// every processor it has come within tens of milliseconds. Below the second that all probes have together.
 const NOTICE: Duration = Duration::from_millis(500);
 
 /// A socket that is connected to nothing, of the family that this host has.

@@ -1,5 +1,5 @@
-//! Name servers that the user names, asked in place of this host's resolver. They know DNS alone: of what nsswitch.conf(5)
-//! names, only the hosts file is looked at before them.
+//! Name servers that the user names, asked in place of this host's resolver. They know DNS alone: of what
+//! nsswitch.conf(5) names, only the hosts file is looked at before them.
 //!
 //! Blocks, like getaddrinfo(3), so that one thread and one budget fit both.
 

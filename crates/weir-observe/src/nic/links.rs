@@ -13,8 +13,9 @@ const INTERFACES: &str = "/sys/class/net";
 /// Interfaces that are told: a host with more of them has them for its guests.
 const MOST: usize = 64;
 
-/// The hardware links that are up and whose driver knows their speed, by name. A driver that does not know says -1 or refuses;
-/// what no hardware makes up (`/sys/class/net/IF/device` is missing) tells a speed that is made up.
+/// The hardware links that are up and whose driver knows their speed, by name. A driver that does not know
+/// says -1 or refuses; what no hardware makes up (`/sys/class/net/IF/device` is missing) tells a speed that
+/// is made up.
 pub fn links() -> Vec<(String, Rate)> {
     links_in(Path::new(INTERFACES))
 }

@@ -12,8 +12,8 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
-/// Reads `/proc/net/softnet_stat`: a line a processor, hexadecimal: processed, dropped, squeezed (softnet_seq_show in
-/// net/core/net-procfs.c).
+/// Reads `/proc/net/softnet_stat`: a line a processor, hexadecimal: processed, dropped, squeezed
+/// (softnet_seq_show in net/core/net-procfs.c).
 pub fn parse(text: &str) -> Result<Softnet, Malformed> {
     let mut sum = Softnet::default();
     for line in text.lines() {

@@ -54,8 +54,8 @@ pub(super) struct Surroundings {
     resting: Vec<(String, u32)>,
 }
 
-/// A client whose SYN was dropped sends it again after this at most, while it is worth a word: after 1 s four times, then after
-/// 2 and 4 s (tcp_syn_linear_timeouts; before Linux 6.5 after 1, 2 and 4 s).
+/// A client whose SYN was dropped sends it again after this at most, while it is worth a word: after 1 s four
+/// times, then after 2 and 4 s (tcp_syn_linear_timeouts; before Linux 6.5 after 1, 2 and 4 s).
 const TRIES_AGAIN: Duration = Duration::from_secs(4);
 
 /// What a sample looks at.

@@ -1,5 +1,5 @@
-//! How often is a transfer sampled, and when does an interval of evidence end? One answer for every watch: that of weir's own lanes, of an
-//! end of a copy, of a measurement's streams, and of foreign sockets.
+//! How often is a transfer sampled, and when does an interval of evidence end? One answer for every watch:
+//! that of weir's own lanes, of an end of a copy, of a measurement's streams, and of foreign sockets.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,12 @@ use weir_model::evidence::{Interval, LaneInterval};
 
 use crate::HostInterval;
 
-/// Between two samples: a round trip of a path within a continent, and few enough that fifty a second cost next to nothing.
+/// Between two samples: a round trip of a path within a continent, and few enough that fifty a second cost
+/// next to nothing.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// An interval of evidence: five samples, a few round trips, and ten ticks of the kernel's accounting of processors.
+/// An interval of evidence: five samples, a few round trips, and ten ticks of the kernel's accounting of
+/// processors.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Cuts a run into intervals without gaps.
@@ -58,7 +60,8 @@ impl Cadence {
         self.passed(now) >= self.least
     }
 
-    /// Whether the rest of a run is long enough to be an interval by itself: a sliver has too few samples to be judged.
+    /// Whether the rest of a run is long enough to be an interval by itself: a sliver has too few samples to
+    /// be judged.
     pub fn is_half_due(&self, now: Instant) -> bool {
         self.passed(now) >= self.least / 2
     }

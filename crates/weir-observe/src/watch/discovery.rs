@@ -1,11 +1,12 @@
 //! Which sockets are the subject's, and whose processes are they?
 //!
-//! A socket counts only where it is proven the subject's: a process of the subject was seen to hold it, or it was made in a place
-//! that is the subject's alone ([`Proof`]). Another one to the same server is named, never counted.
+//! A socket counts only where it is proven the subject's: a process of the subject was seen to hold it, or it
+//! was made in a place that is the subject's alone ([`Proof`]). Another one to the same server is named,
+//! never counted.
 //!
-//! A scan dumps the sockets of each network namespace that the subject lives in and matches their inodes with the
-//! processes' descriptors. Its cost grows with the machine's sockets, so the caller scans seldom and reads the sockets
-//! that it knows one by one.
+//! A scan dumps the sockets of each network namespace that the subject lives in and matches their inodes with
+//! the processes' descriptors. Its cost grows with the machine's sockets, so the caller scans seldom and
+//! reads the sockets that it knows one by one.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -92,7 +93,8 @@ pub struct Discovery {
     /// When a connection last was over before it was seen.
     unseen: Option<Instant>,
     worker: Option<Worker>,
-    /// The subject's first process, where it lives in another network namespace than the caller, and that namespace's place.
+    /// The subject's first process, where it lives in another network namespace than the caller, and that
+    /// namespace's place.
     away: Option<(Pid, usize)>,
 }
 
@@ -104,7 +106,8 @@ struct Net {
     destroyed: Option<Destroyed>,
 }
 
-/// Descriptors are read anew after this even if no unknown socket turned up: one may have been handed to a child.
+/// Descriptors are read anew after this even if no unknown socket turned up: one may have been handed to a
+/// child.
 const OWNERS_AGE: Duration = Duration::from_secs(1);
 
 /// But not before three hundred times what that costs: the list alone of ten thousand descriptors takes some
@@ -195,8 +198,9 @@ impl Discovery {
         Discovery { subject, newcomers: Newcomers::from_the_start(), ..self }
     }
 
-    /// Refuses a process whose connections cannot be told from others': it lives in a network namespace that may not be entered,
-    /// or it is another user's and shares every place with others. Strangers are no substitute.
+    /// Refuses a process whose connections cannot be told from others': it lives in a network namespace that
+    /// may not be entered, or it is another user's and shares every place with others. Strangers are no
+    /// substitute.
     pub fn check(&mut self, notes: &mut Notes) -> Result<(), ObserveError> {
         let Subject::Tree(root) = self.subject else { return Ok(()) };
         self.visit_network(root)?;
@@ -255,7 +259,8 @@ impl Discovery {
         if !old || self.proof_of == self.pids {
             return;
         }
-        // The caller's own network namespace has others in it nearly always, and who they are is dear to ask: once will do.
+        // The caller's own network namespace has others in it nearly always, and who they are is dear to ask:
+        // once will do.
         let first = usize::from(self.proof_read.is_some() && !self.proof.has_network(0));
         self.proof_read = Some(Instant::now());
         self.proof_of.clone_from(&self.pids);
@@ -263,8 +268,8 @@ impl Discovery {
         self.proof.learn(&self.pids, &self.hidden, names);
     }
 
-    /// Reads what the newest processes have opened; `true` when a socket was found that was not known yet. A short command's
-    /// connection lives for a millisecond or two, between two samples.
+    /// Reads what the newest processes have opened; `true` when a socket was found that was not known yet. A
+    /// short command's connection lives for a millisecond or two, between two samples.
     pub(super) fn peek(&mut self) -> bool {
         let start = thread_cpu_now();
         let now = Instant::now();
@@ -331,7 +336,8 @@ impl Discovery {
                 .enumerate()
                 .filter_map(|(place, (of, id))| (*of == net).then_some((place, *id)))
                 .unzip();
-            // A question that cannot be asked is asked again at the next look; until then nothing is known to be gone.
+            // A question that cannot be asked is asked again at the next look; until then nothing is known to
+            // be gone.
             if let Err(error) = entry.diag.each(&ids, |place, socket| found(places[place], socket)) {
                 tracing::debug!("{error}");
             }
@@ -351,7 +357,8 @@ impl Discovery {
                 }
                 Err(error) => notes.add(error.to_string()),
             }
-            // One that never came to a connection has no peer's port any more (tcp_v4_connect, tcp_disconnect).
+            // One that never came to a connection has no peer's port any more (tcp_v4_connect,
+            // tcp_disconnect).
             ended.retain(|socket| socket.id.remote.port() != 0);
             all.extend(ended.into_iter().map(|socket| ((net, socket.id.cookie), socket)));
         }
@@ -368,7 +375,8 @@ impl Discovery {
         all
     }
 
-    /// Whether a socket that has ended is proven the subject's. The notice of its end says nothing of its process.
+    /// Whether a socket that has ended is proven the subject's. The notice of its end says nothing of its
+    /// process.
     pub(super) fn proves(&self, key: Key, socket: &TcpSocket) -> bool {
         let proven = || self.mine.contains(&key) || self.proof.of_ended(key, socket.id.local.port());
         self.filter.admits(&socket.id) && (self.takes_all() || proven())
@@ -379,15 +387,16 @@ impl Discovery {
         self.unseen.is_some_and(|unseen| unseen.elapsed() < LATELY)
     }
 
-    /// Whether it went where the subject's go, as others' may: to a known server, or to a port at which the subject listens.
+    /// Whether it went where the subject's go, as others' may: to a known server, or to a port at which the
+    /// subject listens.
     pub(super) fn resembles(&self, (net, _): Key, socket: &TcpSocket) -> bool {
         let known =
             self.peers.contains(&socket.id.remote) || self.listening.contains(&(net, socket.id.local.port()));
         self.filter.admits(&socket.id) && known
     }
 
-    /// The server to which most of these ended connections went. On this machine a server is who listens: the other end's address
-    /// is a client's.
+    /// The server to which most of these ended connections went. On this machine a server is who listens: the
+    /// other end's address is a client's.
     pub(super) fn busiest_server<'a>(
         &mut self,
         ended: impl Iterator<Item = &'a TcpSocket>,
@@ -454,7 +463,8 @@ impl Discovery {
         if self.tables.cost() < DEAR || self.owners_read.is_some() {
             let pids: HashSet<Pid> = self.pids.iter().copied().collect();
             self.tables.retain(|pid| pids.contains(&pid));
-            // Those of processes that have ended meanwhile stay known; what was nobody's may have found its owner.
+            // Those of processes that have ended meanwhile stay known; what was nobody's may have found its
+            // owner.
             self.owners.retain(|_, owner| owner.is_some());
             self.read_owners(self.pids.clone(), notes);
         }
@@ -531,8 +541,9 @@ impl Discovery {
         }
     }
 
-    /// A listening socket may be inherited, so that others take connections from it as well. Every process is asked, once for each
-    /// that is new; another user's process, which may not be asked, can have it only if it was that user's to begin with.
+    /// A listening socket may be inherited, so that others take connections from it as well. Every process is
+    /// asked, once for each that is new; another user's process, which may not be asked, can have it only if
+    /// it was that user's to begin with.
     fn learn_listeners(&mut self, own: &[QuickSocket]) {
         let new: Vec<&QuickSocket> =
             own.iter().filter(|socket| !self.listeners.contains_key(&socket.inode)).collect();

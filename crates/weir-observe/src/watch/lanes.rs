@@ -206,8 +206,8 @@ impl Lane {
             lane.sender = flow.sender.clone();
         }
         if let Some(mate) = mate {
-            // The receiver's view says why the reader does not read only together with the reader's own thread, which is
-            // known where the subject is whoever has the sockets.
+            // The receiver's view says why the reader does not read only together with the reader's own
+            // thread, which is known where the subject is whoever has the sockets.
             let both_known = self.owner.is_none() || self.mate_is_subject;
             if sends && both_known && mate.looks > 0 {
                 lane.tcp = mate.receiver;
@@ -261,8 +261,8 @@ fn bytes(socket: &TcpSocket) -> (Option<u64>, Option<u64>) {
     (socket.info.bytes_received, socket.info.bytes_acked)
 }
 
-/// Connections that were over between two looks, as one lane: what they moved is known, but of their time only the round
-/// trips are, one for the handshake and one for the answer.
+/// Connections that were over between two looks, as one lane: what they moved is known, but of their time
+/// only the round trips are, one for the handshake and one for the answer.
 #[derive(Debug, Default)]
 pub(super) struct ShortLived {
     count: u32,

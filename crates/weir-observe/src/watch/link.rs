@@ -1,4 +1,5 @@
-//! The interface through which the subject's packets go: its line rate, and what was dropped at it while it was watched.
+//! The interface through which the subject's packets go: its line rate, and what was dropped at it while it
+//! was watched.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The interface to `peer` in the network namespace of `routing`; an error says why there is nothing to watch.
+    /// The interface to `peer` in the network namespace of `routing`; an error says why there is nothing to
+    /// watch.
     pub(super) fn to(mut routing: Routing, peer: IpAddr) -> Result<Link, crate::ObserveError> {
         let index = routing.interface_to(peer)?;
         let interface = routing.interface(index)?;
@@ -34,8 +36,8 @@ impl Link {
         Ok(Link { routing, index, name: interface.name, counters: interface.counters, queue, softnet, line })
     }
 
-    /// The line rate of what leaves here, where `sending`, or comes in: a shaper in front of the interface holds only what
-    /// leaves.
+    /// The line rate of what leaves here, where `sending`, or comes in: a shaper in front of the interface
+    /// holds only what leaves.
     pub(super) fn rate(&self, sending: bool) -> Reading<Rate> {
         let shaped = self.queue.as_ref().and_then(|queue| queue.rate).filter(|_| sending);
         match (shaped, &self.line) {

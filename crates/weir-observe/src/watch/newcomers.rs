@@ -1,7 +1,8 @@
 //! Which of the subject's processes have only just begun, and are to be asked often what they open?
 //!
-//! A command's connection may live for a millisecond, and once it is over nothing tells whose it was. So a new process is asked
-//! for its sockets every millisecond or so, and all of the subject's for a while after one was missed.
+//! A command's connection may live for a millisecond, and once it is over nothing tells whose it was. So a
+//! new process is asked for its sockets every millisecond or so, and all of the subject's for a while after
+//! one was missed.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};

@@ -34,7 +34,8 @@ impl Outputs {
                     continue;
                 }
                 let Ok(mut place) = Position::open(pid, *fd) else { continue };
-                // What a file that was opened since holds was written since; appending to an old one starts further on.
+                // What a file that was opened since holds was written since; appending to an old one starts
+                // further on.
                 let position = if from_start { 0 } else { place.read().unwrap_or_default() };
                 self.files.insert((pid, *fd), File { path: path.clone(), place, position, grown: 0 });
             }
@@ -44,8 +45,8 @@ impl Outputs {
         }
     }
 
-    /// Bytes written since the last call. Positions miss what is written at given places (pwrite); the count of bytes made
-    /// dirty misses file systems without a disk: the larger of the two is nearer.
+    /// Bytes written since the last call. Positions miss what is written at given places (pwrite); the count
+    /// of bytes made dirty misses file systems without a disk: the larger of the two is nearer.
     pub(super) fn interval(&mut self) -> u64 {
         let mut moved: u64 = 0;
         for file in self.files.values_mut() {
@@ -58,16 +59,17 @@ impl Outputs {
         moved.max(self.dirtied.interval())
     }
 
-    /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a process that made
-    /// as much dirty.
+    /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a
+    /// process that made as much dirty.
     pub(super) fn main(&self, least: u64) -> Option<&Path> {
         let most = self.files.values().max_by_key(|file| file.grown)?;
         (most.grown >= least || self.dirtied.told >= least).then_some(most.path.as_path())
     }
 }
 
-/// What a tree of processes made dirty. The kernel adds a process's count to its parent's when that waits for it
-/// (wait_task_zombie, kernel/exit.c), so the sum over the tree holds also what processes wrote that were never seen.
+/// What a tree of processes made dirty. The kernel adds a process's count to its parent's when that waits for
+/// it (wait_task_zombie, kernel/exit.c), so the sum over the tree holds also what processes wrote that were
+/// never seen.
 #[derive(Debug, Default)]
 struct Dirtied {
     counts: HashMap<Pid, Count>,
@@ -109,8 +111,8 @@ impl Dirtied {
         self.take(sum)
     }
 
-    /// A process that ended between the reading of its parent and its own is missing in one sum and back in the next; what
-    /// is missing twice is gone for good.
+    /// A process that ended between the reading of its parent and its own is missing in one sum and back in
+    /// the next; what is missing twice is gone for good.
     fn take(&mut self, sum: u64) -> u64 {
         let grown = sum.saturating_sub(self.told);
         let missing = self.told.saturating_sub(sum);

@@ -1,8 +1,9 @@
-//! What proves that a socket is the subject's, beside a descriptor of its? The place that it was made in, where only the subject
-//! is in that place: a control group, a network namespace, a user, a port that is listened at.
+//! What proves that a socket is the subject's, beside a descriptor of its? The place that it was made in,
+//! where only the subject is in that place: a control group, a network namespace, a user, a port that is
+//! listened at.
 //!
-//! Going to the same server proves nothing: others go there, too. A proof holds as of the moment at which the processes were
-//! listed; it can be wrong where another process was in that place before or since.
+//! Going to the same server proves nothing: others go there, too. A proof holds as of the moment at which the
+//! processes were listed; it can be wrong where another process was in that place before or since.
 
 use std::collections::HashSet;
 
@@ -27,8 +28,8 @@ pub(super) struct Proof {
 }
 
 impl Proof {
-    /// Looks anew at who is where. `tree` are the subject's processes, `hidden` those of them that may not be looked into, and
-    /// `networks` the names of its network namespaces.
+    /// Looks anew at who is where. `tree` are the subject's processes, `hidden` those of them that may not be
+    /// looked into, and `networks` the names of its network namespaces.
     pub(super) fn learn<'a>(
         &mut self,
         tree: &[Pid],

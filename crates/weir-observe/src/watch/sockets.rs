@@ -1,8 +1,8 @@
 //! Looks at the subject again and again, and makes evidence of it.
 //!
-//! Costs are kept in bounds by construction: sockets are read one by one, at most [`LANES`] of them; a scan of all sockets
-//! is made so seldom that scans take a three-hundredth of one processor, and what new processes open is peeked at for a tenth of one at
-//! most, while they are new.
+//! Costs are kept in bounds by construction: sockets are read one by one, at most [`LANES`] of them; a scan
+//! of all sockets is made so seldom that scans take a three-hundredth of one processor, and what new
+//! processes open is peeked at for a tenth of one at most, while they are new.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +34,8 @@ const LANES: usize = 64;
 /// With more lanes than this, looks are fewer and intervals longer.
 const FEW: usize = 16;
 
-/// With more connections than this at one time the cost of finding them counts too, and looks are fewer still.
+/// With more connections than this at one time the cost of finding them counts too, and looks are fewer
+/// still.
 const MANY: usize = 1000;
 
 /// Intervals kept, by joining neighbours: half an hour at the finest grain costs some 10 MB with a lane.
@@ -109,7 +110,8 @@ pub struct Totals {
     pub at_once: usize,
     /// Looks so far.
     pub looks: u64,
-    /// Connections that ended unseen and went where the subject's go: they may be others', and count nowhere else.
+    /// Connections that ended unseen and went where the subject's go: they may be others', and count nowhere
+    /// else.
     pub unproven: Unproven,
 }
 
@@ -230,7 +232,8 @@ impl Watch {
         self.grain().0
     }
 
-    /// Sleeps until the next look is due, and peeks meanwhile at what processes open that have only just begun.
+    /// Sleeps until the next look is due, and peeks meanwhile at what processes open that have only just
+    /// begun.
     pub fn rest(&mut self, pace: &mut Pace) {
         let due = pace.next(self.pause(), Instant::now());
         loop {
@@ -300,8 +303,9 @@ impl Watch {
             self.evidence.intervals.iter().map(|interval| u64::from(interval.objects)).sum();
     }
 
-    /// A line rate is a fact for predictions only where the transfer comes near: of a link twice as fast and more the next
-    /// bottleneck, somewhere behind it, is not known, and a prediction must not go up to the link.
+    /// A line rate is a fact for predictions only where the transfer comes near: of a link twice as fast and
+    /// more the next bottleneck, somewhere behind it, is not known, and a prediction must not go up to the
+    /// link.
     fn tell_link(&mut self) {
         let rate =
             self.totals.received.max(self.totals.acked) as f64 / self.elapsed().as_secs_f64().max(1e-3);
@@ -338,9 +342,9 @@ impl Watch {
         }
     }
 
-    /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any
-    /// time, or while some end unseen; never more often than a look. Until the first connection of a new command is known, at each look for a few
-    /// seconds: its peer is what later ones are known by.
+    /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and
+    /// end at any time, or while some end unseen; never more often than a look. Until the first connection of
+    /// a new command is known, at each look for a few seconds: its peer is what later ones are known by.
     fn is_scan_due(&self) -> bool {
         let eager = self.lanes.iter().all(Lane::is_gone);
         let searching =
@@ -463,7 +467,8 @@ impl Watch {
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == key) {
                 lane.end(&socket, now);
             } else if let Some(lane) = self.past.iter_mut().rev().find(|lane| lane.awaits_notice(key)) {
-                // The kernel tells of a socket's end some time after it is gone (sock_diag_broadcast_destroy is queued).
+                // The kernel tells of a socket's end some time after it is gone (sock_diag_broadcast_destroy
+                // is queued).
                 let (received, acked) = lane.end_late(&socket, now);
                 self.rest = (self.rest.0 + received, self.rest.1 + acked);
             } else if !self.settled.contains(&key) {
@@ -559,8 +564,8 @@ impl Watch {
         any.then(|| here.close(self.short_lived_lane, span, thread))
     }
 
-    /// Names what may have been the subject's but is not proven: what went to its servers, or, where a command's connections were
-    /// all over before one was seen, to the busiest server of that time.
+    /// Names what may have been the subject's but is not proven: what went to its servers, or, where a
+    /// command's connections were all over before one was seen, to the busiest server of that time.
     fn tell_unproven(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let nothing_seen = self.from_start && self.totals.connections == 0;
@@ -594,8 +599,8 @@ impl Watch {
         }
     }
 
-    /// The CPU time of the whole tree, children that ended included, as that of one thread: right where its programs run
-    /// one after another, as a script's do.
+    /// The CPU time of the whole tree, children that ended included, as that of one thread: right where its
+    /// programs run one after another, as a script's do.
     fn one_after_another(&mut self, span: Duration) -> Reading<ThreadInterval> {
         let root = self.discovery.pids.first().copied();
         let Some(Ok(stat)) = root.map(process::stat) else {

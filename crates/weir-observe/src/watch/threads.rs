@@ -142,8 +142,8 @@ impl Threads {
         cpu
     }
 
-    /// The thread that serves a connection of `pid` whose socket has this inode: of the process's threads the one that
-    /// was most often found at work, held by its own disk or pipe, or in a call on that socket.
+    /// The thread that serves a connection of `pid` whose socket has this inode: of the process's threads the
+    /// one that was most often found at work, held by its own disk or pipe, or in a call on that socket.
     pub(super) fn serving(&self, pid: Option<Pid>, inode: u32) -> Reading<ThreadInterval> {
         let Some(pid) = pid else { return Reading::Missing("the socket's process is not known".to_owned()) };
         let of_process = self.watched.range((pid, 0)..=(pid, u32::MAX));

@@ -81,7 +81,8 @@ pub fn rows(page: &mut Markup, frame: Frame, marks: &[(f64, String)]) {
     }
 }
 
-/// The horizontal axis: labels below the frame, those left out that would touch the one before or leave the picture.
+/// The horizontal axis: labels below the frame, those left out that would touch the one before or leave the
+/// picture.
 pub fn columns(page: &mut Markup, frame: Frame, width: f64, marks: &[(f64, String)], grid: bool) {
     line(page, &[(frame.left, frame.bottom), (frame.right, frame.bottom)], "axis");
     let mut free = 0.0;
@@ -114,7 +115,8 @@ pub fn seconds(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Texts for places in one column that are at least `apart` from each other, moved as little as that takes, within a range.
+/// Texts for places in one column that are at least `apart` from each other, moved as little as that takes,
+/// within a range.
 pub fn spread(places: &mut [f64], apart: f64, (low, high): (f64, f64)) {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));

@@ -1,5 +1,6 @@
-//! What every picture comes with: a heading, a sentence that says what is to be seen, one drawing for wide and one for narrow
-//! places (letters keep their size), and the same figures as a table for those who want them, or see no pictures.
+//! What every picture comes with: a heading, a sentence that says what is to be seen, one drawing for wide
+//! and one for narrow places (letters keep their size), and the same figures as a table for those who want
+//! them, or see no pictures.
 
 use super::markup::Markup;
 use super::words::length;
@@ -15,7 +16,8 @@ pub struct Canvas {
     pub narrow: bool,
 }
 
-/// Widths for which pictures are drawn: the page's column less its padding, and what a telephone of 360 pixels leaves.
+/// Widths for which pictures are drawn: the page's column less its padding, and what a telephone of 360
+/// pixels leaves.
 const WIDTHS: (f64, f64) = (1040.0, 320.0);
 
 /// A frame within a canvas.

@@ -1,7 +1,8 @@
-//! How a limit looks: a colour for the place it sits at, a pattern that tells it from others of that place, its words.
+//! How a limit looks: a colour for the place it sits at, a pattern that tells it from others of that place,
+//! its words.
 //!
-//! Twenty-eight colours could be told apart by nobody. Six can, by people with any colour vision; nine patterns do the rest,
-//! and every picture names its limits in words, too.
+//! Twenty-eight colours could be told apart by nobody. Six can, by people with any colour vision; nine
+//! patterns do the rest, and every picture names its limits in words, too.
 
 use weir_model::fleet::{NO_WORK, NOT_JUDGED};
 use weir_model::limit::Limit;

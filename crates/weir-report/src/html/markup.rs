@@ -1,5 +1,6 @@
-//! The one way text gets into a page: every text and every attribute's value is escaped here, and tags, attribute names and
-//! the page's own style are constants of this program. There is no way to hand it markup made at run time.
+//! The one way text gets into a page: every text and every attribute's value is escaped here, and tags,
+//! attribute names and the page's own style are constants of this program. There is no way to hand it markup
+//! made at run time.
 
 use weir_units::push_html;
 
@@ -62,7 +63,8 @@ impl Markup {
         format!("n{}", self.ids)
     }
 
-    /// A piece that is written first and put in later, where it turns out not to be empty. Its names go on from these.
+    /// A piece that is written first and put in later, where it turns out not to be empty. Its names go on
+    /// from these.
     pub fn nested(&self) -> Markup {
         Markup { text: String::new(), ids: self.ids }
     }
@@ -118,7 +120,8 @@ fn is_block(tag: &str) -> bool {
     )
 }
 
-/// Safe between tags and between either kind of quotes; what would move a cursor or turn the writing around is written out.
+/// Safe between tags and between either kind of quotes; what would move a cursor or turn the writing around
+/// is written out.
 fn push_escaped(out: &mut String, text: &str) {
     push_html(out, &escape(text));
 }

@@ -1,5 +1,5 @@
-//! What single commands add to a record, each as a part of the page. [`MEMBERS`] is the one place where a member of a record
-//! gets its pictures: a row there, and a function that takes the member as its own type.
+//! What single commands add to a record, each as a part of the page. [`MEMBERS`] is the one place where a
+//! member of a record gets its pictures: a row there, and a function that takes the member as its own type.
 
 mod check;
 mod fleet;

@@ -1,10 +1,11 @@
 //! Records as one page that needs nothing but itself: no script, no network, no font, no file beside it.
 //!
-//! * [`page`]: the whole page; [`compare`]: what several runs have beside each other; [`verdict`]: what held a run, why, and
-//!   what to change; [`members`]: what single commands add, one row each.
-//! * [`chart`]: the pictures, one file a kind; [`time_sequence`]: a connection of a capture; [`figure`]: what every picture comes with; [`axis`], [`scale`]: their parts.
-//! * [`limits`]: how a limit looks; [`style`]: the style sheet, and the policy that allows nothing else; [`words`]: figures in
-//!   words.
+//! * [`page`]: the whole page; [`compare`]: what several runs have beside each other; [`verdict`]: what held
+//!   a run, why, and what to change; [`members`]: what single commands add, one row each.
+//! * [`chart`]: the pictures, one file a kind; [`time_sequence`]: a connection of a capture; [`figure`]: what
+//!   every picture comes with; [`axis`], [`scale`]: their parts.
+//! * [`limits`]: how a limit looks; [`style`]: the style sheet, and the policy that allows nothing else;
+//!   [`words`]: figures in words.
 //! * [`markup`]: the one way text gets into a page.
 //!
 //! ```

@@ -1,15 +1,16 @@
-//! The one style sheet of every page. No element has a style of its own, so the page's policy allows this text and no other.
+//! The one style sheet of every page. No element has a style of its own, so the page's policy allows this
+//! text and no other.
 
-/// The page may load nothing, run nothing, send nothing; of styles it may have this one, told by its digest (a test
-/// compares them).
+/// The page may load nothing, run nothing, send nothing; of styles it may have this one, told by its digest
+/// (a test compares them).
 pub(crate) const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
     "q0hmEN2WiCM4iXLAhu+Z1wn++O90nMT9sjopzS0NnSQ=",
     "'; base-uri 'none'; form-action 'none'"
 );
 
-/// The style sheet. Colours have a contrast of 4.5 and more to what they stand on wherever they are text, and of 3 where they
-/// are surfaces, in both modes (the browser test measures it).
+/// The style sheet. Colours have a contrast of 4.5 and more to what they stand on wherever they are text, and
+/// of 3 where they are surfaces, in both modes (the browser test measures it).
 pub const STYLE: &str = include_str!("style.css");
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! A connection of a capture over time: bytes sent and acknowledged with the edge of the receiver's window (the graph that
-//! tcptrace made known), and below it bytes in flight against that window. Stalls are shaded, retransmissions marked.
+//! A connection of a capture over time: bytes sent and acknowledged with the edge of the receiver's window
+//! (the graph that tcptrace made known), and below it bytes in flight against that window. Stalls are shaded,
+//! retransmissions marked.
 
 use super::axis::{self, Anchor};
 use super::chart::rate::entry;

@@ -1,4 +1,5 @@
-//! The report of ab 2.3 (httpd 2.4), line by line, its `-e` and `-g` files, and its arithmetic, oddities included.
+//! The report of ab 2.3 (httpd 2.4), line by line, its `-e` and `-g` files, and its arithmetic, oddities
+//! included.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -201,8 +202,8 @@ impl TimeLine {
     }
 }
 
-/// ab's median: of an odd number above one the mean of the middle value and the next, of an even number the upper of the two
-/// in the middle. The textbook has it the other way round.
+/// ab's median: of an odd number above one the mean of the middle value and the next, of an even number the
+/// upper of the two in the middle. The textbook has it the other way round.
 pub fn median(sorted: &[u64]) -> u64 {
     let middle = sorted.len() / 2;
     match sorted {

@@ -1,7 +1,7 @@
 //! The report of wrk 4.1, line by line, so that scripts that read it go on reading.
 //!
-//! One figure is another: wrk "corrects" the latencies of its closed loop by values that nobody measured; here stands what
-//! was measured.
+//! One figure is another: wrk "corrects" the latencies of its closed loop by values that nobody measured;
+//! here stands what was measured.
 
 use std::io::{self, Write};
 
@@ -86,7 +86,8 @@ fn stats(name: &str, of: &Figures, unit: fn(f64) -> String, out: &mut dyn Write)
     writeln!(out, "    {name:<10}{columns}{:>8.2}%", of.within)
 }
 
-/// Right-aligned so that digits stand under digits: two places are the unit's, which has none, one or two letters.
+/// Right-aligned so that digits stand under digits: two places are the unit's, which has none, one or two
+/// letters.
 fn column(text: &str, width: usize) -> String {
     let letters = text.chars().rev().take(2).filter(|letter| letter.is_ascii_alphabetic()).count();
     let padding = 2 - letters;

@@ -53,7 +53,8 @@ pub(super) fn fit(area: Rect, snapshot: &Snapshot) -> Vec<(Part, Rect)> {
     placed
 }
 
-/// Rows for each part, in order of need: the first wishes are met first. A part that has its first row may get more.
+/// Rows for each part, in order of need: the first wishes are met first. A part that has its first row may
+/// get more.
 fn heights(rows: usize, snapshot: &Snapshot) -> Vec<(Part, usize)> {
     let (lanes, files) = (snapshot.lanes.len(), snapshot.files.len());
     // A list with its title.

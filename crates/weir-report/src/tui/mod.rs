@@ -1,11 +1,12 @@
 //! The live view: what a transfer does while it runs, on the whole of a terminal.
 //!
-//! * [`Snapshot`] is what is drawn, [`draw`] draws it: the same snapshot on the same number of columns and rows gives the same
-//!   picture. Any size is enough, down to one cell; the smaller it is, the more of the less needed parts are left out.
+//! * [`Snapshot`] is what is drawn, [`draw`] draws it: the same snapshot on the same number of columns and
+//!   rows gives the same picture. Any size is enough, down to one cell; the smaller it is, the more of the
+//!   less needed parts are left out.
 //! * [`state`] makes snapshots of what a running transfer tells.
 //!
-//! The terminal itself, its keys and its modes are the binary's. Nothing is told by colour alone: the stage that holds the
-//! transfer has a mark and is named in words.
+//! The terminal itself, its keys and its modes are the binary's. Nothing is told by colour alone: the stage
+//! that holds the transfer has a mark and is named in words.
 
 pub mod fleet;
 

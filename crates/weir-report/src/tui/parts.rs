@@ -140,7 +140,8 @@ fn words(stage: &Stage, holds: bool) -> String {
     text
 }
 
-/// All stages in one row: `Source 3 %  Path 61 %  >Receive 98 %<  Core 4 %`, from the one that holds on where not all fit.
+/// All stages in one row: `Source 3 % Path 61 % >Receive 98 %< Core 4 %`, from the one that holds on where
+/// not all fit.
 fn pipeline_in_a_row(pane: &mut Pane<'_>, snapshot: &Snapshot, look: Look) {
     let narrowest = narrowest(&snapshot.stages);
     let text = |index: usize, stage: &Stage| {

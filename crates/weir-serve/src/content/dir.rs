@@ -1,8 +1,9 @@
 //! How is a directory served so that no path, symbolic link or race leads out of it?
 //!
-//! Every open goes through one descriptor of the root with `openat2(2)` and `RESOLVE_BENEATH`: the kernel itself follows
-//! links that stay beneath the root and refuses those that do not, without the gap between a check and its use. Kernels
-//! before 5.6 and some sandboxes lack the call; there each component is opened by hand and no link is followed at all.
+//! Every open goes through one descriptor of the root with `openat2(2)` and `RESOLVE_BENEATH`: the kernel
+//! itself follows links that stay beneath the root and refuses those that do not, without the gap between a
+//! check and its use. Kernels before 5.6 and some sandboxes lack the call; there each component is opened by
+//! hand and no link is followed at all.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -19,7 +20,8 @@ use crate::source::Source;
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// To look at an entry, or to pass through it, without opening it.
 const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// `RESOLVE_BENEATH` gives `EAGAIN` when a directory was renamed during the walk, since it could not prove anything.
+/// `RESOLVE_BENEATH` gives `EAGAIN` when a directory was renamed during the walk, since it could not prove
+/// anything.
 const ATTEMPTS: usize = 8;
 
 /// An open directory and the means to look beneath it.
@@ -132,7 +134,8 @@ impl Dir {
 impl Resolve for Dir {
     fn resolve(&self, target: &Target) -> Entry {
         self.look_up(target).unwrap_or_else(|err| match err {
-            // ELOOP and EXDEV are the two refusals of a link; ENXIO is a socket; EAGAIN a directory renamed all the time.
+            // ELOOP and EXDEV are the two refusals of a link; ENXIO is a socket; EAGAIN a directory renamed
+            // all the time.
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => Entry::Absent,
             Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::AGAIN => Entry::Absent,
             Errno::ACCESS | Errno::PERM => Entry::Forbidden,
@@ -144,8 +147,9 @@ impl Resolve for Dir {
 /// What `weir cp` keeps beside a file that grows.
 const COPIED: &str = ".weir-part";
 
-/// Whether a file of this name is what weir keeps beside a growing one: bytes that may have holes, and a journal. They are
-/// nobody's but the run's that writes them. File systems without case would give them out under other names too.
+/// Whether a file of this name is what weir keeps beside a growing one: bytes that may have holes, and a
+/// journal. They are nobody's but the run's that writes them. File systems without case would give them out
+/// under other names too.
 fn is_kept(path: &[u8]) -> bool {
     KEPT.iter().chain([&COPIED]).any(|ending| {
         let at = path.len().checked_sub(ending.len());
@@ -177,8 +181,8 @@ fn open_by_hand(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Resul
     rustix::fs::openat(directory.as_ref().unwrap_or(root), last, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Strong: a file with the same inode, size and time of change to the nanosecond has the same bytes, unless someone set
-/// the clock back on purpose.
+/// Strong: a file with the same inode, size and time of change to the nanosecond has the same bytes, unless
+/// someone set the clock back on purpose.
 fn entity_tag(stat: &Stat) -> String {
     format!("\"{:x}-{:x}-{:x}.{:x}\"", stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }

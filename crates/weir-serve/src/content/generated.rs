@@ -12,8 +12,8 @@ use crate::source::Source;
 
 /// The pattern repeats after this many bytes: the largest prime below 1 MiB.
 ///
-/// A prime, so that a transfer which puts a piece in the wrong place is caught: pieces are multiples of a power of two
-/// apart, and with a period of exactly 1 MiB all of them would look alike.
+/// A prime, so that a transfer which puts a piece in the wrong place is caught: pieces are multiples of a
+/// power of two apart, and with a period of exactly 1 MiB all of them would look alike.
 pub const PATTERN_PERIOD: u64 = 1_048_573;
 
 /// Files of given sizes whose bytes are the pattern.
@@ -23,8 +23,9 @@ pub(crate) struct Generated {
     pattern: Arc<std::os::fd::OwnedFd>,
 }
 
-/// When the pattern was last changed: 2026-01-01. Its bytes are the same in every process, so its date is too: a client
-/// that compares both validators would else take a server that was started anew for one with other bytes.
+/// When the pattern was last changed: 2026-01-01. Its bytes are the same in every process, so its date is
+/// too: a client that compares both validators would else take a server that was started anew for one with
+/// other bytes.
 const MADE: i64 = 1_767_225_600;
 
 /// Fills a buffer with the bytes that every generated file has from `offset` on, for checking what arrived.

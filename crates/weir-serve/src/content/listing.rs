@@ -9,7 +9,8 @@ use weir_units::{Bytes, push_html};
 
 use super::Item;
 
-/// Everything but the unreserved characters of RFC 3986, so that no name reads as a scheme, a query or a way up.
+/// Everything but the unreserved characters of RFC 3986, so that no name reads as a scheme, a query or a way
+/// up.
 const PATH_SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const STYLE: &str = "\
@@ -23,7 +24,8 @@ td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 tr:hover td{background:#8881}\
 a{text-decoration:none;overflow-wrap:anywhere}a:hover{text-decoration:underline}";
 
-/// `/a%20b/` for the path `a b`: how a browser must write it. Never starts with two slashes, which would name a host.
+/// `/a%20b/` for the path `a b`: how a browser must write it. Never starts with two slashes, which would name
+/// a host.
 pub(crate) fn directory_url(path: &[u8]) -> String {
     let mut url = String::from("/");
     for component in path.split(|&byte| byte == b'/').filter(|component| !component.is_empty()) {

@@ -33,8 +33,8 @@ const COMPOSED: [(&str, Algorithm); 4] = [
 ///
 /// 1. A composite checksum, of as many parts as it says.
 /// 2. The ETag of what is not encrypted with a key of its owner's: the MD5, or that of the parts' MD5s. It is
-///    no digest in a directory bucket, whose name ends with `--x-s3`. It can be wrong where a store that speaks
-///    as S3 does makes its ETags otherwise, in the same form.
+///    no digest in a directory bucket, whose name ends with `--x-s3`. It can be wrong where a store that
+///    speaks as S3 does makes its ETags otherwise, in the same form.
 pub(super) fn kept(bucket: &str, head: &ResponseHead) -> Option<KeptDigest> {
     if !matches!(head.status, 200 | 206) {
         return None;

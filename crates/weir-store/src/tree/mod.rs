@@ -1,11 +1,12 @@
 //! Trees: what of a tree of files and a prefix of a store is to be moved, decided while it is listed, in
 //! memory that does not grow with either, and without relying on the order of a list.
 //!
-//! * Down ([`down`]): each listed object is held against the file of its name. Nothing else has to be known, so
-//!   objects are moved from the first page on.
-//! * Up ([`up`]): each file that the walk meets is held against the object of its name. A list of the target runs
-//!   beside the walk; while it is short, it answers. A file that it has not answered for, since it is still on
-//!   its way or longer than is kept, is asked for by itself. So nothing waits for a list of ten million keys.
+//! * Down ([`down`]): each listed object is held against the file of its name. Nothing else has to be known,
+//!   so objects are moved from the first page on.
+//! * Up ([`up`]): each file that the walk meets is held against the object of its name. A list of the target
+//!   runs beside the walk; while it is short, it answers. A file that it has not answered for, since it is
+//!   still on its way or longer than is kept, is asked for by itself. So nothing waits for a list of ten
+//!   million keys.
 //! * Across ([`across`]): between two prefixes, with what is known of the target as for the way up. What
 //!   no store copies itself comes through here ([`through`]).
 //! * What the source lacks ([`prune`]) is decided at the end, and by the source itself: a key is deleted if

@@ -1,9 +1,10 @@
 //! Cuts that the content decides: FastCDC.
 //!
-//! W. Xia et al., "FastCDC: a Fast and Efficient Content-Defined Chunking Approach for Data Deduplication", USENIX ATC 2016:
-//! a gear hash (one shift and one addition a byte, so that a byte's influence is gone after 64 of them), no cut below a
-//! smallest length, and normalised chunking: cuts are made rare before the normal length and frequent after it, so that
-//! lengths lie close around it. Both sides of a copy must cut alike: the table and the masks are part of the protocol.
+//! W. Xia et al., "FastCDC: a Fast and Efficient Content-Defined Chunking Approach for Data Deduplication",
+//! USENIX ATC 2016: a gear hash (one shift and one addition a byte, so that a byte's influence is gone after
+//! 64 of them), no cut below a smallest length, and normalised chunking: cuts are made rare before the normal
+//! length and frequent after it, so that lengths lie close around it. Both sides of a copy must cut alike:
+//! the table and the masks are part of the protocol.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,26 +15,26 @@ use super::holes::Holes;
 use crate::error::TreeError;
 use crate::name::Name;
 
-/// Bytes of a digest: XXH3's 128 bits, under a seed that is drawn for each signature. Chunks that are alike by accident come
-/// with a probability of 2^-88 in two files of 2^20. Chunks that someone made alike cost no more than time: what is built
-/// out of them does not have its block's BLAKE3 value, and is sent as it is. BLAKE3 reads 1 GB/s in pieces as short as
-/// these, XXH3 more than 8.
+/// Bytes of a digest: XXH3's 128 bits, under a seed that is drawn for each signature. Chunks that are alike
+/// by accident come with a probability of 2^-88 in two files of 2^20. Chunks that someone made alike cost no
+/// more than time: what is built out of them does not have its block's BLAKE3 value, and is sent as it is.
+/// BLAKE3 reads 1 GB/s in pieces as short as these, XXH3 more than 8.
 pub(super) const DIGEST: usize = 16;
 
 /// Bytes read at a time, and a chunk that is cut in one piece at most.
 const PIECE: usize = 1 << 20;
 
-/// Longest chunk in normal lengths. After the normal length a cut comes with probability 2 / normal at each byte, so that
-/// one in e^14 chunks of random data gets here.
+/// Longest chunk in normal lengths. After the normal length a cut comes with probability 2 / normal at each
+/// byte, so that one in e^14 chunks of random data gets here.
 const LONGEST: u64 = 8;
 
-/// By how many bits the masks before and after the normal length differ from its log2. The paper prefers 2, for lengths
-/// that vary less; but the rarer the cuts are before the normal length, the longer it takes two versions to fall into step
-/// after a change: 2.1 chunks with 2 bits, 1.5 with 1.
+/// By how many bits the masks before and after the normal length differ from its log2. The paper prefers 2,
+/// for lengths that vary less; but the rarer the cuts are before the normal length, the longer it takes two
+/// versions to fall into step after a change: 2.1 chunks with 2 bits, 1.5 with 1.
 const NORMALISATION: u32 = 1;
 
-/// 256 random numbers, one a byte value: the first outputs of SplitMix64 (Steele et al., "Fast Splittable Pseudorandom
-/// Number Generators", OOPSLA 2014) from seed 0.
+/// 256 random numbers, one a byte value: the first outputs of SplitMix64 (Steele et al., "Fast Splittable
+/// Pseudorandom Number Generators", OOPSLA 2014) from seed 0.
 static GEAR: [u64; 256] = gear();
 
 const fn gear() -> [u64; 256] {

@@ -1,5 +1,5 @@
-//! Holes of a file that is cut into chunks. What lies in them is all alike: a chunk of it is read once, and a terabyte takes no longer than
-//! to count its chunks.
+//! Holes of a file that is cut into chunks. What lies in them is all alike: a chunk of it is read once, and a
+//! terabyte takes no longer than to count its chunks.
 
 use std::collections::HashMap;
 use std::fs::File;

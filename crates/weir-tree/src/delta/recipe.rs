@@ -12,7 +12,8 @@ use crate::name::Name;
 /// Most pieces in a recipe; what would need more is sent. About 10 bytes each on the wire.
 const MAX_PIECES: usize = 1 << 20;
 
-/// How the new version comes from the old one and literal bytes: pieces that cover it from its first byte to its last.
+/// How the new version comes from the old one and literal bytes: pieces that cover it from its first byte to
+/// its last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Piece>", into = "Vec<Piece>")]
 pub struct Recipe {
@@ -56,10 +57,12 @@ pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Tree
     let mut recipe = Recipe::default();
     let mut index = None;
     let mut at = 0;
-    // The old chunk after the last one that was found, and where it begins: nearly always the one that comes next.
+    // The old chunk after the last one that was found, and where it begins: nearly always the one that comes
+    // next.
     let mut next = Some((0, 0));
     loop {
-        // 1. Its digest is looked for without looking for a cut: where nothing changed this is all there is to do.
+        // 1. Its digest is looked for without looking for a cut: where nothing changed this is all there is
+        //    to do.
         if let Some((number, from)) = next
             && let Some(chunk) = old.chunks.get(number)
             && recipe.has_room()
@@ -71,7 +74,8 @@ pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Tree
             next = Some((number + 1, from + length));
             continue;
         }
-        // 2. Where something did, this version is cut by its own content, until a chunk is one of the old ones.
+        // 2. Where something did, this version is cut by its own content, until a chunk is one of the old
+        //    ones.
         let Some(chunk) = reader.cut(at, &mut cutter, old.seed)? else { return Ok(recipe) };
         let length = u64::from(chunk.length);
         let index = index.get_or_insert_with(|| Index::new(&old.chunks));
@@ -171,7 +175,8 @@ impl Recipe {
         self.literal
     }
 
-    /// Does it stay within an old version of this size? To be asked of a foreign recipe before anything is written.
+    /// Does it stay within an old version of this size? To be asked of a foreign recipe before anything is
+    /// written.
     pub fn fits(&self, old_size: u64) -> bool {
         self.pieces.iter().all(|piece| match piece {
             Piece::Copy { from, length } => from.checked_add(*length).is_some_and(|end| end <= old_size),

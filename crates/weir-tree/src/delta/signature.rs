@@ -20,11 +20,12 @@ const LARGEST_BITS: u32 = 28;
 /// Most chunks in a signature: each takes 16 bytes of digest and at most 5 of length, together below 16 MiB.
 pub const MAX_CHUNKS: usize = 750_000;
 
-/// Chunks that a file should have at most by the normal length. Their mean is a fifth longer; data whose chunks are
-/// much shorter makes the length double.
+/// Chunks that a file should have at most by the normal length. Their mean is a fifth longer; data whose
+/// chunks are much shorter makes the length double.
 const AIMED_CHUNKS: u64 = 600_000;
 
-/// Threads that read one file, and the least that each gets: a thread is worth starting for some milliseconds of work.
+/// Threads that read one file, and the least that each gets: a thread is worth starting for some milliseconds
+/// of work.
 const THREADS: u64 = 4;
 const SHARE: u64 = 8 << 20;
 
@@ -82,8 +83,8 @@ fn bits_for(size: u64) -> u32 {
     (SMALLEST_BITS..LARGEST_BITS).find(|bits| size >> bits <= AIMED_CHUNKS).unwrap_or(LARGEST_BITS)
 }
 
-/// The chunks of all parts, in order; more than [`MAX_CHUNKS`] where there are too many. A cut is made where a part ends:
-/// the other side follows the lengths that it is told, and cuts by itself only what has changed.
+/// The chunks of all parts, in order; more than [`MAX_CHUNKS`] where there are too many. A cut is made where
+/// a part ends: the other side follows the lengths that it is told, and cuts by itself only what has changed.
 fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec<Chunk>, TreeError> {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let parts = (size / SHARE).clamp(1, cores.min(THREADS));

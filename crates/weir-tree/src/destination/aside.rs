@@ -1,4 +1,5 @@
-//! What has the name of weir's part and is none of weir's: it gets another name, since it may be somebody's file.
+//! What has the name of weir's part and is none of weir's: it gets another name, since it may be somebody's
+//! file.
 
 use std::os::fd::OwnedFd;
 

@@ -23,7 +23,8 @@ pub(super) enum Was {
     Made,
     /// It was there.
     There,
-    /// It was there with this mode, which weir changed for a while; or it takes the place of a file with this mode.
+    /// It was there with this mode, which weir changed for a while; or it takes the place of a file with this
+    /// mode.
     Borrowed(u32),
 }
 
@@ -35,8 +36,8 @@ pub fn umask() -> u32 {
     field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(USUAL)
 }
 
-/// Sets the attributes of what is open, as far as they differ: each call is a transaction of the file system's journal,
-/// and looking costs a tenth of one. What cannot be kept is a word.
+/// Sets the attributes of what is open, as far as they differ: each call is a transaction of the file
+/// system's journal, and looking costs a tenth of one. What cannot be kept is a word.
 pub(super) fn of_file(
     shared: &Shared,
     file: BorrowedFd<'_>,
@@ -54,7 +55,8 @@ pub(super) fn of_file(
     if chowned {
         note(LostAttribute::Owner, fchown(file, user, group));
     }
-    // 2. Extended attributes. `user.*` need the permission to write, which the file's mode may take from its owner too: it is lent.
+    // 2. Extended attributes. `user.*` need the permission to write, which the file's mode may take from its
+    //    owner too: it is lent.
     let mut lent = false;
     if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
         let fresh = was == Was::Made;
@@ -89,7 +91,8 @@ pub(super) fn of_file(
     Ok(())
 }
 
-/// Sets the attributes of the symbolic link, device or pipe `last`, if it still is what the entry says. Links have no mode.
+/// Sets the attributes of the symbolic link, device or pipe `last`, if it still is what the entry says. Links
+/// have no mode.
 pub(super) fn of_node(
     shared: &Shared,
     directory: &OwnedFd,
@@ -98,7 +101,8 @@ pub(super) fn of_node(
 ) -> Result<(), TreeError> {
     let (keep, name) = (shared.keep, &entry.name);
     let note = |attribute, outcome| shared.words.note(attribute, name, outcome);
-    // By a descriptor: between two calls by name someone else could swap in a link to a file that is worth owning.
+    // By a descriptor: between two calls by name someone else could swap in a link to a file that is worth
+    // owning.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let node = openat(directory, last, flags, Mode::empty())
         .map_err(|errno| TreeError::of("look at", name, errno))?;

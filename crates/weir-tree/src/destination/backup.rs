@@ -1,4 +1,5 @@
-//! What is replaced or removed is kept under another name (`--backup`): beside it with a suffix, or in a folder of its own.
+//! What is replaced or removed is kept under another name (`--backup`): beside it with a suffix, or in a
+//! folder of its own.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub(super) struct Backups {
 }
 
 impl Target {
-    /// What is replaced or removed from now on is kept: with a suffix, beside it or in `folder`. The suffix may be empty only there.
+    /// What is replaced or removed from now on is kept: with a suffix, beside it or in `folder`. The suffix
+    /// may be empty only there.
     pub fn keep_backups(&self, folder: Option<Target>, suffix: &[u8]) {
         let _ = self.shared.backups.set(Backups { folder, suffix: suffix.into() });
     }

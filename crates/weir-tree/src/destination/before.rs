@@ -1,4 +1,5 @@
-//! Another tree that may have an entry already, an earlier copy: a file that is the same there gets a second name here (`--link-dest`).
+//! Another tree that may have an entry already, an earlier copy: a file that is the same there gets a second
+//! name here (`--link-dest`).
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,7 +10,8 @@ use crate::error::TreeError;
 use crate::xattr;
 
 impl Target {
-    /// Whether the file is here just as `entry` is to be: by size and time, with times up to `window` seconds apart, and in all that is kept.
+    /// Whether the file is here just as `entry` is to be: by size and time, with times up to `window` seconds
+    /// apart, and in all that is kept.
     pub fn has_same(&self, entry: &Entry, window: u32) -> bool {
         let keep = self.shared.keep;
         let there = self.existing(&entry.name).ok().flatten();

@@ -1,8 +1,10 @@
-//! Names that are one to the target's file system: `A` and `a` where it ignores case, two spellings of `é` where it normalises.
-//! Without care the second would take the place of the first, and two directories would become one.
+//! Names that are one to the target's file system: `A` and `a` where it ignores case, two spellings of `é`
+//! where it normalises. Without care the second would take the place of the first, and two directories would
+//! become one.
 //!
-//! No table of file systems says how each of them compares names. What is known is what this run has put where: if a name that is
-//! to be written already leads to a file that was put there under another one, the two are one.
+//! No table of file systems says how each of them compares names. What is known is what this run has put
+//! where: if a name that is to be written already leads to a file that was put there under another one, the
+//! two are one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -19,7 +21,8 @@ use crate::entry::{self, Name};
 use crate::error::TreeError;
 use crate::source::{self, Identity};
 
-/// `FS_CASEFOLD_FL` of include/uapi/linux/fs.h: a directory that compares names without case (ext4, f2fs, tmpfs, bcachefs).
+/// `FS_CASEFOLD_FL` of include/uapi/linux/fs.h: a directory that compares names without case (ext4, f2fs,
+/// tmpfs, bcachefs).
 const CASEFOLD: u32 = 0x4000_0000;
 
 /// Names that are remembered of directories that are finished: about 20 MB.
@@ -51,7 +54,8 @@ impl CaseFolding {
         self.any.load(Relaxed)
     }
 
-    /// Does `place`, which puts `name` into `directory`, unless that would take the place of another name of this run.
+    /// Does `place`, which puts `name` into `directory`, unless that would take the place of another name of
+    /// this run.
     pub fn place<T>(
         &self,
         directory: &Directory,
@@ -105,7 +109,8 @@ impl CaseFolding {
         }
     }
 
-    /// Whether what `last` leads to in `directory`, which is `around`, was put there by this run, be it under another spelling.
+    /// Whether what `last` leads to in `directory`, which is `around`, was put there by this run, be it under
+    /// another spelling.
     pub fn placed(&self, directory: &Directory, around: &Name, last: &[u8]) -> bool {
         (self.any() || self.flagged(directory))
             && source::stat(directory, last).is_ok_and(|stat| {
@@ -199,10 +204,11 @@ fn flagged(directory: &Directory) -> bool {
         .get_or_init(|| ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0))
 }
 
-/// Whether a file in `directory` is found under another case, or another spelling of an accent. One that cannot be written
-/// there proves nothing.
+/// Whether a file in `directory` is found under another case, or another spelling of an accent. One that
+/// cannot be written there proves nothing.
 fn try_names(directory: &Directory) -> bool {
-    // ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h) compare bytes wherever that flag is not set.
+    // ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h) compare bytes wherever that flag is not
+    // set.
     let exact = [0xef53, 0x9123_683e, 0x0102_1994, 0xf2f5_2010];
     if fstatfs(directory).is_ok_and(|there| exact.contains(&there.f_type)) {
         return false;
@@ -232,8 +238,8 @@ mod tests {
 
     use super::*;
 
-    /// A folder that is held to fold names, and what a file system that does so would answer: a rename on the disk stands for
-    /// a second name that leads to the same file.
+    /// A folder that is held to fold names, and what a file system that does so would answer: a rename on the
+    /// disk stands for a second name that leads to the same file.
     fn folding() -> (tempfile::TempDir, Directory, CaseFolding) {
         let folder = tempfile::tempdir().unwrap();
         let directory = Directory::from(OwnedFd::from(fs::File::open(folder.path()).unwrap()));

@@ -1,6 +1,6 @@
-//! What a target makes of a time. File systems keep times in steps (FAT 2 s, many network ones 1 s, NTFS 100 ns) and between years
-//! (ext4 with inodes of 128 bytes ends in 2038), and cut what they are given. Nobody has to know these rules: a file without a
-//! name is given the time, and asked for it.
+//! What a target makes of a time. File systems keep times in steps (FAT 2 s, many network ones 1 s, NTFS 100
+//! ns) and between years (ext4 with inodes of 128 bytes ends in 2038), and cut what they are given. Nobody
+//! has to know these rules: a file without a name is given the time, and asked for it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,8 +20,9 @@ const MOST: usize = 16;
 pub(super) struct Clock(Mutex<HashMap<u64, Option<OwnedFd>>>);
 
 impl Clock {
-    /// The time that a file in `directory` has after it was given `time`; `None` where that cannot be found out. Where there are no
-    /// files without names (FAT) one is made and removed, which changes the directory's time: only if `may_touch`.
+    /// The time that a file in `directory` has after it was given `time`; `None` where that cannot be found
+    /// out. Where there are no files without names (FAT) one is made and removed, which changes the
+    /// directory's time: only if `may_touch`.
     pub(super) fn keeps(&self, directory: &OwnedFd, time: Time, may_touch: bool) -> Option<Time> {
         let device = Identity::of(directory).ok()?.device;
         let mut asked = self.0.lock();

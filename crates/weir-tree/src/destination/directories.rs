@@ -1,4 +1,5 @@
-//! Directories of a target: opened beneath its root, kept open while they are used, made where they are missing.
+//! Directories of a target: opened beneath its root, kept open while they are used, made where they are
+//! missing.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -15,7 +16,8 @@ use crate::entry::{self, Entry, Name};
 use crate::error::{CREATE_WAY, TreeError};
 use crate::source;
 
-/// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024 descriptors.
+/// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024
+/// descriptors.
 const OPEN: usize = 128;
 
 /// Mode of a directory that is being filled: nobody else looks in before it has its own mode.
@@ -26,7 +28,8 @@ const FILLING: u32 = 0o700;
 pub(super) struct Directory {
     /// Shared with whoever reads what is in it.
     pub(super) open: Arc<OwnedFd>,
-    /// It has the flag by which a directory compares names without case. Only an empty one can get or lose that (ext4's manual).
+    /// It has the flag by which a directory compares names without case. Only an empty one can get or lose
+    /// that (ext4's manual).
     pub flagged: OnceLock<bool>,
     /// Names are folded in it, by that flag or by its file system.
     pub folds_case: OnceLock<bool>,
@@ -62,7 +65,8 @@ pub(super) struct Directories {
     clock: u64,
     /// Those that were made and are not finished.
     made: HashSet<Name>,
-    /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one that was made.
+    /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one
+    /// that was made.
     borrowed: HashMap<Name, Option<u32>>,
 }
 
@@ -132,7 +136,8 @@ impl Directories {
         self.follow && self.get(name.as_bytes()).is_ok()
     }
 
-    /// The directory at `path`, made with those on the way to it where they are missing. `name` is for errors.
+    /// The directory at `path`, made with those on the way to it where they are missing. `name` is for
+    /// errors.
     pub fn make(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<Arc<Directory>, TreeError> {
         // Up to what is there, ...
         let mut there = path.len();
@@ -172,7 +177,8 @@ impl Directories {
         Ok(directory)
     }
 
-    /// No directory on the way to `path` is another one's under a name that the file system holds for the same.
+    /// No directory on the way to `path` is another one's under a name that the file system holds for the
+    /// same.
     fn check_way(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<(), TreeError> {
         let failed = |errno| TreeError::on_the_way(name, errno);
         let mut around = self.get(b"").map_err(failed)?;
@@ -197,8 +203,8 @@ impl Directories {
 
 impl Target {
     /// Makes the directory and those on the way to it, where they are missing: mode 0700 until
-    /// [`Target::finish_directory`], which each of them has to get. One that is there is made writable for its owner
-    /// until then.
+    /// [`Target::finish_directory`], which each of them has to get. One that is there is made writable for
+    /// its owner until then.
     pub fn directory(&self, name: &Name) -> Result<(), TreeError> {
         let mut directories = self.lock();
         let directory = directories.make(name.as_bytes(), name, &self.shared);

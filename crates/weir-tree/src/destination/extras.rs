@@ -55,8 +55,8 @@ impl Target {
         each(in_order(&mut extras))
     }
 
-    /// Removes what is there; a directory with all that is in it, but for what the filter leaves out and the directories on the way
-    /// to that. No link is followed. Where backups are kept files go there.
+    /// Removes what is there; a directory with all that is in it, but for what the filter leaves out and the
+    /// directories on the way to that. No link is followed. Where backups are kept files go there.
     pub fn remove(&self, name: &Name, filter: &Filter) -> Result<Removed, TreeError> {
         let Some(directory) = self.directory_of(name)? else { return Ok(Removed::default()) };
         if name.is_root() {
@@ -103,9 +103,9 @@ impl Target {
         gone
     }
 
-    /// Tells what [`Target::remove`] would remove: one name, or where something in it is protected all that is not, in the order of a
-    /// walk and without what is in it. Where the number is limited each name is told, a folder's after what is in it. False where the
-    /// limit ended it.
+    /// Tells what [`Target::remove`] would remove: one name, or where something in it is protected all that
+    /// is not, in the order of a walk and without what is in it. Where the number is limited each name is
+    /// told, a folder's after what is in it. False where the limit ended it.
     pub fn would_remove(
         &self,
         name: Name,
@@ -218,8 +218,8 @@ impl Target {
         Ok(())
     }
 
-    /// Each directory is opened anew from the root, one at a time: a tree of any depth costs one descriptor, and a
-    /// directory that someone moves away meanwhile is not followed out of the tree.
+    /// Each directory is opened anew from the root, one at a time: a tree of any depth costs one descriptor,
+    /// and a directory that someone moves away meanwhile is not followed out of the tree.
     fn remove_tree(&self, name: &Name, filter: &Filter) -> Result<Removed, TreeError> {
         let mut staying = self.staying(name, filter)?;
         let stays = !staying.is_empty();
@@ -305,8 +305,8 @@ const LISTING: usize = 32 << 10;
 
 type Listing<'a> = RawDir<'a, BorrowedFd<'a>>;
 
-/// A listing of an open directory from its beginning. The descriptor is shared by all who use the directory, its position too; only
-/// listing uses that, and only one thread lists a directory.
+/// A listing of an open directory from its beginning. The descriptor is shared by all who use the directory,
+/// its position too; only listing uses that, and only one thread lists a directory.
 fn listing<'a>(
     directory: &'a OwnedFd,
     buffer: &'a mut [MaybeUninit<u8>; LISTING],

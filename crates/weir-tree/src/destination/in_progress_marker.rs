@@ -1,8 +1,9 @@
-//! A folder that a copy made under a new name and has not filled yet: a mark beside it tells the same command, given again, to go on
-//! in it rather than put a second one into it.
+//! A folder that a copy made under a new name and has not filled yet: a mark beside it tells the same
+//! command, given again, to go on in it rather than put a second one into it.
 //!
-//! The mark is `.NAME.weir-part`, as the part of a file is. It holds a digest of the command and of the folder's inode and time of
-//! birth: neither another command nor a folder that somebody made since goes by it.
+//! The mark is `.NAME.weir-part`, as the part of a file is. It holds a digest of the command and of the
+//! folder's inode and time of birth: neither another command nor a folder that somebody made since goes by
+//! it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -22,7 +23,8 @@ const MARK: u64 = 128;
 pub(super) const MARKED: &str = "weir cp has not filled this folder yet\n";
 
 impl Target {
-    /// Makes the folder `name` and marks it as made by `command`. A mark that cannot be written is no error: what it would tell is lost.
+    /// Makes the folder `name` and marks it as made by `command`. A mark that cannot be written is no error:
+    /// what it would tell is lost.
     pub fn begin_folder(&self, name: &Name, command: &[u8; 32]) -> Result<(), TreeError> {
         self.directory(name)?;
         let Some(around) = self.directory_of(name)? else { return Ok(()) };

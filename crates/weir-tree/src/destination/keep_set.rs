@@ -3,8 +3,8 @@
 use super::aside;
 use super::pending::PART;
 
-/// Names (last components) of one folder. Of each the first eight bytes of its BLAKE3 digest: two names that share them, which takes
-/// some 2^32 tries to find, keep each other, which loses nothing.
+/// Names (last components) of one folder. Of each the first eight bytes of its BLAKE3 digest: two names that
+/// share them, which takes some 2^32 tries to find, keep each other, which loses nothing.
 #[derive(Debug, Default)]
 pub struct KeepSet {
     digests: Vec<u64>,
@@ -33,7 +33,8 @@ impl KeepSet {
         self.has(of(last))
     }
 
-    /// Whether it is the name of the part of one of them, in either form (see `pending::part_names`), or what had that name before.
+    /// Whether it is the name of the part of one of them, in either form (see `pending::part_names`), or what
+    /// had that name before.
     pub(super) fn has_part(&mut self, last: &[u8]) -> bool {
         let last = aside::was(last);
         let middle = last.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART));

@@ -1,5 +1,6 @@
-//! What stands in the way of an entry, being of another kind: a file where a directory is to be, or the other way round. `--delete`
-//! takes it away, for the source does not have it. A device, pipe or socket that someone put there is no data, and stays.
+//! What stands in the way of an entry, being of another kind: a file where a directory is to be, or the other
+//! way round. `--delete` takes it away, for the source does not have it. A device, pipe or socket that
+//! someone put there is no data, and stays.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -10,7 +11,8 @@ use crate::error::TreeError;
 use crate::filter::{Filter, Side};
 use crate::source;
 
-/// A directory that is not there, and that something is to be put into: with all that is to be in it, it is left out.
+/// A directory that is not there, and that something is to be put into: with all that is to be in it, it is
+/// left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Barrier {
     /// Its name: that of an entry, or of a directory on the way to it.
@@ -20,8 +22,9 @@ pub struct Barrier {
 }
 
 impl Target {
-    /// What has to go before `entry` can be put: what is at its name or, where a directory is wanted, on the way there. What the filter
-    /// leaves out is protected, also inside a directory, and so is what this run put there itself.
+    /// What has to go before `entry` can be put: what is at its name or, where a directory is wanted, on the
+    /// way there. What the filter leaves out is protected, also inside a directory, and so is what this run
+    /// put there itself.
     pub fn obstacle(&self, entry: &Entry, filter: &Filter) -> Result<Option<Name>, TreeError> {
         for (name, directory_wanted) in way_to(entry) {
             let name = Name::new(name)?;

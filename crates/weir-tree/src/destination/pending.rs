@@ -62,8 +62,8 @@ enum Standing {
     Finished,
 }
 
-/// The names that the part of a file may have: `.NAME.weir-part`, and with a digest of NAME where that is too long, which a
-/// file system may find of shorter names too.
+/// The names that the part of a file may have: `.NAME.weir-part`, and with a digest of NAME where that is too
+/// long, which a file system may find of shorter names too.
 pub(super) fn part_names(last: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let plain = (last.len() + 1 + PART.len() <= MAX_COMPONENT).then(|| last.to_vec());
     let short = blake3::hash(last).to_hex().as_bytes().to_vec();
@@ -88,13 +88,13 @@ pub(super) fn discard_part(directory: &OwnedFd, name: &Name) -> Result<(), TreeE
 }
 
 impl Pending {
-    /// A file without a name, where the file system has such: nothing is left of it after a kill, and on ext4 it is the
-    /// quicker way too. 20,000 files of 1 to 16 KB took 50 us of system time each by O_TMPFILE and linkat, 77 us by a
-    /// passing name and rename, 58 us created under their own names, which would show them half written; tar x took 62 us
-    /// (medians of three rounds in turn, a fresh ext4 in memory touched before, Linux 6.18). Who measures again: on an ext4
-    /// without a journal creating files slows down tenfold for a minute after many others were deleted, where it comes into
-    /// a group of theirs, because inodes freed lately are stepped over one by one there (`find_inode_bit` in
-    /// fs/ext4/ialloc.c).
+    /// A file without a name, where the file system has such: nothing is left of it after a kill, and on ext4
+    /// it is the quicker way too. 20,000 files of 1 to 16 KB took 50 us of system time each by O_TMPFILE and
+    /// linkat, 77 us by a passing name and rename, 58 us created under their own names, which would show them
+    /// half written; tar x took 62 us (medians of three rounds in turn, a fresh ext4 in memory touched
+    /// before, Linux 6.18). Who measures again: on an ext4 without a journal creating files slows down
+    /// tenfold for a minute after many others were deleted, where it comes into a group of theirs, because
+    /// inodes freed lately are stepped over one by one there (`find_inode_bit` in fs/ext4/ialloc.c).
     pub(super) fn temporary(
         shared: &Arc<Shared>,
         directory: Arc<Directory>,
@@ -212,8 +212,8 @@ impl Pending {
         written.map_err(|source| TreeError::Entry { action: "write", name: self.name.clone(), source })
     }
 
-    /// Writes all of `bytes` at `offset`, with pages of zeros as holes: of the file as it is, which may have other bytes there
-    /// from an earlier run.
+    /// Writes all of `bytes` at `offset`, with pages of zeros as holes: of the file as it is, which may have
+    /// other bytes there from an earlier run.
     pub fn write_around_holes(&self, offset: u64, bytes: &[u8]) -> Result<(), TreeError> {
         let is_zero = source::is_zero;
         let mut at = 0;
@@ -230,7 +230,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Leaves nothing but zeros in a range. What was never written is a hole already; what an earlier run may have left there goes.
+    /// Leaves nothing but zeros in a range. What was never written is a hole already; what an earlier run may
+    /// have left there goes.
     pub fn clear(&self, range: Range<u64>) -> Result<(), TreeError> {
         if !self.adopted() || range.is_empty() {
             return Ok(());
@@ -256,8 +257,8 @@ impl Pending {
         matches!(self.standing, Standing::Part { adopted: true, .. })
     }
 
-    /// Cuts or fills the file to the entry's size (what was not written is a hole), sets its attributes and puts it in
-    /// its place, over what was there.
+    /// Cuts or fills the file to the entry's size (what was not written is a hole), sets its attributes and
+    /// puts it in its place, over what was there.
     pub fn finish(self, entry: &Entry) -> Result<(), TreeError> {
         ftruncate(&self.file, entry.size()).map_err(|errno| TreeError::of("resize", &self.name, errno))?;
         self.publish(entry)
@@ -320,8 +321,9 @@ pub(super) fn create(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno>
     atomic_file::create_new(directory, last, WRITING)
 }
 
-/// A file without a name; `None` where the file system has none (overlay on old kernels, NFS, FUSE). Nobody else can open
-/// it, so it has its mode from the start, unless attributes are to be set, which takes the permission to write.
+/// A file without a name; `None` where the file system has none (overlay on old kernels, NFS, FUSE). Nobody
+/// else can open it, so it has its mode from the start, unless attributes are to be set, which takes the
+/// permission to write.
 fn unnamed(shared: &Shared, directory: &OwnedFd, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
     if shared.no_unnamed.load(Relaxed) {
         return Ok(None);
@@ -344,8 +346,9 @@ enum Adopted {
     NotOurs(&'static str),
 }
 
-/// Opens a part that is there, if it can only be ours: a file of this user under this name alone. Anything else could be bait, what is
-/// written into a link's file is written into all its names; and it may be somebody's file.
+/// Opens a part that is there, if it can only be ours: a file of this user under this name alone. Anything
+/// else could be bait, what is written into a link's file is written into all its names; and it may be
+/// somebody's file.
 fn adopt(directory: &OwnedFd, part: &[u8]) -> Result<Adopted, Errno> {
     use Adopted::NotOurs;
     // Looked at before it is opened: to open a device may set it to work.

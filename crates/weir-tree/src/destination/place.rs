@@ -10,8 +10,8 @@ use crate::entry::{self, LinkTarget, Name};
 use crate::error::TreeError;
 use crate::source::{self, Identity};
 
-/// What is at `last`: nothing, or something that may be replaced. A directory stays, and so does what is no data: a
-/// device or pipe that someone put there is not to be lost to a file of the same name.
+/// What is at `last`: nothing, or something that may be replaced. A directory stays, and so does what is no
+/// data: a device or pipe that someone put there is not to be lost to a file of the same name.
 pub(super) fn check(
     directory: &OwnedFd,
     last: &[u8],

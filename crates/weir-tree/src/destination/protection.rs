@@ -1,5 +1,5 @@
-//! What a removal spares by rules in the folders of the target itself (`dir-merge`), as rsync has it: those that were there before
-//! this copy, for it brings the source's only while it deletes.
+//! What a removal spares by rules in the folders of the target itself (`dir-merge`), as rsync has it: those
+//! that were there before this copy, for it brings the source's only while it deletes.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,8 @@ use crate::filter::{Filter, Scope, Side, whole};
 use crate::walk::rules::{read_in, scope_around};
 use crate::xattr::is_acl;
 
-/// Bytes of replaced files of rules that are remembered. Beyond that nothing that they may protect is removed.
+/// Bytes of replaced files of rules that are remembered. Beyond that nothing that they may protect is
+/// removed.
 const MOST: usize = 64 << 20;
 
 /// What files of rules said before they were replaced.
@@ -37,7 +38,8 @@ struct Before {
 }
 
 impl Target {
-    /// What is copied, and by which rules: those in its folders count, as they are here now, for what may be removed.
+    /// What is copied, and by which rules: those in its folders count, as they are here now, for what may be
+    /// removed.
     pub fn protect(&self, filter: &Filter, path: PathBuf, roots: Vec<Name>) {
         if filter.asks_where() || filter.has_xattr_rules() {
             let (filter, path, before) = (filter.clone(), whole(&path), Mutex::default());

@@ -1,4 +1,5 @@
-//! Devices and named pipes: nodes without content, made by mknod(2). A device needs root (CAP_MKNOD), and a container may not have it.
+//! Devices and named pipes: nodes without content, made by mknod(2). A device needs root (CAP_MKNOD), and a
+//! container may not have it.
 
 use std::os::fd::OwnedFd;
 
@@ -14,8 +15,8 @@ use crate::source;
 const MAKING: Mode = Mode::from_raw_mode(0o600);
 
 impl Target {
-    /// A device or a named pipe, in place of a file or a link. One that is there already only gets the attributes; another one in its
-    /// place stays, and is an error.
+    /// A device or a named pipe, in place of a file or a link. One that is there already only gets the
+    /// attributes; another one in its place stays, and is an error.
     pub fn special(&self, entry: &Entry) -> Result<(), TreeError> {
         let Kind::Special(special) = entry.kind else { return Ok(()) };
         let (directory, last) = self.place_of(&entry.name)?;

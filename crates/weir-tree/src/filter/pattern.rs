@@ -108,7 +108,8 @@ impl Pattern {
             MatchedPart::Whole => matches(&self.tokens, name),
             MatchedPart::Last => matches(&self.tokens, slashes.next_back().map_or(name, after)),
             MatchedPart::Tail => {
-                // rsync's names begin with a slash for patterns that begin with `**`: `**/x` is an `x` at the top too.
+                // rsync's names begin with a slash for patterns that begin with `**`: `**/x` is an `x` at the
+                // top too.
                 let at_top = match &self.tokens[..] {
                     [Token::Stars, Token::Byte(b'/'), rest @ ..] => matches(rest, name),
                     _ => false,
@@ -225,9 +226,9 @@ fn member(first: u8, rest: &[u8]) -> Option<(u8, &[u8])> {
 
 /// Does the pattern match all of `name`?
 ///
-/// Backtracks to the last `*` and the last `**` only. That is enough: what came before a wildcard was matched as short as
-/// it can be, which leaves the wildcard everything it could have otherwise; and a `*` that has reached a slash cannot go
-/// on, so only the `**` before it can.
+/// Backtracks to the last `*` and the last `**` only. That is enough: what came before a wildcard was matched
+/// as short as it can be, which leaves the wildcard everything it could have otherwise; and a `*` that has
+/// reached a slash cannot go on, so only the `**` before it can.
 fn matches(tokens: &[Token], name: &[u8]) -> bool {
     let (mut token, mut byte) = (0, 0);
     let (mut star, mut stars) = (None, None);

@@ -6,8 +6,8 @@ use super::pattern::Pattern;
 use super::{BadRule, Side};
 use crate::name::quoted;
 
-/// Rules of one set, with those of the files that they name: more than people write, and a set of the longest patterns still fits
-/// into a message.
+/// Rules of one set, with those of the files that they name: more than people write, and a set of the longest
+/// patterns still fits into a message.
 pub(super) const MAX_RULES: usize = 1 << 14;
 
 /// Bytes of all patterns of a set: with what a pattern takes besides, 512 KiB stay below half of a message.
@@ -320,8 +320,8 @@ impl Begun {
         text
     }
 
-    /// Of a rule: its name or sign, and its modifiers. What is left of it is a pattern, or a file's name. `of_file`: what the rule that
-    /// named the file says of sides.
+    /// Of a rule: its name or sign, and its modifiers. What is left of it is a pattern, or a file's name.
+    /// `of_file`: what the rule that named the file says of sides.
     fn begin<'t>(&mut self, text: &'t [u8], of_file: Sides) -> Result<&'t [u8], String> {
         let (sign, mut rest) = sign_of(text)?;
         let merging = |in_each_folder| Merging {
@@ -399,7 +399,8 @@ fn unfit(modifier: u8) -> String {
     format!("the modifier '{}' does not fit there", modifier.escape_ascii())
 }
 
-/// A rule's sign, also where it is written as a word, and what follows: modifiers, and after a space or `_` the rest.
+/// A rule's sign, also where it is written as a word, and what follows: modifiers, and after a space or `_`
+/// the rest.
 fn sign_of(text: &[u8]) -> Result<(u8, &[u8]), String> {
     const WORDS: [(&str, u8); 9] = [
         ("clear", b'!'),

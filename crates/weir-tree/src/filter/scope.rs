@@ -1,4 +1,5 @@
-//! The rules that hold in one folder: those of files in it and, where they are handed down, in the folders around it.
+//! The rules that hold in one folder: those of files in it and, where they are handed down, in the folders
+//! around it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -79,14 +80,14 @@ impl Scope {
         own.map_or_else(|| name.as_bytes().into(), Cow::from)
     }
 
-    /// What holds in `folder`, which is in a folder where this scope holds. What cannot be read or understood is an error: what it leaves out is
-    /// not known then.
+    /// What holds in `folder`, which is in a folder where this scope holds. What cannot be read or understood
+    /// is an error: what it leaves out is not known then.
     pub fn enter(&self, filter: &Filter, folder: &Name, read: ReadRules<'_>) -> Result<Scope, BadRule> {
         self.with(filter, &Base::Within(folder.clone()), |_| true, read)
     }
 
-    /// What holds around a tree, of rules that count from further up (`dir-merge /NAME`): of one folder there, at the absolute path
-    /// `at`, from which `way` leads to the tree's root.
+    /// What holds around a tree, of rules that count from further up (`dir-merge /NAME`): of one folder
+    /// there, at the absolute path `at`, from which `way` leads to the tree's root.
     pub fn around(
         &self,
         filter: &Filter,
@@ -151,8 +152,8 @@ impl Scope {
         self.lists.iter().find(|(own, _)| *own == id).map(|(_, list)| list)
     }
 
-    /// Whether the first of `rules` that matches takes what is asked about; `None` where none does. `relative`: what it is called from
-    /// where the rules are, if that is around it.
+    /// Whether the first of `rules` that matches takes what is asked about; `None` where none does.
+    /// `relative`: what it is called from where the rules are, if that is around it.
     pub(super) fn decide(&self, rules: &[Rule], asked: &Asked<'_>, relative: Option<&[u8]>) -> Option<bool> {
         rules.iter().find_map(|rule| match &rule.what {
             _ if !rule.is_asked(asked.side) => None,

@@ -74,8 +74,8 @@ impl Level {
         self.closed
     }
 
-    /// Gives the handle back until [`Level::reopen`]. A second time changes nothing: the walk comes this far below again for
-    /// each folder beside the first.
+    /// Gives the handle back until [`Level::reopen`]. A second time changes nothing: the walk comes this far
+    /// below again for each folder beside the first.
     pub fn close(&mut self) {
         self.closed |= self.directory.take().is_some();
     }
@@ -111,8 +111,8 @@ impl Level {
         Some(Ok(self.batch.bytes[start..start + usize::from(found.length)].into()))
     }
 
-    /// Reads one batch: files before directories, each in the order of their inodes, which is how they lie in ext4's
-    /// inode tables; getdents gives them in the order of a hash of their names.
+    /// Reads one batch: files before directories, each in the order of their inodes, which is how they lie in
+    /// ext4's inode tables; getdents gives them in the order of a hash of their names.
     fn fill(&mut self, scratch: &mut Vec<u8>) -> Result<(), Errno> {
         self.batch.bytes.clear();
         let Some(directory) = &self.directory else { return Ok(()) };

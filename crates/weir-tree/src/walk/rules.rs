@@ -28,8 +28,8 @@ pub(super) fn of(
     scope.map_err(|error| TreeError::Rules { name: name.clone(), error })
 }
 
-/// What holds around a root: of the folders that it is in, as far up as rules say. Of a directory whose content is meant it is not in
-/// itself.
+/// What holds around a root: of the folders that it is in, as far up as rules say. Of a directory whose
+/// content is meant it is not in itself.
 pub(super) fn around(filter: &Filter, root: &Root) -> Result<Scope, TreeError> {
     let path = whole(&root.path);
     // Names in the tree are relative to the folder that a named root is in, or to the root itself.
@@ -45,7 +45,8 @@ fn renamed(root: &Root) -> Option<Renamed> {
     (!name.is_root() && own != name).then_some(Renamed { name, own })
 }
 
-/// Of a tree in the folder `tree`, from the root of the system down to it; `tree` itself only where it is not met as a directory of its own.
+/// Of a tree in the folder `tree`, from the root of the system down to it; `tree` itself only where it is not
+/// met as a directory of its own.
 pub(crate) fn scope_around(
     filter: &Filter,
     tree: &Path,

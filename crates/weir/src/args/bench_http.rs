@@ -193,7 +193,8 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A field that cannot become two, nor end the head. What is wrong is told without the text, which may be a credential.
+/// A field that cannot become two, nor end the head. What is wrong is told without the text, which may be a
+/// credential.
 pub fn parse_field(text: &str) -> Result<(String, String), String> {
     let wrong = || "invalid header (-H): expected a field such as \"Accept: text/html\"".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;

@@ -21,7 +21,8 @@ pub struct BenchMem {
     /// The levels only, measured once, without the mountain's strides.
     #[arg(long)]
     pub quick: bool,
-    /// The largest working set; never more than half of the free memory [default: 512MiB, with --quick 256MiB].
+    /// The largest working set; never more than half of the free memory [default: 512MiB, with --quick
+    /// 256MiB].
     #[arg(long, value_name = "BYTES", value_parser = parse_most)]
     pub up_to: Option<Bytes>,
     /// Numbers of threads, such as 1,2,8 [default: from one to a thread a processor].

@@ -84,7 +84,8 @@ pub struct BenchNet {
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "%c ",
         hide_default_value = true, value_parser = parse_timestamps)]
     pub timestamps: Option<CString>,
-    /// Copy what arrives into this program's memory, as most programs must; by default the kernel drops it (TCP).
+    /// Copy what arrives into this program's memory, as most programs must; by default the kernel drops it
+    /// (TCP).
     #[arg(long, overrides_with = "skip_rx_copy")]
     pub copy: bool,
     /// Skip that copy at the other end too, if that is iperf3.

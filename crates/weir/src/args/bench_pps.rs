@@ -101,7 +101,8 @@ pub enum Method {
 pub enum Via {
     /// UDP sockets.
     Udp,
-    /// Packet sockets, past this host's UDP, IP and interface queue; needs root or CAP_NET_RAW, and an Ethernet interface.
+    /// Packet sockets, past this host's UDP, IP and interface queue; needs root or CAP_NET_RAW, and an
+    /// Ethernet interface.
     Packet,
 }
 

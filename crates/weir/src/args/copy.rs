@@ -122,7 +122,8 @@ pub struct Cp {
     pub network: StoreNetworkArgs,
 }
 
-/// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.
+/// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know
+/// works.
 #[derive(Debug, Args)]
 #[command(next_help_heading = COMPATIBILITY)]
 pub struct Always {

@@ -9,8 +9,8 @@ use super::Ssh;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Hosts")]
 pub struct FleetHosts {
-    /// Start workers on these hosts by ssh, on 'localhost' without: HOST,USER@HOST:PORT,... or a file with one
-    /// a line ('-' reads stdin).
+    /// Start workers on these hosts by ssh, on 'localhost' without: HOST,USER@HOST:PORT,... or a file with
+    /// one a line ('-' reads stdin).
     #[arg(long, value_name = "FILE|HOST,...", group = "launcher")]
     pub hosts: Option<String>,
     /// Start so many on each host; workers=N behind a host in a file is for that one.

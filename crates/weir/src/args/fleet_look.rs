@@ -65,8 +65,8 @@ pub struct FleetCheck {
     /// Also list the source, and compare it with the plan.
     #[arg(long)]
     pub source: bool,
-    /// Also compare the content of all files that are done, in a folder of this host: with their source where that is
-    /// a folder too, else with the digest that the manifest names.
+    /// Also compare the content of all files that are done, in a folder of this host: with their source where
+    /// that is a folder too, else with the digest that the manifest names.
     #[arg(long)]
     pub digests: bool,
     /// Print one JSON object.

@@ -1,5 +1,5 @@
-//! `weir fleet run`: its options. How workers are started is a group of options for each launcher, in a file of
-//! its own; one of them must be named.
+//! `weir fleet run`: its options. How workers are started is a group of options for each launcher, in a file
+//! of its own; one of them must be named.
 
 use clap::{ArgGroup, Args};
 

@@ -1,5 +1,5 @@
-//! How a worker of a fleet moves, whoever starts it: options of `weir fleet work`, which `weir fleet run` hands
-//! on to the workers that it starts.
+//! How a worker of a fleet moves, whoever starts it: options of `weir fleet work`, which `weir fleet run`
+//! hands on to the workers that it starts.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Flags of other programs that weir does not have: what does the same here. Those that it takes are in [`super::habits`].
+//! Flags of other programs that weir does not have: what does the same here. Those that it takes are in
+//! [`super::habits`].
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -417,8 +418,8 @@ const TABLE: &[Row] = &[
     ("ls", &["-d"], "'weir ls URL' without a / at the end lists the folder's own line"),
 ];
 
-/// What there is to say of the error of a command line with a flag that `command` does not have; `None` where nothing better
-/// is known than what the error says by itself.
+/// What there is to say of the error of a command line with a flag that `command` does not have; `None` where
+/// nothing better is known than what the error says by itself.
 pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     if let Some(said) = of_value(command, error) {
         return Some(said);

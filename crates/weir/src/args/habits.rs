@@ -1,4 +1,5 @@
-//! What fingers that know curl and wget type: taken where it means the same, asked back where it means two things.
+//! What fingers that know curl and wget type: taken where it means the same, asked back where it means two
+//! things.
 
 use std::ffi::OsString;
 

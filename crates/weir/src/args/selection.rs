@@ -1,4 +1,5 @@
-//! What of the sources `weir cp` copies, over what, and what becomes of what was there: rsync's flags, with rsync's meaning.
+//! What of the sources `weir cp` copies, over what, and what becomes of what was there: rsync's flags, with
+//! rsync's meaning.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

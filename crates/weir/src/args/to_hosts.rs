@@ -28,8 +28,8 @@ pub struct ToHosts {
     /// there.
     #[arg(long, value_name = "PROGRAM", requires = "to_hosts")]
     pub far_program: Option<String>,
-    /// Copy this static build of weir to hosts whose machine it is for, instead of the one beside this program
-    /// (weir-aarch64, weir-x86_64).
+    /// Copy this static build of weir to hosts whose machine it is for, instead of the one beside this
+    /// program (weir-aarch64, weir-x86_64).
     #[arg(long, value_name = "FILE", requires = "to_hosts", conflicts_with = "far_program")]
     pub far_binary: Vec<PathBuf>,
 }

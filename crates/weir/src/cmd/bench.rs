@@ -93,7 +93,8 @@ impl Drop for Progress {
     }
 }
 
-/// Prints the record (`--json`), or for people what `lines` writes, and keeps the page that was asked for. `what` is printed, for an error.
+/// Prints the record (`--json`), or for people what `lines` writes, and keeps the page that was asked for.
+/// `what` is printed, for an error.
 fn tell(
     voice: &Voice,
     record: &Record,

@@ -191,7 +191,8 @@ pub fn rate_cap(cp: &Cp) -> Option<u64> {
     cp.limit_rate.or(of_rsync).map(|rate| rate.0.max(1.0) as u64)
 }
 
-/// The day of the calibration that this end begins with, if it has one and use for it. Between two others it has none.
+/// The day of the calibration that this end begins with, if it has one and use for it. Between two others it
+/// has none.
 fn goes_by(job: &Job) -> Option<String> {
     let used = job.from.is_none() && job.speeds.are_used(job.role == Role::Sender);
     calibration::of_this_host().filter(|_| used).map(CalibrationRecord::date)
@@ -205,7 +206,8 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         _ => RunOutcome::Failed,
     };
     let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
-    // What held back a run that brought nothing is its error, not a stage; a dry run moves nothing that could be held.
+    // What held back a run that brought nothing is its error, not a stage; a dry run moves nothing that could
+    // be held.
     if !job.options.dry_run && (outcome != RunOutcome::Failed || report.totals.bytes > 0) {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
@@ -361,7 +363,8 @@ fn codec_share(share: &CodecShare) -> serde_json::Value {
     serde_json::json!({ "codec": name, "level": share.level, "bytes": share.raw, "packed": share.packed })
 }
 
-/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary, which has them too.
+/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary,
+/// which has them too.
 fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
     let mut stderr = std::io::stderr().lock();
     if cp.voice.quiet || cp.voice.json {
@@ -382,7 +385,8 @@ fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// 130 interrupted, 3 a digest did not match, 4 the session broke and can be resumed, 1 something failed, 0 all is here.
+/// 130 interrupted, 3 a digest did not match, 4 the session broke and can be resumed, 1 something failed, 0
+/// all is here.
 pub fn exit_code(report: &Report) -> u8 {
     let failed = |kind: FailureKind| match kind {
         FailureKind::Verification => 3,

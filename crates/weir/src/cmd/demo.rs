@@ -1,9 +1,10 @@
 //! `weir demo`: what does weir do on this machine alone?
 //!
-//! First the main job, on a slow path of the lab: what limits it, what to change, what that brings. Each other scene starts
-//! the embedded server on 127.0.0.1, runs this same program as a child against it, the way a user would, and says in one
-//! line what to see in the figures. How a child is run and its summary printed is [`show`]'s. Whatever a scene sets up is
-//! undone when it ends, fails or is interrupted; what a killed demo left, the next one or the next run of the lab undoes.
+//! First the main job, on a slow path of the lab: what limits it, what to change, what that brings. Each
+//! other scene starts the embedded server on 127.0.0.1, runs this same program as a child against it, the way
+//! a user would, and says in one line what to see in the figures. How a child is run and its summary printed
+//! is [`show`]'s. Whatever a scene sets up is undone when it ends, fails or is interrupted; what a killed
+//! demo left, the next one or the next run of the lab undoes.
 
 mod capped;
 mod disk;
@@ -22,7 +23,8 @@ use show::{SceneOutcome, Show};
 const ALL: [Scene; 6] =
     [Scene::SlowPath, Scene::Large, Scene::Capped, Scene::Disk, Scene::Small, Scene::Resume];
 
-/// Plays the scenes asked for, or all. Returns the exit code: 1 when a scene failed, 0 also when one was skipped.
+/// Plays the scenes asked for, or all. Returns the exit code: 1 when a scene failed, 0 also when one was
+/// skipped.
 pub fn run(demo: &Demo) -> anyhow::Result<u8> {
     voice::start_log(false, 0);
     let scenes = if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes };

@@ -1,7 +1,8 @@
-//! What `weir plan` foretold of a copy, kept until `weir cp` makes it, so that both stand side by side at its end.
+//! What `weir plan` foretold of a copy, kept until `weir cp` makes it, so that both stand side by side at its
+//! end.
 //!
-//! A file of a few lines in the cache folder, under the digest of host and paths: it says nothing to others. A copy without a
-//! plan is foretold from its own first moments (weir-model's `forecast`).
+//! A file of a few lines in the cache folder, under the digest of host and paths: it says nothing to others.
+//! A copy without a plan is foretold from its own first moments (weir-model's `forecast`).
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;

@@ -163,7 +163,8 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
     if text.starts_with("//") {
         return Err(Usage(format!("invalid url '{shown}': it has no scheme; put https: before it")));
     }
-    // The parser takes one slash for two, or none: a user and password would then be part of a path, and shown.
+    // The parser takes one slash for two, or none: a user and password would then be part of a path, and
+    // shown.
     let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
     if matches!(scheme.as_str(), "http" | "https") && !text[scheme.len()..].starts_with("://") {
         return Err(Usage(format!("invalid url '{shown}': expected {scheme}:// at its start")));
@@ -175,8 +176,8 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
     }
 }
 
-/// A line up to a `#` at its start or behind the blanks after its URL; within a URL it begins a fragment, and a name
-/// may hold one.
+/// A line up to a `#` at its start or behind the blanks after its URL; within a URL it begins a fragment, and
+/// a name may hold one.
 fn without_remark(line: &str) -> &str {
     let url = line.trim_start();
     let end = if url.starts_with('#') { 0 } else { url.find([' ', '\t']).unwrap_or(url.len()) };
@@ -271,7 +272,8 @@ impl OutputOption {
         }
     }
 
-    /// A link that the user names means the file behind it; one that leads nowhere, or is another user's bait, is replaced.
+    /// A link that the user names means the file behind it; one that leads nowhere, or is another user's
+    /// bait, is replaced.
     fn file(text: &str) -> anyhow::Result<OutputOption> {
         let path = Path::new(text);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -320,8 +322,8 @@ impl OutputOption {
     }
 }
 
-/// `HOST/PATH/OF/URL`, as wget has it: with the port where it is not the scheme's own, and without the last part, which is
-/// the file's.
+/// `HOST/PATH/OF/URL`, as wget has it: with the port where it is not the scheme's own, and without the last
+/// part, which is the file's.
 pub fn folders_of(url: &Url) -> PathBuf {
     let host = url.host_str().unwrap_or_default();
     let mut folders = PathBuf::from(match url.port() {

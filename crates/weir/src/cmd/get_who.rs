@@ -100,7 +100,8 @@ fn jar(login: &Login) -> anyhow::Result<Jar> {
     Ok(jar)
 }
 
-/// The text of a list of cookies. A line in another coding would be sent as something else; it becomes one without a cookie.
+/// The text of a list of cookies. A line in another coding would be sent as something else; it becomes one
+/// without a cookie.
 fn readable(bytes: &[u8]) -> String {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     lines.map(|line| std::str::from_utf8(line).unwrap_or("?\n")).collect()

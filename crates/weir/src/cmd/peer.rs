@@ -1,5 +1,5 @@
-//! `weir peer`: the far end of `weir cp`, a worker of `weir fleet run`, or the `get` of `weir get --to-hosts`,
-//! which ssh starts.
+//! `weir peer`: the far end of `weir cp`, a worker of `weir fleet run`, or the `get` of `weir get
+//! --to-hosts`, which ssh starts.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,6 +1,7 @@
 //! `weir plan`: what would a transfer bring, by which codec and transport, and what would hold it?
 //!
-//! Sources and a target are measured for ([`copy`]); for the rest this file only gathers what the law needs: from flags, from a table of figures, from a sample of the data.
+//! Sources and a target are measured for ([`copy`]); for the rest this file only gathers what the law needs:
+//! from flags, from a table of figures, from a sample of the data.
 
 mod copy;
 mod known;

@@ -20,7 +20,8 @@ use crate::voice::{self, Printed, Usage};
 /// Reads records, writes the page. Returns the exit code.
 pub fn run(report: &Report) -> anyhow::Result<u8> {
     voice::start_log(report.quiet, 0);
-    // Until the page is being written there is nothing to leave in order, and a pipe that nobody writes to is read for ever.
+    // Until the page is being written there is nothing to leave in order, and a pipe that nobody writes to is
+    // read for ever.
     let reading = interrupt::at_once_while_set()?;
     let target = target(report)?;
     let mut runs = Vec::new();
@@ -37,7 +38,8 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
     for note in runs.iter().flat_map(|run| run.notes.iter().map(move |note| (&run.name, note))) {
         tracing::warn!("{}: {}", escape(note.0), note.1);
     }
-    // Said where the page goes to a file as well as where it is printed: two ends must not contradict each other silently.
+    // Said where the page goes to a file as well as where it is printed: two ends must not contradict each
+    // other silently.
     for joined in join(&runs.iter().map(|run| &run.record).collect::<Vec<_>>()) {
         if !report.quiet {
             writeln!(io::stderr(), "{}", joined.words.join("\n  "))?;

@@ -38,7 +38,8 @@ impl Route {
         let (Some((target, sources)), true) = (places.split_last(), places.len() > 1) else {
             return Err(Usage(WHERE.into()));
         };
-        // Of a host an empty path is the home folder; alone it is a variable that was not set, and the current folder not meant.
+        // Of a host an empty path is the home folder; alone it is a variable that was not set, and the
+        // current folder not meant.
         if places.iter().any(|place| place.host.is_none() && place.path.is_empty()) {
             return Err(Usage("an empty path; the current folder is .".into()));
         }
@@ -94,7 +95,8 @@ struct HostPath {
     path: Vec<u8>,
 }
 
-/// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
+/// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in
+/// brackets.
 fn place(text: &OsString) -> HostPath {
     let bytes = text.as_bytes();
     let local = || HostPath { host: None, path: bytes.to_vec() };

@@ -74,8 +74,8 @@ fn config(serve: &Serve) -> Config {
     }
 }
 
-/// Lets the process have as many descriptors as it may give itself, up to what the most connections that anyone would ask
-/// for need (see `weir_serve::Config::max_connections`).
+/// Lets the process have as many descriptors as it may give itself, up to what the most connections that
+/// anyone would ask for need (see `weir_serve::Config::max_connections`).
 fn raise_descriptors() {
     const ENOUGH: u64 = 256 * 1024;
     // Where it fails, the server holds as many as the limit allows, as before.

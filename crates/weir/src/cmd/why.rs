@@ -1,8 +1,8 @@
 //! `weir why`: what limits the transfer of another program?
 //!
-//! Who is looked at becomes a [`Subject`] and a filter; [`Watch`] of `weir-observe` looks every 20 ms and makes evidence;
-//! the same judge as for `weir get` explains it; [`record`] puts it into the record. A command that weir runs itself is
-//! [`child`]'s.
+//! Who is looked at becomes a [`Subject`] and a filter; [`Watch`] of `weir-observe` looks every 20 ms and
+//! makes evidence; the same judge as for `weir get` explains it; [`record`] puts it into the record. A
+//! command that weir runs itself is [`child`]'s.
 
 mod child;
 mod keys;

@@ -1,4 +1,5 @@
-//! `weir why --pcap FILE`: what limited the transfers in a capture? Arguments and printing; [`weir_capture`] reads and judges.
+//! `weir why --pcap FILE`: what limited the transfers in a capture? Arguments and printing; [`weir_capture`]
+//! reads and judges.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -91,7 +92,8 @@ fn tell(capture: &Capture, file: &Path, name: &str) -> (Record, WhyRecord, Captu
 }
 
 fn flow(seen: &FlowSeen) -> FlowRecord {
-    // `local` is the end at which the capture was made; from between them, or from nowhere known, the sender's.
+    // `local` is the end at which the capture was made; from between them, or from nowhere known, the
+    // sender's.
     let at_receiver = seen.vantage == Vantage::Receiver;
     let (local, peer) = if at_receiver { (seen.to, seen.from) } else { (seen.from, seen.to) };
     FlowRecord {

@@ -48,7 +48,8 @@ impl ConfigFile {
     }
 }
 
-/// Reads the file that `variable` (the environment) leads to. `None` where there is none, which only the usual place allows.
+/// Reads the file that `variable` (the environment) leads to. `None` where there is none, which only the
+/// usual place allows.
 pub fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Option<ConfigFile>> {
     let (paths, way_out) = match variable(VARIABLE) {
         Some(path) if path.is_empty() => return Ok(None),

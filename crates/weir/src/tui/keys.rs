@@ -1,4 +1,5 @@
-//! The keys in what a terminal sends: neither the names of arrows nor what is pasted, however the bytes are cut into reads.
+//! The keys in what a terminal sends: neither the names of arrows nor what is pasted, however the bytes are
+//! cut into reads.
 
 const ESCAPE: u8 = 0x1b;
 
@@ -18,7 +19,8 @@ enum Within {
     Escape,
     /// A control sequence (ECMA-48 5.4); its parameter as far as it is a number.
     Sequence(u32),
-    /// The one byte that ends `ESC O`, by which terminals name F1 to F4 and, in their application mode, arrows.
+    /// The one byte that ends `ESC O`, by which terminals name F1 to F4 and, in their application mode,
+    /// arrows.
     Last,
 }
 

@@ -1,4 +1,5 @@
-//! `weir bench codec` and `weir bench cipher`: what they measure on, what they print, and what they say to bad input.
+//! `weir bench codec` and `weir bench cipher`: what they measure on, what they print, and what they say to
+//! bad input.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

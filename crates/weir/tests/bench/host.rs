@@ -1,4 +1,5 @@
-//! `weir bench host`: figures of hosts that answer, refuse, reset, speak TLS, shrink packets or stay silent, and bad input.
+//! `weir bench host`: figures of hosts that answer, refuse, reset, speak TLS, shrink packets or stay silent,
+//! and bad input.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -298,8 +299,9 @@ fn a_paths_mtu_is_found_with_the_segment_size() {
     assert_eq!(value(&record, "loss"), 0.0);
 }
 
-/// Runs `script` beside a host 10.78.1.2 two hops away, behind a router 10.78.0.2 whose far link carries 1300 bytes. `there` and
-/// `between` run a command at the host and at the router. `None` where no such namespaces can be made.
+/// Runs `script` beside a host 10.78.1.2 two hops away, behind a router 10.78.0.2 whose far link carries 1300
+/// bytes. `there` and `between` run a command at the host and at the router. `None` where no such namespaces
+/// can be made.
 fn behind_a_router(sandbox: &Sandbox, script: &str) -> Option<Run> {
     const MAKE: &str = r#"set -e
         unshare -n sleep 1000 & far=$!

@@ -1,4 +1,5 @@
-//! `weir bench http --http2`: what nginx saw of it, and what it says of servers that are slow, endless, silent or of another protocol.
+//! `weir bench http --http2`: what nginx saw of it, and what it says of servers that are slow, endless,
+//! silent or of another protocol.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -27,7 +28,8 @@ fn requests(record: &Value) -> u64 {
     record["http"]["requests"].as_u64().unwrap()
 }
 
-/// nginx, which writes down each request with the protocol and the connection that it came over, and ends a connection after fifty.
+/// nginx, which writes down each request with the protocol and the connection that it came over, and ends a
+/// connection after fifty.
 struct Nginx {
     child: Child,
     plain: u16,

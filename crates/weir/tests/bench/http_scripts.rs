@@ -1,4 +1,5 @@
-//! `weir bench http -s`: what wrk's scripts send and see, compared with wrk itself on the same recording server.
+//! `weir bench http -s`: what wrk's scripts send and see, compared with wrk itself on the same recording
+//! server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use rustix::process::Signal;
 use support::{Run, Sandbox, TIMEOUT, WEIR, skip, wait_for};
 
-/// Requests that a connection gets answers to; the next is recorded and left waiting, so that a run over time is still a
-/// run of a known number of requests.
+/// Requests that a connection gets answers to; the next is recorded and left waiting, so that a run over time
+/// is still a run of a known number of requests.
 const ANSWERED: usize = 12;
 
 /// Keeps what each connection asked.

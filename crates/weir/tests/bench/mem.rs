@@ -66,8 +66,8 @@ fn a_page_has_the_levels_and_the_mountain() {
 #[test]
 fn an_interrupt_ends_it_with_what_there_is() {
     let sandbox = Sandbox::new();
-    // Rounds enough that it cannot have ended before the signal comes: its line of progress is not shown here, so the signal
-    // waits for the memory that it maps.
+    // Rounds enough that it cannot have ended before the signal comes: its line of progress is not shown
+    // here, so the signal waits for the memory that it maps.
     let running = sandbox.weir(WEIR, ["bench", "mem", "--up-to", "256MiB", "--json"]).spawn();
     wait_for("its memory", || running.resident() > 200 << 20);
     running.signal(Signal::INT);

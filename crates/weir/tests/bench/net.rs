@@ -81,7 +81,8 @@ fn agree(args: &[&str], record: &Value, iperf3: &Value) {
     assert_eq!(record["outcome"], "complete", "{args:?}: {record}");
     if args.contains(&"-u") {
         let ([sent, received, lost], theirs) = (weir_datagrams(record), iperf3_datagrams(iperf3));
-        // 3.12 lists those of both ways, of some as their sender counts: the last ones may come after the receiver's end.
+        // 3.12 lists those of both ways, of some as their sender counts: the last ones may come after the
+        // receiver's end.
         let between = (received.min(sent)..=sent.max(received)).contains(&theirs.0);
         assert!(between && lost == theirs.1, "{args:?}: {}\n{}", record["net"], iperf3["end"]);
     } else {
@@ -158,7 +159,8 @@ fn what_is_omitted_does_not_count() {
         let record = weir_client(server.port, &args).succeeds().json();
         let net = &record["net"];
         let bytes = |end: &str| net[end]["bytes"].as_u64().unwrap();
-        // Each end leaves out its own first second, of 2.5 MB, so what both count differs by what flows between the two.
+        // Each end leaves out its own first second, of 2.5 MB, so what both count differs by what flows
+        // between the two.
         assert!(bytes("sent").max(bytes("received")) < 1_000_000, "{args:?}: {net}");
         assert!(bytes("sent").max(bytes("received")) >= 300 << 10, "{args:?}: {net}");
         let intervals = net["intervals"].as_array().unwrap();
@@ -209,8 +211,8 @@ fn a_record_names_the_limit_and_keeps_the_intervals() {
     assert!(record["samples"].as_array().unwrap().len() >= 5);
 }
 
-/// Every key of 3.12's JSON is in weir's, at the same place. What only one of two streams or a certain kernel shows is left
-/// out by comparing like with like: the same test by both clients.
+/// Every key of 3.12's JSON is in weir's, at the same place. What only one of two streams or a certain kernel
+/// shows is left out by comparing like with like: the same test by both clients.
 #[test]
 fn scripts_that_read_iperf3_s_json_find_its_keys() {
     if !has_iperf3() {

@@ -332,8 +332,9 @@ fn people_see_a_table() {
     assert!(stdout(pps(&sandbox, &["--for", "20ms", "-q"]).run().succeeds()).is_empty());
 }
 
-/// Runs `script` in a namespace with an Ethernet interface `near` (10.77.0.1, fd77::1) whose other end, `far` (10.77.0.2, fd77::2),
-/// is in a namespace of its own, where `weir bench pps -s` listens. Only where such namespaces can be made.
+/// Runs `script` in a namespace with an Ethernet interface `near` (10.77.0.1, fd77::1) whose other end, `far`
+/// (10.77.0.2, fd77::2), is in a namespace of its own, where `weir bench pps -s` listens. Only where such
+/// namespaces can be made.
 fn beside_a_far_end(sandbox: &Sandbox, script: &str) -> Option<Run> {
     const MAKE: &str = r#"set -e
         unshare -n sleep 1000 & far=$!

@@ -25,7 +25,8 @@ fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// An access list as the kernel has it (linux/posix_acl_xattr.h): version 2, then tag, permissions and id of each entry.
+/// An access list as the kernel has it (linux/posix_acl_xattr.h): version 2, then tag, permissions and id of
+/// each entry.
 fn access_list(user: u32) -> Vec<u8> {
     const NO_ID: u32 = u32::MAX;
     let entries = [(1u16, 6u16, NO_ID), (2, 7, user), (4, 4, NO_ID), (0x10, 7, NO_ID), (0x20, 4, NO_ID)];
@@ -94,7 +95,8 @@ fn attributes_of_a_file_that_its_owner_may_not_write() {
     assert_eq!(sandbox.path("copy/b").metadata().unwrap().permissions().mode() & 0o777, 0o444);
 }
 
-/// More attributes than a file has room for beside an inode of 128 bytes: a block of 1 KiB. Here it is one of 4 KiB at least.
+/// More attributes than a file has room for beside an inode of 128 bytes: a block of 1 KiB. Here it is one of
+/// 4 KiB at least.
 #[test]
 fn what_the_target_has_no_room_for_is_counted() {
     if !rustix::process::geteuid().is_root() {

@@ -234,8 +234,9 @@ fn a_codec_of_ones_choice_is_used() {
     sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["unknown codec 'zip'"]);
 }
 
-/// What is the same a mebibyte further on is found where a record carries several blocks, and a block alone would not shrink. The
-/// limit is for the first blocks, which go alone until it is known what the lanes carry.
+/// What is the same a mebibyte further on is found where a record carries several blocks, and a block alone
+/// would not shrink. The limit is for the first blocks, which go alone until it is known what the lanes
+/// carry.
 #[test]
 fn a_strong_codec_looks_beyond_a_block() {
     let Some(sshd) = Sshd::start() else { return };

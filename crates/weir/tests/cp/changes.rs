@@ -1,4 +1,5 @@
-//! Sources that do not rest while `weir cp` reads them: what arrives is what the file was at one moment, or nothing and a word.
+//! Sources that do not rest while `weir cp` reads them: what arrives is what the file was at one moment, or
+//! nothing and a word.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -36,7 +37,8 @@ fn while_copied_with(flags: &[&str], change: impl Fn(&Path, &Running), check: im
     }
 }
 
-/// Either it failed and says that the file changed, and nothing has its name; or it succeeded with what the file now is.
+/// Either it failed and says that the file changed, and nothing has its name; or it succeeded with what the
+/// file now is.
 fn whole_or_said(sandbox: &Sandbox, run: &Run) {
     if run.status.success() {
         assert!(sandbox.read("a") == sandbox.read("b"), "a success with other bytes");
@@ -90,7 +92,8 @@ fn a_file_that_grows_and_changes() {
     );
 }
 
-/// One that never rests arrives as it was at the start; where it is to be whole it is given up after three attempts.
+/// One that never rests arrives as it was at the start; where it is to be whole it is given up after three
+/// attempts.
 #[test]
 fn a_file_that_grows_all_the_time() {
     grows_all_the_time(&[], |sandbox, run| {
@@ -118,7 +121,8 @@ fn grows_all_the_time(flags: &[&str], check: impl Fn(&Sandbox, &Run)) {
             }
         });
         let to = format!("far:{}", sandbox.path("b").display());
-        // Each try takes a second: long enough that the writer gets a processor meanwhile, however busy they are.
+        // Each try takes a second: long enough that the writer gets a processor meanwhile, however busy they
+        // are.
         let run = sshd.cp(&sandbox, &["--limit-rate", "5Mi"]).args(flags).args(&["a", &to]).run();
         over.store(true, Relaxed);
         check(&sandbox, &run);

@@ -49,7 +49,8 @@ fn a_path_that_loses_segments_is_left_to_bbr() {
         return;
     }
     let sandbox = Sandbox::new();
-    // A long path: what a busy machine adds to its round trips is little beside them, and looks like no queue.
+    // A long path: what a busy machine adds to its round trips is little beside them, and looks like no
+    // queue.
     let run = copy(&sandbox, &["--rate", "100Mbit", "--delay", "50ms", "--loss", "0.5%"], 40 * MIB, "");
     run.says(&["congestion control: bbr from ", "for cubic slowed with each segment that the path lost"]);
 }

@@ -1,4 +1,5 @@
-//! Targets of `weir cp` without room or permission, sources that cannot be read: said clearly, and the same command goes on after.
+//! Targets of `weir cp` without room or permission, sources that cannot be read: said clearly, and the same
+//! command goes on after.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -102,7 +103,8 @@ fn a_read_only_target_is_said() {
     }
 }
 
-/// `weir cp` on this machine by somebody for whom permissions hold; `None` where this test cannot be somebody else.
+/// `weir cp` on this machine by somebody for whom permissions hold; `None` where this test cannot be somebody
+/// else.
 fn as_nobody(sandbox: &Sandbox, args: &[&str]) -> Option<Weir> {
     use std::os::unix::process::CommandExt;
     let mut cp = sandbox.weir(support::WEIR, ["cp"]).args(args);

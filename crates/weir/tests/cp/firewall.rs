@@ -1,5 +1,5 @@
-//! A firewall between the hosts: the data find another way, and the report says which and what it costs. And strangers at the port for
-//! the data, who keep nobody out.
+//! A firewall between the hosts: the data find another way, and the report says which and what it costs. And
+//! strangers at the port for the data, who keep nobody out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use support::net::free_port;
 use support::{MIB, Sandbox, Special, Sshd, pattern, skip};
 
-/// In a network of its own, where connections to these ports are swallowed. The far end takes the first port of a range, the near one
-/// the next.
+/// In a network of its own, where connections to these ports are swallowed. The far end takes the first port
+/// of a range, the near one the next.
 fn behind(ports: &str) -> Option<Sshd> {
     if std::process::Command::new("nft").arg("--version").output().is_err() {
         skip("no nft on this machine; apt-get install nftables");
@@ -68,8 +68,8 @@ fn no_connection_either_way() {
     run.fails(1, &["no data connection to far", "to it: ", "from it: ", "--port-range", "--transport ssh"]);
 }
 
-/// Connections that are reset more often than a hopeless network would be given up after: as long as something arrives between two breaks,
-/// it goes on.
+/// Connections that are reset more often than a hopeless network would be given up after: as long as
+/// something arrives between two breaks, it goes on.
 #[test]
 fn a_network_that_breaks_again_and_again() {
     // Not each meets a lane that carries: more than eight of these do.
@@ -80,7 +80,8 @@ fn a_network_that_breaks_again_and_again() {
     let to = format!("far:{}", sandbox.path("b").display());
     let args = ["--port-range", "5000-5001", "--limit-rate", "5Mi", "--codec", "none", "a", &to];
     let running = sshd.cp(&sandbox, &args).spawn();
-    // The first break waits for a lane that stands: one that never came would be replaced by one the other way, which is not broken here.
+    // The first break waits for a lane that stands: one that never came would be replaced by one the other
+    // way, which is not broken here.
     let script = format!(
         "PATH=$PATH:/usr/sbin:/sbin; n=0; \
          until [ -n \"$(ss -Htn state established 'sport = :5000')\" ]; do n=$((n+1)); [ $n -lt 500 ] || exit 1; sleep 0.02; done; \
@@ -102,7 +103,8 @@ fn a_network_that_breaks_again_and_again() {
     assert!(broke > 8, "only {broke} lanes broke: {}", run.stderr);
 }
 
-/// Silent connections, more than there are places for and always new ones, from before the port is open until the copy is over.
+/// Silent connections, more than there are places for and always new ones, from before the port is open until
+/// the copy is over.
 #[test]
 fn strangers_who_keep_connecting_push_no_copy_into_ssh() {
     let Some(sshd) = Sshd::start() else { return };

@@ -1,4 +1,5 @@
-//! `weir cp` onto file systems that hold two names for one, or take fewer names than the source's: said, and never merged.
+//! `weir cp` onto file systems that hold two names for one, or take fewer names than the source's: said, and
+//! never merged.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -99,8 +100,8 @@ fn nothing_is_merged(sandbox: &Sandbox, mounted: &Mounted, pairs: usize) {
     let deep = std::fs::read_dir(mounted.at.join("copy/dir/sub")).unwrap().count();
     assert_eq!(deep, 1);
     assert_eq!(there("plain/Same"), b"plain/Same", "the rest goes on");
-    // Again, with what is there. Which of two names comes first is settled anew, since lanes race; told it is each time, and
-    // what lies there is one file or the other.
+    // Again, with what is there. Which of two names comes first is settled anew, since lanes race; told it is
+    // each time, and what lies there is one file or the other.
     let again = sandbox.weir(WEIR, ["cp", "-q", "-u", "tree/", &mounted.path("copy")]).run();
     again.fails(1, &["its name is that of"]);
     let large = there("large");

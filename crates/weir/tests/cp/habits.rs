@@ -1,5 +1,5 @@
-//! `weir cp` as those read it who know rsync and scp: what patterns protect, what lists mean, what a dry run may do, and that a
-//! failure is told whatever else is.
+//! `weir cp` as those read it who know rsync and scp: what patterns protect, what lists mean, what a dry run
+//! may do, and that a failure is told whatever else is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

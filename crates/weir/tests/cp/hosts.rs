@@ -1,4 +1,5 @@
-//! Hosts that `weir cp` cannot reach, that ask for something first, or that cannot hold or run a weir: each is said, with a way out.
+//! Hosts that `weir cp` cannot reach, that ask for something first, or that cannot hold or run a weir: each
+//! is said, with a way out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -232,7 +233,8 @@ fn a_program_that_others_may_have_put_there_is_not_run() {
     assert_eq!(left_in_passing(), 0);
 }
 
-/// Login scripts that print without an end of line, that read, and a configuration under which nothing would run.
+/// Login scripts that print without an end of line, that read, and a configuration under which nothing would
+/// run.
 #[test]
 fn login_scripts_do_not_hold_it_up() {
     let sandbox = Sandbox::new();

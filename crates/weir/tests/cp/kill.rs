@@ -1,4 +1,5 @@
-//! SIGKILL at any moment, at either end: the same command completes the copy, and what was journalled is not sent again.
+//! SIGKILL at any moment, at either end: the same command completes the copy, and what was journalled is not
+//! sent again.
 //!
 //! 20 kills by default; `WEIR_SOAK=200` for more, `WEIR_SEED=N` for a run again.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

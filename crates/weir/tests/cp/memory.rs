@@ -87,8 +87,8 @@ fn a_file_over_few_lanes_and_many() {
     let lanes: &[&str] = if soak() { &["1", "2", "4", "16"] } else { &["2", "16"] };
     for lanes in lanes {
         for codec in codecs {
-            // The slow ones on a small part of it: they hold the same memory for each block.
-            // zstd:9 is quick on noise, and its records carry several only once it is known what the lanes carry.
+            // The slow ones on a small part of it: they hold the same memory for each block. zstd:9 is quick
+            // on noise, and its records carry several only once it is known what the lanes carry.
             let is_slow = !["none", "zstd:9"].contains(codec);
             file.set_len(if is_slow { 32 * MIB } else { size } as u64).unwrap();
             let flags = ["-c", *lanes, "--codec", *codec];

@@ -85,7 +85,8 @@ fn odd_names_as_arguments() {
     }
 }
 
-/// 4095 bytes are the longest path that a system call takes; a tree may have longer ones, which are said and left out.
+/// 4095 bytes are the longest path that a system call takes; a tree may have longer ones, which are said and
+/// left out.
 #[test]
 fn paths_up_to_the_longest() {
     let Some(sshd) = Sshd::start() else { return };

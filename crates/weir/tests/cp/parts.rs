@@ -1,4 +1,5 @@
-//! What an interrupted `weir cp` leaves, and what becomes of it: taken up, not believed where it is of something else, and removed.
+//! What an interrupted `weir cp` leaves, and what becomes of it: taken up, not believed where it is of
+//! something else, and removed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -47,8 +48,8 @@ fn resumed(sshd: &Sshd, sandbox: &Sandbox, to: &str) -> u64 {
     record["resumed"].as_u64().unwrap_or(0)
 }
 
-/// Size and time say which file it is. One that was changed behind their back shows that the source does not read again what the
-/// journal covers.
+/// Size and time say which file it is. One that was changed behind their back shows that the source does not
+/// read again what the journal covers.
 #[test]
 fn what_the_journal_covers_is_not_sent_again() {
     let Some(sshd) = Sshd::start() else { return };
@@ -128,8 +129,8 @@ fn a_changed_part_of_a_source_that_changed_behind_its_time_is_refused() {
     assert!(sandbox.read("b") == sandbox.read("a"));
 }
 
-/// The way that the help names: parts of files that the source does not have any more go with `--delete`, those that may be
-/// taken up stay.
+/// The way that the help names: parts of files that the source does not have any more go with `--delete`,
+/// those that may be taken up stay.
 #[test]
 fn parts_that_nothing_will_take_up_go_with_delete() {
     let Some(sshd) = Sshd::start() else { return };
@@ -147,7 +148,8 @@ fn parts_that_nothing_will_take_up_go_with_delete() {
     assert_eq!(sandbox.names(), ["copy/", "copy/.a.weir-part", "copy/a", "tree/", "tree/a"]);
 }
 
-/// Files of this user that happen to have the name, and what only others can have put there: none is written into, none is removed.
+/// Files of this user that happen to have the name, and what only others can have put there: none is written
+/// into, none is removed.
 #[test]
 fn what_has_the_name_of_a_part_and_is_none_is_put_aside() {
     let sandbox = Sandbox::new();
@@ -173,7 +175,8 @@ fn what_has_the_name_of_a_part_and_is_none_is_put_aside() {
     assert!(sandbox.read(".d.weir-part.aside-1") == pattern(SIZE + MIB + 4000, 2));
 }
 
-/// A hole of a tebibyte, which nobody could read, hash or send in the time of a test, with a few bytes where `data` says.
+/// A hole of a tebibyte, which nobody could read, hash or send in the time of a test, with a few bytes where
+/// `data` says.
 fn plant_holes(sandbox: &Sandbox, name: &str, size: u64, data: &[u64]) {
     let file = File::create(sandbox.path(name)).unwrap();
     file.set_len(size).unwrap();
@@ -276,7 +279,8 @@ fn holes_of_an_interrupted_copy_are_not_read_again() {
     }
 }
 
-/// ramfs takes what is never written for free, but neither tells where its holes are nor makes any where bytes have been.
+/// ramfs takes what is never written for free, but neither tells where its holes are nor makes any where
+/// bytes have been.
 #[test]
 fn holes_on_a_file_system_that_knows_none() {
     if !rustix::process::geteuid().is_root() {

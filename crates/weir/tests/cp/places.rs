@@ -1,4 +1,5 @@
-//! `weir cp`: where things go, and what must not be: one place for two, a thing onto itself, a folder onto a file.
+//! `weir cp`: where things go, and what must not be: one place for two, a thing onto itself, a folder onto a
+//! file.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! `weir plan`: the published table to the last digit, the limits, a file measured, and input that cannot be right.
+//! `weir plan`: the published table to the last digit, the limits, a file measured, and input that cannot be
+//! right.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

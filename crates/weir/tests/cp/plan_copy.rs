@@ -1,4 +1,5 @@
-//! `weir plan SRC DST`: measured through a real sshd, predicted, nothing left behind; and `weir cp` beside its forecast.
+//! `weir plan SRC DST`: measured through a real sshd, predicted, nothing left behind; and `weir cp` beside
+//! its forecast.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

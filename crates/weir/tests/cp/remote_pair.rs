@@ -1,4 +1,5 @@
-//! `weir cp one:x two:y` against a real sshd: between two far hosts, directly, through here, and inside both ssh connections.
+//! `weir cp one:x two:y` against a real sshd: between two far hosts, directly, through here, and inside both
+//! ssh connections.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -147,8 +148,8 @@ fn a_list_from_here_says_what_goes_between_them() {
     assert_eq!(there, ["copy/", "copy/a", "copy/sub/", "copy/sub/d"]);
 }
 
-/// Two hosts, each on a wire of its own to the one in the middle, which forwards nothing between them; then what is to be run in
-/// the middle.
+/// Two hosts, each on a wire of its own to the one in the middle, which forwards nothing between them; then
+/// what is to be run in the middle.
 const APART: &str = r#"
 set -e
 PATH=$PATH:/usr/sbin:/sbin

@@ -14,7 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, lsetxattr, utimensat};
 use support::{Dice, MIB, Sandbox, Sshd, pattern, skip};
 
-/// Blocks of 512 bytes that a file system may give a file beyond its data: ext4 rounds what is written in pieces up to 64 KiB.
+/// Blocks of 512 bytes that a file system may give a file beyond its data: ext4 rounds what is written in
+/// pieces up to 64 KiB.
 const ROUND: u64 = 128;
 
 /// Files in a tree.

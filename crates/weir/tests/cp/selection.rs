@@ -1,5 +1,5 @@
-//! What patterns select, of folders' contents and of sources that are named themselves: the same names arrive by `weir cp` and by
-//! `rsync` with the same words.
+//! What patterns select, of folders' contents and of sources that are named themselves: the same names arrive
+//! by `weir cp` and by `rsync` with the same words.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod choices;
@@ -15,7 +15,8 @@ use std::process::Command;
 
 use support::{Dice, Sandbox, skip};
 
-/// Files of the tree; folders come with them. Names that people exclude, at several depths, and some that only look like them.
+/// Files of the tree; folders come with them. Names that people exclude, at several depths, and some that
+/// only look like them.
 const FILES: [&str; 18] = [
     "a.log",
     "b.txt",

@@ -1,4 +1,5 @@
-//! Ends of `weir cp` that are no weir, another weir, or lie: played by the test over the control connection, in both roles.
+//! Ends of `weir cp` that are no weir, another weir, or lie: played by the test over the control connection,
+//! in both roles.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

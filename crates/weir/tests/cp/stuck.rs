@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use support::{MIB, Relay, Sandbox, Sshd, pattern, skip};
 
-/// The kernel's shortest retransmission timeout is 200 ms (TCP_RTO_MIN). Fifteen of both ends are 6 s, two looks one each; the rest is
-/// for a machine with other work.
+/// The kernel's shortest retransmission timeout is 200 ms (TCP_RTO_MIN). Fifteen of both ends are 6 s, two
+/// looks one each; the rest is for a machine with other work.
 const BOUND: Duration = Duration::from_secs(30);
 
 fn copies_past_a_stuck_middle(there: bool, lanes: &str) {

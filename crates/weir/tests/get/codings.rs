@@ -1,5 +1,5 @@
-//! Content codings: what is none changes nothing, what was not asked for is saved as it came with a word about it, and
-//! `--compressed` asks and decodes. Coded bytes are never put together with others.
+//! Content codings: what is none changes nothing, what was not asked for is saved as it came with a word
+//! about it, and `--compressed` asks and decodes. Coded bytes are never put together with others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -1,7 +1,7 @@
 //! HTTP/2 that weir itself chose and that fails gives way to HTTP/1.1.
 //!
-//! weir chooses it for many files of a server that is not near. What makes this one far is that its name has two
-//! addresses, the first of which takes no connection.
+//! weir chooses it for many files of a server that is not near. What makes this one far is that its name has
+//! two addresses, the first of which takes no connection.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -127,7 +127,8 @@ fn start(fault: Fault) -> (SocketAddr, Arc<Counts>) {
 /// Where the server is.
 const SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// An address that takes no connection. It is tried first: its own source is nearer to it (RFC 6724 section 6, rule 9).
+/// An address that takes no connection. It is tried first: its own source is nearer to it (RFC 6724 section
+/// 6, rule 9).
 const HOLE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// What keeps it from taking any: a queue for one, which nobody accepts.

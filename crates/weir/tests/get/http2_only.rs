@@ -18,7 +18,8 @@ const BODY: &[u8] = b"by HTTP/2 alone, and piece by piece where the link is slow
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
 
-/// What a slow link is busy for between two pieces: less than the timeout, while one body and more so several take longer.
+/// What a slow link is busy for between two pieces: less than the timeout, while one body and more so several
+/// take longer.
 const BUSY: Duration = Duration::from_millis(600);
 
 /// `:status: 200`, the eighth entry of the static table (RFC 7541 appendix A).
@@ -30,8 +31,8 @@ fn head_of(length: usize) -> Vec<u8> {
     [&STATUS_200[..], &[0x0f, 28 - 15, digits.len() as u8], digits.as_bytes()].concat()
 }
 
-/// Answers every request with `BODY`, one after another, until the client leaves; after each of its `pieces` but the last the link is
-/// busy for a while.
+/// Answers every request with `BODY`, one after another, until the client leaves; after each of its `pieces`
+/// but the last the link is busy for a while.
 fn serve(mut wire: impl Read + Write, pieces: usize) -> std::io::Result<()> {
     let mut preface = [0; 24];
     wire.read_exact(&mut preface)?;

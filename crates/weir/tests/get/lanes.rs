@@ -1,4 +1,5 @@
-//! Several lanes on one file, what the record says of a run, and whether the verdict names the limit that was made.
+//! Several lanes on one file, what the record says of a run, and whether the verdict names the limit that was
+//! made.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -37,11 +38,12 @@ fn four_lanes_split_a_file_into_ranges_that_cover_it_once() {
     assert!(lost < parts.len() as u64 * (MIB as u64), "{lost} bytes sent more than once");
 }
 
-/// More large files than are received at once: servers do not wait for ever for those that were asked for and not read. What one
-/// cuts off passes for whole where it told no length.
+/// More large files than are received at once: servers do not wait for ever for those that were asked for and
+/// not read. What one cuts off passes for whole where it told no length.
 #[test]
 fn an_answer_that_waits_for_its_turn_is_asked_for_anew() {
-    // The first two take 12 s; what waits meanwhile is more than the client's kernel takes in its stead (tcp_rmem).
+    // The first two take 12 s; what waits meanwhile is more than the client's kernel takes in its stead
+    // (tcp_rmem).
     let size = |path: &str| if matches!(path, "/0" | "/1") { 56 * MIB } else { 10 * MIB };
     let server = Server::start(move |request, wire| {
         wire.gives_up_after(Duration::from_secs(7))?;

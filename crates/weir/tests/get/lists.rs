@@ -1,4 +1,5 @@
-//! Lists as people write them: names that are equal, lines that are there twice, remarks, one bad line among good ones.
+//! Lists as people write them: names that are equal, lines that are there twice, remarks, one bad line among
+//! good ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -142,7 +143,8 @@ fn remarks_behind_a_url() {
     assert_eq!(sandbox.names(), ["in/", "in/Track #3", "in/a", "in/b", "in/d", "list"]);
 }
 
-/// An editor's mark in front costs nothing, a line in another coding costs that line, of all files that people write.
+/// An editor's mark in front costs nothing, a line in another coding costs that line, of all files that
+/// people write.
 #[test]
 fn a_mark_in_front_and_a_line_in_another_coding() {
     let server = echo();

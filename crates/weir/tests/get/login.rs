@@ -1,4 +1,5 @@
-//! Downloads behind a login: cookies, netrc, Digest, each for its own host, over redirects, lanes and resumption.
+//! Downloads behind a login: cookies, netrc, Digest, each for its own host, over redirects, lanes and
+//! resumption.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -22,8 +23,8 @@ fn basic(pair: &str) -> String {
     format!("Basic {}", base64(pair.as_bytes()))
 }
 
-/// A file on one host whose logins are another's (NASA Earthdata's pattern): without a cookie the way leads there, where a
-/// login is wanted, and back with a code for which there is a cookie.
+/// A file on one host whose logins are another's (NASA Earthdata's pattern): without a cookie the way leads
+/// there, where a login is wanted, and back with a code for which there is a cookie.
 struct Earthdata {
     data: Server,
     users: Server,

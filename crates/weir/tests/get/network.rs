@@ -99,7 +99,8 @@ fn retry_after_is_honoured() {
 
 #[test]
 fn passing_trouble_is_tried_again_and_lasting_trouble_is_not() {
-    // Each is asked for without a range once, but where the status speaks of time; a 501 without more fields too.
+    // Each is asked for without a range once, but where the status speaks of time; a 501 without more fields
+    // too.
     for (status, attempts) in [
         ("500 Internal Server Error", 4),
         ("502 Bad Gateway", 4),

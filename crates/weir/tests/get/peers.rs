@@ -23,7 +23,8 @@ fn a_large_file_from_nginx_plain_and_over_tls() {
     }
 }
 
-/// nginx ends each connection after 1000 requests (keepalive_requests); more files than that come all the same.
+/// nginx ends each connection after 1000 requests (keepalive_requests); more files than that come all the
+/// same.
 #[test]
 fn more_small_files_than_nginx_serves_on_one_connection() {
     let sandbox = sandbox_with_www();
@@ -49,7 +50,8 @@ fn more_small_files_than_nginx_serves_on_one_connection() {
     }
 }
 
-/// The demo's slow disk: a loop device of 30 MB/s whose dirty pages are bounded. The verdict must name it, and the knee.
+/// The demo's slow disk: a loop device of 30 MB/s whose dirty pages are bounded. The verdict must name it,
+/// and the knee.
 #[test]
 fn a_disk_that_paces_its_writers_is_named() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,5 @@
-//! Ways through proxies: SOCKS in its versions, https:// proxies, logins that they want, variables that cannot be used.
+//! Ways through proxies: SOCKS in its versions, https:// proxies, logins that they want, variables that
+//! cannot be used.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

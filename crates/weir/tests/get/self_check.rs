@@ -1,5 +1,6 @@
-//! `weir self-check` on machines that allow much and little: root's, an ordinary user's, a sandbox without TUN and /sys, and
-//! some on which hardly anything works. What it says is compared with what the same user finds by other means.
+//! `weir self-check` on machines that allow much and little: root's, an ordinary user's, a sandbox without
+//! TUN and /sys, and some on which hardly anything works. What it says is compared with what the same user
+//! finds by other means.
 //!
 //! Root makes each such machine out of its own, by mount and network namespaces.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -31,7 +32,8 @@ fn is_root() -> bool {
     able
 }
 
-/// A shell script in a mount and network namespace of its own, where `./weir` is the binary under test and `tmp` a folder for all.
+/// A shell script in a mount and network namespace of its own, where `./weir` is the binary under test and
+/// `tmp` a folder for all.
 fn on(sandbox: &Sandbox, script: &str) -> Run {
     fs::set_permissions(sandbox.path("."), Permissions::from_mode(0o755)).unwrap();
     fs::create_dir_all(sandbox.path("tmp")).unwrap();

@@ -1,4 +1,5 @@
-//! TLS: what is missing when it fails, each with its way out, and certificates that a server wants to see of its clients.
+//! TLS: what is missing when it fails, each with its way out, and certificates that a server wants to see of
+//! its clients.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -27,7 +28,8 @@ fn openssl(sandbox: &Sandbox, args: &[&str]) -> bool {
     }
 }
 
-/// An authority `ca.pem`, a server's `cert.pem` and `key.pem` for localhost and 127.0.0.1, a client's `me.pem` and `me.key`.
+/// An authority `ca.pem`, a server's `cert.pem` and `key.pem` for localhost and 127.0.0.1, a client's
+/// `me.pem` and `me.key`.
 fn certificates(sandbox: &Sandbox) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,5 +1,5 @@
-//! `weir bench host --local`, and what plan, cp, get and bench mem make of what it keeps; and that nothing that may lie in its place
-//! does harm.
+//! `weir bench host --local`, and what plan, cp, get and bench mem make of what it keeps; and that nothing
+//! that may lie in its place does harm.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

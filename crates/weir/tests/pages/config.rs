@@ -1,4 +1,5 @@
-//! The configuration file: what it says holds where the command line says nothing, and what is wrong in it is named by its line.
+//! The configuration file: what it says holds where the command line says nothing, and what is wrong in it is
+//! named by its line.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -188,7 +189,8 @@ fn what_is_wrong_is_named_with_its_line_its_flag_and_the_way_out() {
     }
     let run = weir(&with("[lab shell]\n--fidelity=high\n"), &["lab", "shell", "--", "true"]);
     run.fails(2, &["line 2: invalid value for --fidelity: expected one of packet, gso"]);
-    // Another command's values are not its business; its names are, else nobody would see that they do nothing.
+    // Another command's values are not its business; its names are, else nobody would see that they do
+    // nothing.
     weir(&with("[get]\n--lanes=65\n"), &["plan", "--codec-table", "figures.csv", "--link", "1Gbit"])
         .succeeds();
 }

@@ -48,7 +48,8 @@ fn host(number: usize) -> String {
 }
 
 impl Played {
-    /// So many batches and workers, each on a host of its own, in the ledger at `path`, of `span` until [`AHEAD`].
+    /// So many batches and workers, each on a host of its own, in the ledger at `path`, of `span` until
+    /// [`AHEAD`].
     fn new(path: &Path, batches: usize, workers: usize, span: i64) -> Played {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let clock = Arc::new(AtomicI64::new(now.as_millis() as i64 + AHEAD - span));

@@ -1,9 +1,10 @@
-//! What the guide and the READMEs say can be typed: each command line in them is read by the binary, each link leads somewhere,
-//! each chapter is in the table of contents and each limit in the glossary.
+//! What the guide and the READMEs say can be typed: each command line in them is read by the binary, each
+//! link leads somewhere, each chapter is in the table of contents and each limit in the glossary.
 //!
-//! A command line is cut before its `--`, given `--help` and started. The parser reads from left to right, so a command, a flag
-//! or a value that it does not take ends it with an error before it comes to `--help`, which ends it too: nothing is ever done.
-//! What that cannot see: flags that exclude each other, and ab's behind `--ab`.
+//! A command line is cut before its `--`, given `--help` and started. The parser reads from left to right, so
+//! a command, a flag or a value that it does not take ends it with an error before it comes to `--help`,
+//! which ends it too: nothing is ever done. What that cannot see: flags that exclude each other, and ab's
+//! behind `--ab`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
@@ -91,7 +92,8 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Where a block has prompts the lines behind them, since the others are what was answered; else all. A `\` joins lines.
+/// Where a block has prompts the lines behind them, since the others are what was answered; else all. A `\`
+/// joins lines.
 fn typed(block: &[&str]) -> Vec<String> {
     let prompts = block.iter().any(|line| line.trim_start().starts_with("$ "));
     let mut typed = Vec::new();
@@ -122,7 +124,8 @@ fn readmes() -> Vec<Page> {
     ["README.md", "README.zh-CN.md"].map(|name| Page::read(root().join(name))).into()
 }
 
-/// The calls of weir in a line of shell: behind `sudo` and variables, in pipes, behind weir's own `--`, in the text of `sh -c`.
+/// The calls of weir in a line of shell: behind `sudo` and variables, in pipes, behind weir's own `--`, in
+/// the text of `sh -c`.
 fn calls(line: &str) -> Vec<Vec<String>> {
     simple_commands(line).into_iter().flat_map(|words| calls_of(&words)).collect()
 }
@@ -144,7 +147,8 @@ fn calls_of(words: &[String]) -> Vec<Vec<String>> {
     }
 }
 
-/// The words of each command of a line. As a shell reads it, but that two spaces begin a remark (so the README sets them apart).
+/// The words of each command of a line. As a shell reads it, but that two spaces begin a remark (so the
+/// README sets them apart).
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut rest = line.chars().peekable();

@@ -1,4 +1,5 @@
-//! `weir report` by its command line: what it makes of good records, of foreign bytes, and of places that cannot be written.
+//! `weir report` by its command line: what it makes of good records, of foreign bytes, and of places that
+//! cannot be written.
 
 use crate::support;
 

@@ -1,5 +1,6 @@
-//! `weir report`'s pages in a real browser: every kind of record in docs/gallery at two widths, light and dark. No console
-//! message, nothing asked of the network, no text cut or overlapping, contrast, names, headings.
+//! `weir report`'s pages in a real browser: every kind of record in docs/gallery at two widths, light and
+//! dark. No console message, nothing asked of the network, no text cut or overlapping, contrast, names,
+//! headings.
 
 use crate::support;
 

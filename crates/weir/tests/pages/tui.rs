@@ -1,5 +1,6 @@
-//! `--tui` on a terminal, driven as a user drives it: by keys and sizes, in tmux. What is drawn is weir-report's to test; here it
-//! is that a run draws at all, that keys end it, and that the terminal comes back as it was.
+//! `--tui` on a terminal, driven as a user drives it: by keys and sizes, in tmux. What is drawn is
+//! weir-report's to test; here it is that a run draws at all, that keys end it, and that the terminal comes
+//! back as it was.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -11,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::net::NetServer;
 use support::{MIB, Sandbox, Serving, Sshd, TIMEOUT, WEIR, pattern, skip, unfolded};
 
-/// A minute for the whole file, so that no view ends before it is looked at; a journal has something in it long before.
+/// A minute for the whole file, so that no view ends before it is looked at; a journal has something in it
+/// long before.
 const SLOW: &str = "--limit-rate 1M";
 
 /// A shell in a terminal of its own.
@@ -230,8 +232,9 @@ fn a_second_signal_ends_at_once_and_gives_the_terminal_back() {
     let sandbox = Sandbox::new();
     let Some(screen) = Screen::new(&sandbox) else { return };
     sandbox.write("big.bin", pattern(60 * MIB, 7));
-    // A far end that hangs: the first signal is heard, but that end is waited for, two seconds (FAREWELL of weir-cp's
-    // ssh). A machine that needs more than one of them to show a word has not asked in time, and shows nothing.
+    // A far end that hangs: the first signal is heard, but that end is waited for, two seconds (FAREWELL of
+    // weir-cp's ssh). A machine that needs more than one of them to show a word has not asked in time, and
+    // shows nothing.
     let in_time = (0..5).any(|_| {
         screen.view(&format!("cp big.bin copy --tui {SLOW}"));
         let hangs = far_end(&sandbox);
@@ -241,14 +244,16 @@ fn a_second_signal_ends_at_once_and_gives_the_terminal_back() {
         screen.until("word that it ends", |text| {
             text.contains("asked once more it ends at once") || text.contains("code=130\n")
         });
-        // Within a quarter of a second it would be the same wish: from when it was heard, which is before it is to be seen.
+        // Within a quarter of a second it would be the same wish: from when it was heard, which is before it
+        // is to be seen.
         std::thread::sleep(Duration::from_millis(260));
         let in_time = asked.elapsed() < Duration::from_secs(1);
         if in_time {
             screen.press("C-c");
         }
         screen.is_over(130);
-        // It goes on when the one that started it has ended, as what was stopped in an orphaned group does (exit(3)), and may be gone.
+        // It goes on when the one that started it has ended, as what was stopped in an orphaned group does
+        // (exit(3)), and may be gone.
         let _ = kill_process(hangs, Signal::KILL);
         let whole = screen.whole();
         assert!(!in_time || !whole.contains("incomplete"), "it ended in order:\n{whole}");

@@ -1,4 +1,5 @@
-//! Places that cannot be written, journals that cannot be believed, interruptions: said clearly, and what came is kept.
+//! Places that cannot be written, journals that cannot be believed, interruptions: said clearly, and what
+//! came is kept.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -142,7 +143,8 @@ struct BrokenOff {
 }
 
 impl BrokenOff {
-    /// Interrupts a download of 8 MiB, paced to take a second on one connection, when half of it has been sent.
+    /// Interrupts a download of 8 MiB, paced to take a second on one connection, when half of it has been
+    /// sent.
     fn new(signal: Signal, args: &[&str]) -> BrokenOff {
         BrokenOff::at(4 * MIB, signal, args)
     }
@@ -482,8 +484,8 @@ fn a_stdout_that_is_closed_before_the_record() {
     assert_eq!(sandbox.names(), ["out"], "the file is kept");
 }
 
-/// Our own end of the connection must not be taken for the server's: an answer without a length that is interrupted is
-/// not a file.
+/// Our own end of the connection must not be taken for the server's: an answer without a length that is
+/// interrupted is not a file.
 #[test]
 fn sigint_on_an_answer_that_ends_with_its_connection() {
     let (send, sent) = std::sync::mpsc::channel();

@@ -104,7 +104,8 @@ fn a_body_shorter_than_its_length() {
     }
 }
 
-/// A 206 whose Content-Range speaks of `first..=last` of `complete`, with `body` of the object's bytes from `first` on.
+/// A 206 whose Content-Range speaks of `first..=last` of `complete`, with `body` of the object's bytes from
+/// `first` on.
 fn part_of(object: Object, part: impl Fn(u64, usize) -> (String, usize) + Send + Sync + 'static) -> Server {
     Server::start(move |request, wire| {
         let start = request.start() as usize;

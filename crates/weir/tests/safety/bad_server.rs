@@ -1,4 +1,5 @@
-//! Servers that cannot be reached, break off, stall or speak no proper HTTP: a clear word, the right code, no wrong file.
+//! Servers that cannot be reached, break off, stall or speak no proper HTTP: a clear word, the right code, no
+//! wrong file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

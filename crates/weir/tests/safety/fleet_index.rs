@@ -1,5 +1,5 @@
-//! A plan of what a web server lists: every file of real servers once, with what names may hold, and nothing of
-//! what a hostile one makes up.
+//! A plan of what a web server lists: every file of real servers once, with what names may hold, and nothing
+//! of what a hostile one makes up.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};

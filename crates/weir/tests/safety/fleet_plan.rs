@@ -65,7 +65,8 @@ fn a_folder_is_planned_moved_checked_and_exported() {
 /// What `sha256sum` says of the text "1".
 const OF_ONE: &str = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b";
 
-/// A list may say what each file must have; nothing else is let through, and a check knows it without the source.
+/// A list may say what each file must have; nothing else is let through, and a check knows it without the
+/// source.
 #[test]
 fn digests_of_a_list_are_held_to() {
     let sandbox = Sandbox::new();

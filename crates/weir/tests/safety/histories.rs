@@ -1,6 +1,6 @@
-//! Random histories of an object: versions that change, answers that are cut, validators that are present, absent or
-//! contradict each other, one run or several, 1 to 8 lanes. Whatever happens, a file under its final name is of one version,
-//! and every run ends.
+//! Random histories of an object: versions that change, answers that are cut, validators that are present,
+//! absent or contradict each other, one run or several, 1 to 8 lanes. Whatever happens, a file under its
+//! final name is of one version, and every run ends.
 //!
 //! 20 histories by default; `WEIR_SOAK=1000` for more, `WEIR_SEED=N` for a history again.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -15,7 +15,8 @@ use support::{Dice, MIB, Request, Sandbox, Server, Wire, pattern};
 /// Versions that an object goes through.
 const VERSIONS: u64 = 3;
 
-/// The most requests of one run: eight lanes that begin again three times, with retries and looks, stay far below it.
+/// The most requests of one run: eight lanes that begin again three times, with retries and looks, stay far
+/// below it.
 const MOST_REQUESTS: usize = 400;
 
 const DATE: &str = "Fri, 01 Jan 2021 00:00:00 GMT";
@@ -67,7 +68,8 @@ impl Story {
         self.dice.roll(0..100) < of_a_hundred
     }
 
-    /// The validators of an answer: never a lie that names this version by another's tag alone, since nobody could tell.
+    /// The validators of an answer: never a lie that names this version by another's tag alone, since nobody
+    /// could tell.
     fn validators(&mut self) -> Vec<(&'static str, String)> {
         let tag = |version: usize| ("ETag", format!("\"{version}\""));
         let dated =

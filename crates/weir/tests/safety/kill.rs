@@ -63,7 +63,8 @@ fn kill_and_resume(run: u64, lanes: &[&str], dice: &mut Dice, tally: &mut Tally)
         let running = get().spawn();
         server.wait_sent(kill_at);
         running.signal(Signal::KILL);
-        // A kill may come between the rename and the end of the process: then the name is there, and what it names is whole.
+        // A kill may come between the rename and the end of the process: then the name is there, and what it
+        // names is whole.
         if running.wait().status.code() == Some(0) || sandbox.path("out").exists() {
             assert!(sandbox.read("out") == *bytes, "{context}: the final name before the end");
             return;

@@ -1,5 +1,5 @@
-//! What must never happen to a file of `weir get`: bad servers, disks, names and words, strangers in the folder,
-//! another version, an end at any moment.
+//! What must never happen to a file of `weir get`: bad servers, disks, names and words, strangers in the
+//! folder, another version, an end at any moment.
 //!
 //! One program of tests: each file is a module, so that what they stand on is compiled and linked once.
 

@@ -1,5 +1,5 @@
-//! Heads and framings as odd servers write them: taken where all readers agree where the body ends, refused where two
-//! could disagree, with the line and the field.
+//! Heads and framings as odd servers write them: taken where all readers agree where the body ends, refused
+//! where two could disagree, with the line and the field.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -216,8 +216,8 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     coder.finish().unwrap()
 }
 
-/// A coding of the way ends with the connection (RFC 9112 section 6.3); a length beside it is another reader's end. Both
-/// are one where the connection ends behind that many bytes.
+/// A coding of the way ends with the connection (RFC 9112 section 6.3); a length beside it is another
+/// reader's end. Both are one where the connection ends behind that many bytes.
 #[test]
 fn a_length_beside_a_coding_of_the_way_has_to_be_where_the_connection_ends() {
     for size in SIZES {

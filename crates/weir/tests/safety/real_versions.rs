@@ -1,5 +1,5 @@
-//! Resuming from the servers that people run, whose files change or stay: nginx and Apache with the validators that they can
-//! be told to send.
+//! Resuming from the servers that people run, whose files change or stay: nginx and Apache with the
+//! validators that they can be told to send.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -1,5 +1,5 @@
-//! Parts are put together only under the same strong validator (RFC 9110 section 15.3.7.3): silence, a contradiction
-//! and the same tag from another place are no agreement.
+//! Parts are put together only under the same strong validator (RFC 9110 section 15.3.7.3): silence, a
+//! contradiction and the same tag from another place are no agreement.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -45,8 +45,8 @@ const PAIRS: &[(Lines, Lines)] = &[
     (&[], &[]),
 ];
 
-/// Answers with the bytes that the request asks for and these validators, whatever `If-Range` says; `whole`: with 200.
-/// Only `up_to` bytes are sent.
+/// Answers with the bytes that the request asks for and these validators, whatever `If-Range` says; `whole`:
+/// with 200. Only `up_to` bytes are sent.
 fn answer(
     bytes: &[u8],
     lines: &[(&str, &str)],
@@ -180,7 +180,8 @@ fn a_contradictory_content_range_is_not_believed() {
     }
 }
 
-/// A name whose redirect leads to one place first and to another later, each with an object of its own under one tag.
+/// A name whose redirect leads to one place first and to another later, each with an object of its own under
+/// one tag.
 fn leading_elsewhere(places: [String; 2]) -> Server {
     let asked = AtomicUsize::new(0);
     Server::start(move |_, wire| wire.redirect("302 Found", &places[asked.fetch_add(1, Relaxed).min(1)]))

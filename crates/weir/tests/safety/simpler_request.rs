@@ -1,4 +1,5 @@
-//! A request that is refused for its form is asked for once more with less in it; a refusal of all is an answer.
+//! A request that is refused for its form is asked for once more with less in it; a refusal of all is an
+//! answer.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;

@@ -1,5 +1,5 @@
-//! A real browser without a window, spoken to by the DevTools protocol over two pipes: no port is opened, and what the test
-//! runs in a page comes by the protocol, never by the page.
+//! A real browser without a window, spoken to by the DevTools protocol over two pipes: no port is opened, and
+//! what the test runs in a page comes by the protocol, never by the page.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

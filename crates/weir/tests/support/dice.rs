@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// For as many runs as `WEIR_SOAK` says, 20 without it; from `WEIR_SEED`, or from the clock. Returns both.
+    /// For as many runs as `WEIR_SOAK` says, 20 without it; from `WEIR_SEED`, or from the clock. Returns
+    /// both.
     pub(crate) fn for_runs() -> (Dice, u64) {
         let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let runs = number("WEIR_SOAK").unwrap_or(20);

@@ -1,4 +1,5 @@
-//! The little of HTTP/2 that servers need which misbehave below what any library lets them: frames, and TLS that offers protocols.
+//! The little of HTTP/2 that servers need which misbehave below what any library lets them: frames, and TLS
+//! that offers protocols.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// A server called `name`, with a certificate of its own making, that offers these protocols. A client that offers none of them gets
-/// the alert no_application_protocol (RFC 7301 section 3.2).
+/// A server called `name`, with a certificate of its own making, that offers these protocols. A client that
+/// offers none of them gets the alert no_application_protocol (RFC 7301 section 3.2).
 pub(crate) fn config(name: &str, protocols: &[&str]) -> Arc<ServerConfig> {
     let key = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
     let private = PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());

@@ -1,5 +1,5 @@
-//! Real HTTP servers over the folder `www` of a sandbox: nginx, Apache, lighttpd. Real proxies: squid, tinyproxy, microsocks.
-//! moto in the place of Amazon S3.
+//! Real HTTP servers over the folder `www` of a sandbox: nginx, Apache, lighttpd. Real proxies: squid,
+//! tinyproxy, microsocks. moto in the place of Amazon S3.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;

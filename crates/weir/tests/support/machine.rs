@@ -1,18 +1,19 @@
-//! Whether this machine had its processors while something was measured: a guest's host may take them for seconds.
+//! Whether this machine had its processors while something was measured: a guest's host may take them for
+//! seconds.
 
 use std::time::{Duration, Instant};
 
 use weir_observe::cpu::{CpuReader, CpuTicks};
 
-/// The most that the host may take of all processors' time. What it takes comes in turns of some milliseconds: at a twentieth a
-/// second still has most of its hundredths to itself.
+/// The most that the host may take of all processors' time. What it takes comes in turns of some
+/// milliseconds: at a twentieth a second still has most of its hundredths to itself.
 const TAKEN: f64 = 0.05;
 
 /// How long a quiet moment is looked for.
 const TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Measures again as long as the host took processors meanwhile. What was measured is looked at only afterwards, so that a
-/// figure that does not suit is no reason to measure again.
+/// Measures again as long as the host took processors meanwhile. What was measured is looked at only
+/// afterwards, so that a figure that does not suit is no reason to measure again.
 pub(crate) fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     let start = Instant::now();
     loop {

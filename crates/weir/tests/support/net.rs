@@ -121,13 +121,14 @@ pub(crate) fn has_iperf3() -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// A port that nobody listens on, below those that the kernel gives away by itself (net.ipv4.ip_local_port_range): of two hundred
-/// UDP streams beside this test one may have got any of those. Each is handed out once.
+/// A port that nobody listens on, below those that the kernel gives away by itself
+/// (net.ipv4.ip_local_port_range): of two hundred UDP streams beside this test one may have got any of those.
+/// Each is handed out once.
 pub(crate) fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 15_000..32_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Asked of the kernel's tables. A socket bound to try it may live on for a moment in the child that another test
-    // starts just then, and whoever is handed the port cannot listen.
+    // Asked of the kernel's tables. A socket bound to try it may live on for a moment in the child that
+    // another test starts just then, and whoever is handed the port cannot listen.
     let is_free = |port: &u16| {
         let local = format!(":{port:04X}");
         let has_it = |line: &str| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&local));
@@ -169,7 +170,8 @@ fn collect(mut from: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// Runs a shell's `script` in a network namespace of its own, with `$WEIR`. `None` where no namespaces and cables can be made.
+/// Runs a shell's `script` in a network namespace of its own, with `$WEIR`. `None` where no namespaces and
+/// cables can be made.
 pub(crate) fn in_a_network(sandbox: &Sandbox, script: &str) -> Option<Run> {
     let who = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
     let tried = sandbox.weir("unshare", [who, "sh", "-c", "ip link add near type veth peer name far"]).run();

@@ -29,8 +29,8 @@ pub(crate) struct Object {
     pub(crate) last_modified: Option<String>,
     /// Ranges are answered.
     pub(crate) ranges: bool,
-    /// Bytes per second on each connection; also keeps the kernel's buffer small, so that what was sent is near what
-    /// was received.
+    /// Bytes per second on each connection; also keeps the kernel's buffer small, so that what was sent is
+    /// near what was received.
     pub(crate) rate: Option<u64>,
     /// Further fields of each answer.
     pub(crate) fields: Fields,

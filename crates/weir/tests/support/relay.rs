@@ -1,5 +1,5 @@
-//! A relay between client and server whose first connection falls silent: what a network that forgets a connection does, or a
-//! box in the middle that hangs.
+//! A relay between client and server whose first connection falls silent: what a network that forgets a
+//! connection does, or a box in the middle that hangs.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Relays to `server`; of its first connection's answers only `first` bytes, then nothing more, and no end either.
+    /// Relays to `server`; of its first connection's answers only `first` bytes, then nothing more, and no
+    /// end either.
     pub(crate) fn mute_after(first: usize, server: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         Relay::start(listener, server, [usize::MAX, first])
@@ -40,8 +41,9 @@ impl Relay {
         Relay { address, connections }
     }
 
-    /// Relays to the same port of 127.0.0.1, listening at ::1, where a server that listens everywhere finds the port taken in
-    /// IPv6 alone. Of the first connection only `first` bytes go either way, though both go on being read. `None` without IPv6.
+    /// Relays to the same port of 127.0.0.1, listening at ::1, where a server that listens everywhere finds
+    /// the port taken in IPv6 alone. Of the first connection only `first` bytes go either way, though both go
+    /// on being read. `None` without IPv6.
     pub(crate) fn swallow_after(first: usize) -> Option<Relay> {
         let listener = TcpListener::bind("[::1]:0").ok()?;
         let port = listener.local_addr().expect("an address").port();

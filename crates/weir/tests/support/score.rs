@@ -1,4 +1,5 @@
-//! How a verdict did where the cause is known: of the truth matrix and of the field's stories alike. Each says by its own rule which.
+//! How a verdict did where the cause is known: of the truth matrix and of the field's stories alike. Each
+//! says by its own rule which.
 
 use serde::{Deserialize, Serialize};
 

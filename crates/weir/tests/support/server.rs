@@ -1,4 +1,5 @@
-//! The server: a thread for each connection, a closure that may answer anything, and a log of what was asked and sent.
+//! The server: a thread for each connection, a closure that may answer anything, and a log of what was asked
+//! and sent.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
@@ -241,7 +242,8 @@ impl Wire {
         super::over()
     }
 
-    /// The same inside the TLS session of this connection, which has one owner: either side is looked at by turns.
+    /// The same inside the TLS session of this connection, which has one owner: either side is looked at by
+    /// turns.
     pub(crate) fn tunnel_within(&mut self, to: SocketAddr) -> io::Result<()> {
         const TURN: Duration = Duration::from_millis(2);
         let mut far = TcpStream::connect(to)?;

@@ -1,4 +1,5 @@
-//! A SOCKS proxy, versions 4, 4a and 5, that connects to one place whatever it is asked for, and keeps what that was.
+//! A SOCKS proxy, versions 4, 4a and 5, that connects to one place whatever it is asked for, and keeps what
+//! that was.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -15,7 +15,8 @@ use super::{TIMEOUT, skip};
 /// Where sshd lies on the usual systems: it is not on the path of ordinary users.
 const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"];
 
-/// A running sshd, and a client's configuration under which it is the host `far`, and the hosts `one` and `two`.
+/// A running sshd, and a client's configuration under which it is the host `far`, and the hosts `one` and
+/// `two`.
 pub(crate) struct Sshd {
     folder: tempfile::TempDir,
     child: Child,
@@ -33,7 +34,8 @@ pub(crate) struct Special<'a> {
     pub(crate) without_weir: bool,
     /// Lines of its configuration, before the usual ones: the first of a kind counts.
     pub(crate) config: &'a str,
-    /// Namespaces of its own (as unshare's flags: `-m`, `-n`), and what a shell does in them first. `$CACHE` is its cache folder.
+    /// Namespaces of its own (as unshare's flags: `-m`, `-n`), and what a shell does in them first. `$CACHE`
+    /// is its cache folder.
     pub(crate) within: Option<(&'a str, &'a str)>,
 }
 

@@ -1,4 +1,5 @@
-//! A far end of `weir cp` that the test plays itself, and a near end for `weir peer`: both speak the protocol by hand, and may lie.
+//! A far end of `weir cp` that the test plays itself, and a near end for `weir peer`: both speak the protocol
+//! by hand, and may lie.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -137,7 +138,8 @@ impl Talk {
     }
 }
 
-/// A program to be given as `-S`, in place of ssh: it leads to `play`, which is the far end, on a thread of its own.
+/// A program to be given as `-S`, in place of ssh: it leads to `play`, which is the far end, on a thread of
+/// its own.
 pub(crate) fn far(sandbox: &Sandbox, play: impl FnOnce(&mut Talk) + Send + 'static) -> String {
     let folder = sandbox.path("ssh.strange");
     std::fs::create_dir(&folder).expect("a folder");

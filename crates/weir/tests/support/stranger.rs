@@ -32,7 +32,8 @@ pub(crate) fn settings(window: u32) -> Vec<u8> {
 
 /// A GET of `path` without a body, as the headers that end `stream`.
 pub(crate) fn get(stream: u32, scheme: &str, path: &str) -> Vec<u8> {
-    // Static entries 2 (GET), 6 and 7 (http, https); 4 (:path) and 1 (:authority) with literal values (RFC 7541).
+    // Static entries 2 (GET), 6 and 7 (http, https); 4 (:path) and 1 (:authority) with literal values (RFC
+    // 7541).
     let mut block = vec![0x82, if scheme == "https" { 0x87 } else { 0x86 }, 0x04, path.len() as u8];
     block.extend(path.as_bytes());
     block.extend(b"\x01\x01x");

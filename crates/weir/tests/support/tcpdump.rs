@@ -20,8 +20,8 @@ pub(crate) fn is_there() -> bool {
 impl Recorder {
     pub(crate) fn start(space: &Namespace, file: &Path) -> anyhow::Result<Recorder> {
         let mut command = Command::new("tcpdump");
-        // As the user who runs it: another could not write here. Each packet at once: of a buffer that waits to be full, an
-        // interrupt loses the last half second.
+        // As the user who runs it: another could not write here. Each packet at once: of a buffer that waits
+        // to be full, an interrupt loses the last half second.
         command.args(["-i", "weir0", "-s", "96", "-B", "16384", "--immediate-mode", "-Z", "root", "-w"]);
         command.arg(file).arg("tcp");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,7 +1,7 @@
 //! Runs as files: what was seen is kept, so that it can be judged again when a rule has changed.
 //!
-//! `runs/CELL.PROGRAMS.json` holds one run's facts and the evidence of its sides; `captures/CELL.SIDE.pcap.gz` what tcpdump saw at
-//! either end; `results.jsonl` one line for each verdict;
+//! `runs/CELL.PROGRAMS.json` holds one run's facts and the evidence of its sides;
+//! `captures/CELL.SIDE.pcap.gz` what tcpdump saw at either end; `results.jsonl` one line for each verdict;
 //! `wrong/CELL.SIDE.json` the evidence of each that is not right, in the form of `weir get --evidence`.
 
 use std::collections::BTreeMap;
@@ -125,7 +125,8 @@ impl Archive {
         self.path("runs").join(format!("{cell}.{}.json", programs.name()))
     }
 
-    /// Whether a run of this cell is kept that today's programs recorded: newer than this one and than `weir`.
+    /// Whether a run of this cell is kept that today's programs recorded: newer than this one and than
+    /// `weir`.
     pub(crate) fn is_current(&self, cell: Cell, programs: Programs) -> bool {
         let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
         let own = std::env::current_exe().ok();

@@ -1,7 +1,8 @@
-//! The same runs as tcpdump saw them, at both ends: judged as `weir why --pcap` does, and laid beside what was said live.
+//! The same runs as tcpdump saw them, at both ends: judged as `weir why --pcap` does, and laid beside what
+//! was said live.
 //!
-//! A capture shows neither threads nor buffers, so it may abstain where a live watch names a limit. Where it names one, that must
-//! be the same, in the words that packets have for it.
+//! A capture shows neither threads nor buffers, so it may abstain where a live watch names a limit. Where it
+//! names one, that must be the same, in the words that packets have for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,8 +23,8 @@ use crate::plan::Plan;
 use crate::score::{Score, Sums, named, word};
 use crate::tcpdump::{self, Recorder};
 
-/// Faster links are not captured: at 40 Mbit/s two tcpdumps take 7,000 packets a second, some hundredths of a core, at 400 they
-/// would take the processors from the emulator.
+/// Faster links are not captured: at 40 Mbit/s two tcpdumps take 7,000 packets a second, some hundredths of a
+/// core, at 400 they would take the processors from the emulator.
 const FASTEST: u64 = 40;
 
 /// The ends that are captured.

@@ -169,8 +169,8 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Which cells to run: `cause=receive-buffer,cc=bbr,rtt=20,rate=400`, any part left out; a part may list alternatives
-/// (`cc=bbr|reno`); the empty text is all of them.
+/// Which cells to run: `cause=receive-buffer,cc=bbr,rtt=20,rate=400`, any part left out; a part may list
+/// alternatives (`cc=bbr|reno`); the empty text is all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     wanted: Vec<(Field, Vec<String>)>,

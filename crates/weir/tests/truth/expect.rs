@@ -1,7 +1,8 @@
 //! Which limit may each side name, once it is known what really limited?
 //!
-//! The truth is what the facts of the run show (see `fact`), not what was set up: a policer that BBR fills is a full
-//! link. A side that cannot see the cause must say `sender-or-path`; naming it all the same (by inference) is right too.
+//! The truth is what the facts of the run show (see `fact`), not what was set up: a policer that BBR fills is
+//! a full link. A side that cannot see the cause must say `sender-or-path`; naming it all the same (by
+//! inference) is right too.
 
 use std::fmt;
 
@@ -112,7 +113,8 @@ pub(crate) fn cannot_know(cell: Cell, truth: Truth, side: Side) -> Option<&'stat
     }
 }
 
-/// The window that a receiver offers at first: of Linux's 128 KiB of receive buffer (`tcp_rmem`) what is meant for payload.
+/// The window that a receiver offers at first: of Linux's 128 KiB of receive buffer (`tcp_rmem`) what is
+/// meant for payload.
 const FIRST_WINDOW: f64 = 65_535.0;
 
 /// What `side` may say of `truth`, whatever the cell.

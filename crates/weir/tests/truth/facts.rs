@@ -1,5 +1,5 @@
-//! The facts of a run as numbers, of which the judge sees nothing: from the emulator's counters, the sockets' raw readings
-//! and what the applications say of themselves. Kept beside the evidence.
+//! The facts of a run as numbers, of which the judge sees nothing: from the emulator's counters, the sockets'
+//! raw readings and what the applications say of themselves. Kept beside the evidence.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::plan::Plan;
 use crate::settled::Settled;
 use crate::traffic::Account;
 
-/// Shares are 0 to 1, of the settled part of the run where they come from looks, of its whole where from an application.
+/// Shares are 0 to 1, of the settled part of the run where they come from looks, of its whole where from an
+/// application.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Facts {
     /// Looks at a pair of sockets.
@@ -37,7 +38,8 @@ pub(crate) struct Facts {
     /// The first sending thread on its processor, and in socket calls.
     pub(crate) sender_cpu: f64,
     pub(crate) sender_in_socket: f64,
-    /// The first receiving thread on its processor (of weir get: its quota of one used up), and in writes to its disk.
+    /// The first receiving thread on its processor (of weir get: its quota of one used up), and in writes to
+    /// its disk.
     pub(crate) receiver_cpu: f64,
     pub(crate) receiver_in_disk: f64,
     /// Answers that the client read, and the seconds it asked for.

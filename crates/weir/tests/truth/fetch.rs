@@ -1,7 +1,9 @@
-//! A run of `weir get`: its server at the far end, itself at the near end, judged by the evidence that it wrote.
+//! A run of `weir get`: its server at the far end, itself at the near end, judged by the evidence that it
+//! wrote.
 //!
-//! It is held to one connection (`-c 1`), since it would else open more and lift the very limit in question; only where the
-//! limit is one a connection does it run as a user would run it. It is interrupted when its time is over, as by ^C.
+//! It is held to one connection (`-c 1`), since it would else open more and lift the very limit in question;
+//! only where the limit is one a connection does it run as a user would run it. It is interrupted when its
+//! time is over, as by ^C.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -28,14 +30,15 @@ use crate::watch::Raw;
 /// A name on the server of more bytes than any run takes.
 const BULK: &str = "bulk.bin";
 
-/// A server's cap holds each connection to this part of the link. At 400 Mbit/s weir has 64 lanes after six seconds, its most,
-/// and they must leave a third of the link; at slower rates it opens twenty or so, and less would be no rate at all.
+/// A server's cap holds each connection to this part of the link. At 400 Mbit/s weir has 64 lanes after six
+/// seconds, its most, and they must leave a third of the link; at slower rates it opens twenty or so, and
+/// less would be no rate at all.
 pub(crate) fn cap(cell: Cell) -> f64 {
     if cell.mbit >= 400 { 0.01 } else { 0.02 }
 }
 
-/// The share of one core that weir get may use where its core is the cause: a millisecond of each 20, the least that the
-/// kernel allows. It takes 5 to 10 % of a core for the 20 MB/s that such a cell is to carry.
+/// The share of one core that weir get may use where its core is the cause: a millisecond of each 20, the
+/// least that the kernel allows. It takes 5 to 10 % of a core for the 20 MB/s that such a cell is to carry.
 pub(crate) const QUOTA: f64 = 0.05;
 
 /// How long an interrupted `weir get` may take to end.

@@ -14,8 +14,8 @@ use weir_units::{Bytes, Rate};
 use crate::fetch::QUOTA;
 use crate::plan::{Plan, Reader};
 
-/// The largest send buffer that autotuning may grow in the lab: well above the largest bandwidth-delay product of 5 MB, so
-/// that a healthy path is not in truth held by this machine's `tcp_wmem`.
+/// The largest send buffer that autotuning may grow in the lab: well above the largest bandwidth-delay
+/// product of 5 MB, so that a healthy path is not in truth held by this machine's `tcp_wmem`.
 const SEND_BUFFER: &str = "4096 16384 67108864";
 
 /// The lab while it is open. What it changed goes back with it.

@@ -1,6 +1,7 @@
 //! What really limited a run? Asserted from the facts, so that no label rests on what was merely set up.
 //!
-//! A cause that did not bind makes the run void, with the reason: it counts neither for nor against the judge.
+//! A cause that did not bind makes the run void, with the reason: it counts neither for nor against the
+//! judge.
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ pub(crate) const FULL: f64 = 0.92;
 /// BBR gives up to a tenth of its time to finding the shortest round trip and probing.
 const FULL_OF_BBR: f64 = 0.85;
 
-/// Below this it is not. Between the two a loss that keeps the rest from being used and a link that gives most are both
-/// true, unless nothing was lost.
+/// Below this it is not. Between the two a loss that keeps the rest from being used and a link that gives
+/// most are both true, unless nothing was lost.
 const FREE: f64 = 0.75;
 
-/// A link that was full for more of the run than this was one of two causes, whatever held it afterwards: slow start fills a
-/// queue that takes seconds to drain at 5 Mbit/s, and the verdict is of the whole run. The share from which it names a limit, less what
-/// looks four times a second leave out where the link begins and ceases to be full: half a stretch at either end of a run of 3.5 s
-/// at least.
+/// A link that was full for more of the run than this was one of two causes, whatever held it afterwards:
+/// slow start fills a queue that takes seconds to drain at 5 Mbit/s, and the verdict is of the whole run. The
+/// share from which it names a limit, less what looks four times a second leave out where the link begins and
+/// ceases to be full: half a stretch at either end of a run of 3.5 s at least.
 const QUARTER: f64 = 0.25 - 0.05;
 
 /// The least that makes the link one of two causes with a queue that comes and goes, and a full window the
@@ -57,7 +58,8 @@ pub(crate) fn truth(plan: &Plan, programs: Programs, facts: &Facts) -> Result<Tr
         Cause::DiskReader => {
             let least = if plain { 0.4 } else { 0.0 };
             at_least("the reader was in its disk", facts.receiver_in_disk, least)?;
-            // A window that stays open holds no sender: then the late acknowledgements of an unread receiver do, in part.
+            // A window that stays open holds no sender: then the late acknowledgements of an unread receiver
+            // do, in part.
             at_least("the peer's window was full", facts.window_full, 0.1)?;
             // A window that was full for less than half of the time, and packets that were lost beside it: no
             // counter tells whose the rest was.
@@ -118,7 +120,8 @@ fn path_truth(plan: &Plan, facts: &Facts) -> Result<Truth, String> {
     }
 }
 
-/// The mean round trip shows a queue at the link, beyond the few packets of a burst: it was full for part of the time.
+/// The mean round trip shows a queue at the link, beyond the few packets of a burst: it was full for part of
+/// the time.
 fn queued(plan: &Plan, facts: &Facts) -> bool {
     let packets_ms = 3.0 * 1500.0 / plan.cell.rate().0 * 1000.0;
     facts.rtt_ms >= 1.25 * plan.cell.round_trip as f64 + 2.0 + packets_ms
@@ -126,7 +129,8 @@ fn queued(plan: &Plan, facts: &Facts) -> bool {
 
 fn send_buffer(facts: &Facts) -> Result<Truth, String> {
     at_least("the send buffer was full", facts.send_buffer_full, 0.5)?;
-    // Any bulk sender fills its buffer; this one must have most of it in flight. What bbr paces waits a moment.
+    // Any bulk sender fills its buffer; this one must have most of it in flight. What bbr paces waits a
+    // moment.
     at_most("of the buffer's bytes were unsent", facts.unsent_share, 0.35)?;
     Ok(Truth::SendBuffer)
 }
@@ -142,8 +146,8 @@ fn unread(facts: &Facts, truth: Truth) -> Result<Truth, String> {
     Ok(truth)
 }
 
-/// A consumer behind `weir get` that takes its part of the link, while the link carries no more than that: whatever the
-/// socket holds, nothing else stands at that very rate.
+/// A consumer behind `weir get` that takes its part of the link, while the link carries no more than that:
+/// whatever the socket holds, nothing else stands at that very rate.
 fn consumed(facts: &Facts) -> Result<Truth, String> {
     // Headers add 4 %; buffers that fill or empty in the meantime account for the rest.
     at_least("the link was used", facts.used, 0.8 * BIND)?;

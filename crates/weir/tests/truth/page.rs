@@ -1,4 +1,5 @@
-//! The matrix in print: what was said of each truth, how each cause did, and every verdict that was not right.
+//! The matrix in print: what was said of each truth, how each cause did, and every verdict that was not
+//! right.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +21,8 @@ pub(crate) struct Page {
     pub(crate) tally: Tally,
     pub(crate) offline: Offline,
     by_cause: BTreeMap<(Cause, Side), Sums>,
-    /// Not right: cell, side, truth, what was said with its shares, the first line of its evidence, the facts.
+    /// Not right: cell, side, truth, what was said with its shares, the first line of its evidence, the
+    /// facts.
     weak: Vec<Weak>,
     /// Abstentions of a side that knows such a truth in other cells, by their reason.
     blind: BTreeMap<(Side, &'static str), Vec<Cell>>,

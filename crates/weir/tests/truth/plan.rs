@@ -1,7 +1,8 @@
 //! How is a cause made to bind in its cell: the path, the buffers, and how both applications behave?
 //!
-//! All causes that are not the path's hold the transfer at about [`BIND`] of the link, so that the link is innocent
-//! beyond doubt and the rate is still one of its order. Where a cause cannot bind, the cell is skipped with its reason.
+//! All causes that are not the path's hold the transfer at about [`BIND`] of the link, so that the link is
+//! innocent beyond doubt and the rate is still one of its order. Where a cause cannot bind, the cell is
+//! skipped with its reason.
 
 use std::time::Duration;
 
@@ -93,9 +94,11 @@ impl Plan {
             Cause::RandomLoss | Cause::BurstLoss => can_lose(cell)?,
             Cause::SendBuffer => {
                 holds_segments(cell, 4.0)?;
-                // Twice this is what the kernel counts, overhead included: of 4 KiB pieces about 1.3 times their payload.
+                // Twice this is what the kernel counts, overhead included: of 4 KiB pieces about 1.3 times
+                // their payload.
                 plan.send_buffer = Some(part_of_bdp(cell, 0.65 * BIND));
-                // In small pieces, since the kernel takes a whole piece of up to 64 KiB as soon as there is any room.
+                // In small pieces, since the kernel takes a whole piece of up to 64 KiB as soon as there is
+                // any room.
                 plan.writer = Writer::Bulk { piece: 4096.min(plan.span_of_buffer()) };
             }
             Cause::ReceiveBuffer => {
@@ -160,8 +163,8 @@ impl Plan {
 /// Long enough for some twenty round trips after slow start, and for a few dozen windows.
 fn span(cell: Cell) -> Duration {
     let seconds = match (cell.cause, cell.round_trip, cell.mbit) {
-        // Slow start and what it lost take two to three seconds, which must stay the smaller part; where loss ends it
-        // early it takes one and a half.
+        // Slow start and what it lost take two to three seconds, which must stay the smaller part; where loss
+        // ends it early it takes one and a half.
         (Cause::HealthyLink | Cause::ShallowQueue | Cause::Policer, 100.., 400..) => 12.0,
         (Cause::RandomLoss | Cause::BurstLoss, 100.., 400..) => 8.0,
         (Cause::DiskReader, ..) => 6.0,
@@ -187,7 +190,8 @@ fn path(cell: Cell) -> Path {
             let bytes = (0.05 * cell.bdp().0 as f64).max(4.0 * 1500.0) as u64;
             down.queue = Queue { limit: QueueLimit::Bytes(Bytes(bytes)), ..Queue::default() };
         }
-        // Room for a whole answer and its headers, twice: a sender that grows between answers loses none of it.
+        // Room for a whole answer and its headers, twice: a sender that grows between answers loses none of
+        // it.
         Cause::LargeAnswers => {
             if let Ok(size) = large_answer(cell) {
                 let bytes = (2 * size as u64).max(cell.bdp().0).max(64 << 10);
@@ -203,15 +207,17 @@ fn path(cell: Cell) -> Path {
     Path { up, down, seed, ..Path::default() }
 }
 
-/// A receive buffer that a slow reader soon lets fill: this machine's 32 MB would take in all that a slow link brings in
-/// seconds, and the sender would not be held at all. The window, half of it, is still two bandwidth-delay products.
+/// A receive buffer that a slow reader soon lets fill: this machine's 32 MB would take in all that a slow
+/// link brings in seconds, and the sender would not be held at all. The window, half of it, is still two
+/// bandwidth-delay products.
 fn soon_full(cell: Cell) -> Bytes {
     Bytes((4.0 * cell.bdp().0 as f64).clamp(256e3, 32e6) as u64)
 }
 
-/// The share of packets lost that holds a loss-driven sender at [`BIND`] of the link, but so much at least that several
-/// losses fall into a run (Reno's rate at loss p is 1.22/(RTT sqrt p) segments a second, so p x rate x 4 s >= 10 needs
-/// sqrt p >= 2.05 RTT), and 5 % at most: beyond, it is timeouts and no longer a window.
+/// The share of packets lost that holds a loss-driven sender at [`BIND`] of the link, but so much at least
+/// that several losses fall into a run (Reno's rate at loss p is 1.22/(RTT sqrt p) segments a second, so p x
+/// rate x 4 s >= 10 needs sqrt p >= 2.05 RTT), and 5 % at most: beyond, it is timeouts and no longer a
+/// window.
 pub(crate) fn loss(cell: Cell) -> f64 {
     let target = BIND * cell.rate().0;
     let (mut low, mut high) = (1e-7_f64, 0.05_f64);
@@ -234,8 +240,9 @@ fn can_lose(cell: Cell) -> Result<(), String> {
 /// The largest answer of the matrix.
 const LARGEST: f64 = 20e6;
 
-/// In bandwidth-delay products: the link is idle for more than half of a turn, for nearly half, and for a fifth at least. Of a sender
-/// that grows until it loses, all of an answer fits into the path and its queue. More than a first flight, so that the window matters too.
+/// In bandwidth-delay products: the link is idle for more than half of a turn, for nearly half, and for a
+/// fifth at least. Of a sender that grows until it loses, all of an answer fits into the path and its queue.
+/// More than a first flight, so that the window matters too.
 fn large_answer(cell: Cell) -> Result<usize, String> {
     let products = match cell.congestion {
         Congestion::Cubic => 0.8,

@@ -1,4 +1,5 @@
-//! The cells that `make test` runs: a fixed few of each cause, spread over congestion controls, round trips and rates.
+//! The cells that `make test` runs: a fixed few of each cause, spread over congestion controls, round trips
+//! and rates.
 
 use crate::cell::{Cause, Cell, Congestion};
 use crate::plan::Plan;

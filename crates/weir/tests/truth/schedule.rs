@@ -1,5 +1,5 @@
-//! In which order, and how many at once? Slow links cost little and run several at a time; fast ones, and those whose
-//! cause is a full core, run alone, so that no run becomes another's bottleneck.
+//! In which order, and how many at once? Slow links cost little and run several at a time; fast ones, and
+//! those whose cause is a full core, run alone, so that no run becomes another's bottleneck.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,8 +12,8 @@ use crate::fetch;
 use crate::lab::Lab;
 use crate::plan::Plan;
 
-/// So many slow links at a time. A link of 40 Mbit/s costs this machine's emulator about 4 % of a core, two programs and
-/// their watcher as much again.
+/// So many slow links at a time. A link of 40 Mbit/s costs this machine's emulator about 4 % of a core, two
+/// programs and their watcher as much again.
 const TOGETHER: usize = 8;
 
 /// What became of a set of cells.

@@ -1,5 +1,5 @@
-//! The facts of a run once it has settled: raw readings of both ends and of the link, of which the judge sees nothing; and of
-//! the link over the whole run, since that is what is judged.
+//! The facts of a run once it has settled: raw readings of both ends and of the link, of which the judge sees
+//! nothing; and of the link over the whole run, since that is what is judged.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use weir_units::Rate;
 
 use crate::label::FULL;
 
-/// The part of a run, at its start, that the facts leave out: slow start is judged, but it does not tell what was set up.
+/// The part of a run, at its start, that the facts leave out: slow start is judged, but it does not tell what
+/// was set up.
 pub(crate) const SETTLED: f64 = 0.35;
 
 /// How often the link is looked at: a stretch holds a hundred packets of the slowest one.
@@ -65,15 +66,19 @@ pub(crate) struct Settled {
     pub(crate) overflowed: u64,
     /// Packets dropped since the bed was made.
     pub(crate) dropped_in_all: u64,
-    /// By how much the emulator was late, of a round trip on average, seconds: what the path has added that nobody asked for.
+    /// By how much the emulator was late, of a round trip on average, seconds: what the path has added that
+    /// nobody asked for.
     pub(crate) late: f64,
     /// Looks at a pair of sockets.
     pub(crate) looks: u32,
-    /// Looks at which the send queue had left less than a third of the send buffer: a writer sleeps until then.
+    /// Looks at which the send queue had left less than a third of the send buffer: a writer sleeps until
+    /// then.
     pub(crate) send_buffer_full: u32,
-    /// Looks at which the unacknowledged bytes filled the peer's window to nine tenths or to within two segments.
+    /// Looks at which the unacknowledged bytes filled the peer's window to nine tenths or to within two
+    /// segments.
     pub(crate) window_full: u32,
-    /// Looks at which the receive queue took a quarter of the receive buffer or more, as the kernel accounts for it.
+    /// Looks at which the receive queue took a quarter of the receive buffer or more, as the kernel accounts
+    /// for it.
     pub(crate) unread: u32,
     /// Looks at which nothing was unsent.
     pub(crate) nothing_unsent: u32,

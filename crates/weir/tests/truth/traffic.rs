@@ -1,6 +1,8 @@
-//! The two applications of a run: a process each, which write and read as their plan says, over sockets in the bed's namespaces.
+//! The two applications of a run: a process each, which write and read as their plan says, over sockets in
+//! the bed's namespaces.
 //!
-//! A process, since whoever watches is to find its sockets, threads and files by its number, as those of any program.
+//! A process, since whoever watches is to find its sockets, threads and files by its number, as those of any
+//! program.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -66,7 +68,8 @@ pub(crate) struct Account {
 }
 
 impl Traffic {
-    /// Starts both and has them connect: from near to far, as a download does. `disk` is where a reader stores.
+    /// Starts both and has them connect: from near to far, as a download does. `disk` is where a reader
+    /// stores.
     pub(crate) fn start(bed: &Bed, plan: &Plan, disk: Option<&Path>) -> anyhow::Result<Traffic> {
         let address = bed.far_address();
         let role = |sends: bool, port: u16| {

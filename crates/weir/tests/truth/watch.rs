@@ -1,5 +1,5 @@
-//! What both ends of a run look like from outside: evidence for the judge, made by the code of `weir why --pid`, and facts that the
-//! judge never sees.
+//! What both ends of a run look like from outside: evidence for the judge, made by the code of `weir why
+//! --pid`, and facts that the judge never sees.
 //!
 //! A watch stands in each namespace, as on the host of either program. Both sample at the same moments, so
 //! that their intervals can be laid beside each other. The facts come from raw readings of the sockets: what

@@ -1,7 +1,7 @@
 //! Verdicts as files: what was seen is kept, so that it can be judged again when a rule has changed.
 //!
-//! `results.jsonl` holds one line a verdict. `kept/` has the record and the evidence of each, packed; `wrong/`
-//! the same, as it is, of those that are not right.
+//! `results.jsonl` holds one line a verdict. `kept/` has the record and the evidence of each, packed;
+//! `wrong/` the same, as it is, of those that are not right.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -136,7 +136,8 @@ impl Line {
     }
 }
 
-/// Whether the advice is that of the cause: words of it where the limit is right, and never those of another's.
+/// Whether the advice is that of the cause: words of it where the limit is right, and never those of
+/// another's.
 fn advises_well(view: &View, score: Score, actions: &[String]) -> Option<bool> {
     let says = |words: &[String]| actions.iter().any(|action| words.iter().any(|word| action.contains(word)));
     if says(&view.never) {

@@ -523,7 +523,8 @@ fn app(backend: fn(TcpStream), own: &str) -> (Said, String) {
     let app = Helper::python(APP, &[&backend, own]);
     let _client =
         Client(Command::new("python3").args(["-c", CLIENT, &app.line, "100", "0"]).spawn().unwrap());
-    // The flows of a program that runs already are told apart once each has asked or answered while it is watched.
+    // The flows of a program that runs already are told apart once each has asked or answered while it is
+    // watched.
     let run = why(&["--for", "4s", "--pid", &app.pid()]).run();
     run.succeeds();
     (Said::of(&run), backend)

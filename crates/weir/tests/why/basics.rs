@@ -1,4 +1,5 @@
-//! `weir why` against real programs over loopback: who is blamed, what is passed on, and what is said where it cannot look.
+//! `weir why` against real programs over loopback: who is blamed, what is passed on, and what is said where
+//! it cannot look.
 #![allow(clippy::unwrap_used, reason = "clippy takes a test's helper functions for library code")]
 
 use crate::support;

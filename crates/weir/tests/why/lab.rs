@@ -1,4 +1,5 @@
-//! `weir lab list`, `show` and `run`: scenarios are data, what is wrong with them is said, and nothing stays behind.
+//! `weir lab list`, `show` and `run`: scenarios are data, what is wrong with them is said, and nothing stays
+//! behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -233,7 +234,8 @@ fn processes(sandbox: &Sandbox) -> bool {
         .any(|text| String::from_utf8_lossy(&text).contains(&folder))
 }
 
-/// Starts the long run and waits until its download writes to its disk; `None` where this machine does not allow it.
+/// Starts the long run and waits until its download writes to its disk; `None` where this machine does not
+/// allow it.
 fn long_run(sandbox: &Sandbox) -> Option<Running> {
     if !rustix::process::geteuid().is_root() {
         skip("only root can make a slow disk");

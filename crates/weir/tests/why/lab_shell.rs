@@ -1,5 +1,5 @@
-//! `weir lab shell`: the command sees the path that was asked for and a server at its far end, its exit code is passed
-//! on, and nothing stays behind, however it ends.
+//! `weir lab shell`: the command sees the path that was asked for and a server at its far end, its exit code
+//! is passed on, and nothing stays behind, however it ends.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -129,8 +129,9 @@ fn what_cannot_be_is_said() {
     sandbox.has_nothing_of("it-ran");
 }
 
-/// Ends a shell by `signal` while its command, the command's child and one that has lost its parent run. All of them hold
-/// the pipe, so that [`Running::wait`](support::Running::wait) returns only when they have ended.
+/// Ends a shell by `signal` while its command, the command's child and one that has lost its parent run. All
+/// of them hold the pipe, so that [`Running::wait`](support::Running::wait) returns only when they have
+/// ended.
 fn end_by(sandbox: &Sandbox, signal: Signal) -> Run {
     let script = "sh -c 'sleep 600 & echo $! >orphan'; sleep 600 & echo $! >child; echo $$ >command; wait";
     let mut lab = shell(sandbox, &[], script);

@@ -1,8 +1,8 @@
-//! The lab on machines that do not allow it all: ordinary users, no /dev/net/tun, no namespaces. What is missing is said
-//! with the way out, and what still works goes on.
+//! The lab on machines that do not allow it all: ordinary users, no /dev/net/tun, no namespaces. What is
+//! missing is said with the way out, and what still works goes on.
 //!
-//! Root makes each such machine out of its own: a mount namespace with another /dev/net, a user namespace with no rights,
-//! and from there becomes nobody.
+//! Root makes each such machine out of its own: a mount namespace with another /dev/net, a user namespace
+//! with no rights, and from there becomes nobody.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -137,7 +137,8 @@ fn a_device_that_is_closed_or_missing_is_said() {
     weir_on(&sandbox, NO_TUN, "exec", &["lab", "show", "b1", "--tc"]).run().succeeds();
 }
 
-/// In a user namespace whose limits are `limits`, without the rights that come with it where `rights` says so.
+/// In a user namespace whose limits are `limits`, without the rights that come with it where `rights` says
+/// so.
 fn without(sandbox: &Sandbox, limits: &str, rights: &str) -> Run {
     let nested = format!("{limits}; exec {rights} ./weir lab shell -- true");
     on(sandbox, TUN_FOR_ALL, &format!("exec unshare --user --map-root-user sh -c '{nested}'")).run()

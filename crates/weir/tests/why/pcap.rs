@@ -1,5 +1,5 @@
-//! `weir why --pcap`: transfers over an emulated path, captured by tcpdump at both ends, are judged from either capture as what
-//! holds them, or not at all; and what is no capture is said with the right exit code.
+//! `weir why --pcap`: transfers over an emulated path, captured by tcpdump at both ends, are judged from
+//! either capture as what holds them, or not at all; and what is no capture is said with the right exit code.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod story;
@@ -44,8 +44,8 @@ fn limit(record: &Value) -> String {
     record["verdict"]["limit"].as_str().unwrap_or("none").to_owned()
 }
 
-/// Plays a story and wants these limits from the sender's and from the receiver's capture. An abstention is no conviction: it
-/// has to be among those that are wanted to count.
+/// Plays a story and wants these limits from the sender's and from the receiver's capture. An abstention is
+/// no conviction: it has to be among those that are wanted to count.
 fn tells(story: Story, sender: &[&str], receiver: &[&str]) {
     let sandbox = Sandbox::new();
     let Some(ends) = captured(&sandbox, &story) else { return };

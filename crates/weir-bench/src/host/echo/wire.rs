@@ -72,7 +72,8 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// An echo reply in what a socket received; `None` for anything else. A raw IPv4 socket hands over the IP header too.
+/// An echo reply in what a socket received; `None` for anything else. A raw IPv4 socket hands over the IP
+/// header too.
 pub(crate) fn parse_reply(family: Family, raw: bool, bytes: &[u8]) -> Option<Reply> {
     let icmp = if raw && family == Family::V4 {
         // The header's length in words of four bytes (RFC 791 section 3.1); 5 at least.

@@ -29,7 +29,8 @@ impl Prober {
             true => sockopt::set_ipv6_mtu_discover(pinger.socket(), Ipv6PathMtuDiscovery::DO),
         };
         fixed.map_err(|error| format!("cannot forbid fragments: {}", weir_units::plain(&error.into())))?;
-        // Four round trips, since a large packet takes longer on a slow link (1500 bytes at 1 Mbit/s: 24 ms there and back).
+        // Four round trips, since a large packet takes longer on a slow link (1500 bytes at 1 Mbit/s: 24 ms
+        // there and back).
         let timeout = (rtt * 4).clamp(Duration::from_millis(150), Duration::from_secs(1));
         Ok(Prober { pinger, sequence: 0, timeout, v6 })
     }

@@ -1,4 +1,5 @@
-//! What became of datagrams that a socket sent: the queue behind IP_RECVERR (ip(7), include/uapi/linux/errqueue.h).
+//! What became of datagrams that a socket sent: the queue behind IP_RECVERR (ip(7),
+//! include/uapi/linux/errqueue.h).
 #![allow(unsafe_code, reason = "recvmsg with these control messages has no safe wrapper")]
 
 use std::io;
@@ -9,7 +10,8 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Bytes of the datagram that are handed back, at most: enough for what a probe begins with.
 const QUOTED: usize = 64;
 
-/// Room for control messages, in words: a `cmsghdr`, a `sock_extended_err` and a `sockaddr_in6` take 8 of them.
+/// Room for control messages, in words: a `cmsghdr`, a `sock_extended_err` and a `sockaddr_in6` take 8 of
+/// them.
 const CONTROL: usize = 32;
 
 /// Who speaks.
@@ -49,8 +51,8 @@ pub(super) fn take(fd: impl AsFd) -> io::Result<Option<Notice>> {
     (header.msg_iov, header.msg_iovlen) = (&raw mut piece, 1);
     (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control) as _);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: the descriptor is open while it is borrowed; the header points at one piece and at control room, both of the lengths
-    // given, and both outlive the call.
+    // SAFETY: the descriptor is open while it is borrowed; the header points at one piece and at control
+    // room, both of the lengths given, and both outlive the call.
     let length = unsafe { libc::recvmsg(fd.as_fd().as_raw_fd(), &raw mut header, flags) };
     let Ok(length) = usize::try_from(length) else {
         let error = io::Error::last_os_error();

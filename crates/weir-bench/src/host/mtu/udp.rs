@@ -1,6 +1,8 @@
-//! Datagrams of chosen sizes to a port that nobody listens on. The kernel hands back what routers and the host say of them.
+//! Datagrams of chosen sizes to a port that nobody listens on. The kernel hands back what routers and the
+//! host say of them.
 //!
-//! IP_PMTUDISC_PROBE forbids fragments and ignores what the kernel believes of the path, so that each answer is a fresh one.
+//! IP_PMTUDISC_PROBE forbids fragments and ignores what the kernel believes of the path, so that each answer
+//! is a fresh one.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -52,8 +54,9 @@ impl Prober {
         set_int(&socket, level, name, 1).map_err(words)?;
         socket.set_nonblocking(true).map_err(words)?;
         socket.connect(SocketAddr::new(peer, PORT)).map_err(words)?;
-        // Linux says of six datagrams at once that nobody wants them, then of one a second (net.ipv4.icmp_ratelimit): the last of
-        // three tries must come a second after the first, or a host that keeps its rate looks like a black hole.
+        // Linux says of six datagrams at once that nobody wants them, then of one a second
+        // (net.ipv4.icmp_ratelimit): the last of three tries must come a second after the first, or a host
+        // that keeps its rate looks like a black hole.
         let timeout = (rtt * 4).clamp(Duration::from_millis(510), Duration::from_secs(1));
         let token = fastrand::u64(..);
         Ok(Prober { socket, peer, token, sequence: 0, timeout, first_hop: None, limited_by: None })

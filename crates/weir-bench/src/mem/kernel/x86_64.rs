@@ -1,7 +1,7 @@
 //! x86-64: the loops as instructions.
 //!
-//! `.irp` is the assembler's repetition: its body once for each offset. Vector registers are named as `xmm`, which for
-//! the compiler are the same registers as `ymm` and `zmm`.
+//! `.irp` is the assembler's repetition: its body once for each offset. Vector registers are named as `xmm`,
+//! which for the compiler are the same registers as `ymm` and `zmm`.
 
 use std::arch::asm;
 
@@ -64,10 +64,11 @@ macro_rules! pass {
 
 /// # Safety
 ///
-/// `bytes`, a multiple of 1024 above 0, lie behind `base`, which is aligned to 64; `reps` is above 0; the processor has
-/// loads of `width`.
+/// `bytes`, a multiple of 1024 above 0, lie behind `base`, which is aligned to 64; `reps` is above 0; the
+/// processor has loads of `width`.
 pub(super) unsafe fn read(width: Width, base: *const u8, bytes: usize, reps: usize) {
-    // SAFETY: the caller vouches for the memory, which is only read, and for the instructions; each register is named.
+    // SAFETY: the caller vouches for the memory, which is only read, and for the instructions; each register
+    // is named.
     unsafe {
         match width {
             Width::Avx512 => pass!(base, bytes, reps, 64, "vmovdqa64 zmm1, [{p} + \\o]", "vzeroupper"),
@@ -91,8 +92,8 @@ pub(super) unsafe fn write(width: Width, base: *mut u8, bytes: usize, reps: usiz
     }
 }
 
-/// Always true: every x86-64 has non-temporal stores. The fence at the end waits until they have left the processor's
-/// buffers.
+/// Always true: every x86-64 has non-temporal stores. The fence at the end waits until they have left the
+/// processor's buffers.
 ///
 /// # Safety
 ///
@@ -176,12 +177,13 @@ pub(super) unsafe fn copy(width: Width, to: *mut u8, from: *const u8, bytes: usi
     }
 }
 
-/// Eight loads a turn, from three pointers, since an address is base plus once, twice or four times the stride.
+/// Eight loads a turn, from three pointers, since an address is base plus once, twice or four times the
+/// stride.
 ///
 /// # Safety
 ///
-/// `words` (a multiple of [`UNROLLED`] above 0) loads of 8 bytes at every `stride` bytes lie behind `base`; `reps` is
-/// above 0.
+/// `words` (a multiple of [`UNROLLED`] above 0) loads of 8 bytes at every `stride` bytes lie behind `base`;
+/// `reps` is above 0.
 pub(super) unsafe fn read_strided(base: *const u8, stride: usize, words: usize, reps: usize) {
     // SAFETY: the caller vouches for the memory, which is only read; each register is named.
     unsafe {
@@ -223,7 +225,8 @@ pub(super) unsafe fn read_strided(base: *const u8, stride: usize, words: usize, 
     }
 }
 
-/// One step of the chase: the upper half of generator `$x`, scaled to the offset of a line, and `$load` from there.
+/// One step of the chase: the upper half of generator `$x`, scaled to the offset of a line, and `$load` from
+/// there.
 macro_rules! step {
     ($x:literal, $load:literal) => {
         concat!(
@@ -282,8 +285,8 @@ fn start(seed: u64, stream: u64) -> u64 {
 ///
 /// `lines` lines of 64 zero bytes lie behind `base`; `turns` is above 0.
 pub(super) unsafe fn chase(base: *const u8, lines: usize, turns: usize, seed: u64) {
-    // SAFETY: the caller vouches for the memory, which is only read: an offset is below `lines` x 64; each register is
-    // named.
+    // SAFETY: the caller vouches for the memory, which is only read: an offset is below `lines` x 64; each
+    // register is named.
     unsafe { steps!(base, lines, turns, seed, "mov {v}, [{t} + {v}]") }
 }
 
@@ -293,7 +296,8 @@ pub(super) fn make_addresses(turns: usize) {
     unsafe { steps!(0_usize, 4096_usize, turns, 1, "add {v}, {t}") }
 }
 
-/// `add` of two registers: one cycle on every x86-64. (With a constant some make it for nothing while they rename.)
+/// `add` of two registers: one cycle on every x86-64. (With a constant some make it for nothing while they
+/// rename.)
 pub(super) fn add_chain(steps: usize) -> bool {
     // SAFETY: touches no memory; each register is named.
     unsafe {

@@ -27,8 +27,8 @@ const MAX_LOSSES_ALONE: u64 = MAX_LOSSES - 1 + 4;
 const LOOKS_AGAIN: Duration = Duration::from_secs(2);
 
 /// How soon one looks again that has only to wait for others, in milliseconds: all that ever joined together
-/// ask this many times a second at most, but each every five seconds, so that whoever waits for the last batch
-/// of a small fleet does not wait for long after it.
+/// ask this many times a second at most, but each every five seconds, so that whoever waits for the last
+/// batch of a small fleet does not wait for long after it.
 const ASKED: i64 = 500;
 const SOONEST: i64 = 100;
 const LATEST: i64 = 5000;
@@ -190,7 +190,8 @@ fn is_anything_open(transaction: &mut dyn Transaction) -> Result<bool, DatabaseE
             return Ok(true);
         }
     }
-    // All is done then, or somebody wrote a state that no index has: at the end of a fleet it is worth the look.
+    // All is done then, or somebody wrote a state that no index has: at the end of a fleet it is worth the
+    // look.
     let sql = "SELECT id FROM batch WHERE state <> 'done' LIMIT 1";
     match transaction.query(sql, &[])?.first().and_then(|row| row.int(0)) {
         Some(batch) => Err(DatabaseError::Damaged(format!("the state of batch {batch} makes no sense"))),
@@ -207,8 +208,8 @@ pub(super) fn asked_before(
     Ok(transaction.query(&sql, &[ask.into()])?.into_iter().next())
 }
 
-/// Takes a batch that is due: one whose lease has ended, which others wait for longest, or else the first that
-/// waits.
+/// Takes a batch that is due: one whose lease has ended, which others wait for longest, or else the first
+/// that waits.
 fn take(
     transaction: &mut dyn Transaction,
     worker: WorkerId,

@@ -16,8 +16,8 @@ const SOON: f64 = 2000.0;
 /// and over so many milliseconds, in which a holder tells some times how far it is.
 const WATCHED: i64 = 5000;
 
-/// How many times its own time for all of a batch a helper waits for a holder that tells of no byte: a store that
-/// copies by itself says nothing until it has done so.
+/// How many times its own time for all of a batch a helper waits for a holder that tells of no byte: a store
+/// that copies by itself says nothing until it has done so.
 const SILENT: f64 = 4.0;
 
 /// The watch is doubled with each time that a batch was given out before, this often at most: workers that

@@ -23,7 +23,8 @@ const NAMED: i64 = 20;
 const SLOWEST: i64 = 30;
 
 impl SqlLedger {
-    /// How the fleet stands, and all of its life. Each host is asked for in a transaction of its own: workers go on meanwhile.
+    /// How the fleet stands, and all of its life. Each host is asked for in a transaction of its own: workers
+    /// go on meanwhile.
     pub fn history(&mut self) -> Result<(FleetStatus, FleetHistory), FleetError> {
         let status = self.status()?;
         let (begin, end) = self.act(|transaction, _| ends(transaction, &status))?;

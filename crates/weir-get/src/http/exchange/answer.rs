@@ -51,7 +51,8 @@ pub struct Answer {
     pub(crate) explained: bool,
     /// What the redirects on the way said of the object.
     pub linked: Linked,
-    /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
+    /// The request that it answers was for a range. One for a part may have been refused, and asked for
+    /// without.
     pub ranged: bool,
     /// What its head means to the request: judged once, when it came.
     pub(crate) judged: Option<Result<Part, GetError>>,

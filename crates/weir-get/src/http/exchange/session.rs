@@ -11,9 +11,10 @@ use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::request::{Ask, Origin};
 use weir_observe::stage_clock::Stage;
 
-/// A server that connects faster than this is so near that HTTP/2 does not pay: a few HTTP/1.1 connections, each with its
-/// own lane, cost less than handing every stream to the session's thread and back (measured on loopback: 1000 x 1 KiB in
-/// 48 against 66 ms). Farther away the round trips that HTTP/2 overlaps are what counts.
+/// A server that connects faster than this is so near that HTTP/2 does not pay: a few HTTP/1.1 connections,
+/// each with its own lane, cost less than handing every stream to the session's thread and back (measured on
+/// loopback: 1000 x 1 KiB in 48 against 66 ms). Farther away the round trips that HTTP/2 overlaps are what
+/// counts.
 const NEAR: Duration = Duration::from_millis(1);
 
 /// What is known of an origin's HTTP/2.
@@ -44,7 +45,8 @@ impl Client<'_> {
         may_choose: bool,
     ) -> Result<Option<(ResponseHead, H2Stream)>, GetError> {
         match self.try_http2(url, origin, ask, may_choose) {
-            // A server ends a session after so many requests (nginx: 1000), and refuses those it had not begun.
+            // A server ends a session after so many requests (nginx: 1000), and refuses those it had not
+            // begun.
             Err(GetError::Broken { .. }) => self.try_http2(url, origin, ask, may_choose),
             other => other,
         }
@@ -135,8 +137,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// HTTP/2 failed for a request that goes on over HTTP/1.1, and so do all others of its origin, unless its session
-    /// has carried some.
+    /// HTTP/2 failed for a request that goes on over HTTP/1.1, and so do all others of its origin, unless its
+    /// session has carried some.
     pub(super) fn leave_http2(&mut self, origin: &Origin, error: &GetError) {
         let known = self.http.known(origin);
         let mut known = known.lock();

@@ -76,8 +76,8 @@ impl Client<'_> {
         Err(GetError::Interrupted)
     }
 
-    /// A connection that was closed without an answer, or with one that is none, means that the request is refused: when
-    /// it happens again, or where there is no second attempt.
+    /// A connection that was closed without an answer, or with one that is none, means that the request is
+    /// refused: when it happens again, or where there is no second attempt.
     fn is_meant(&self, url: &Url) -> bool {
         !self.tries_again || self.http.ladder.closed_again(url)
     }

@@ -1,13 +1,15 @@
 //! Has the sending application nothing to send?
 //!
-//! Convicts when the send buffer does not stop the application, or is not what it waits for, and one of these holds:
-//! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do not explain it
-//!    (see [`super::latency`]);
-//! 2. it starves: nothing unsent in 70 % of samples and the rate samples application-limited in half of them (of a sender
-//!    that paces, BBR, application-limited in 70 %), and both windows with room; or at most half of the congestion window is
-//!    used, whatever the samples say: the kernel marks them only while none of the socket's packets wait in the device
-//!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
-//!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
+//! Convicts when the send buffer does not stop the application, or is not what it waits for, and one of these
+//! holds:
+//! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do
+//!    not explain it (see [`super::latency`]);
+//! 2. it starves: nothing unsent in 70 % of samples and the rate samples application-limited in half of them
+//!    (of a sender that paces, BBR, application-limited in 70 %), and both windows with room; or at most half
+//!    of the congestion window is used, whatever the samples say: the kernel marks them only while none of
+//!    the socket's packets wait in the device (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow
+//!    driver hides it. A connection over a long path is busy all the time with whatever little it is given:
+//!    an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
 //! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]), or fails
 //! ([`failing`]).
@@ -17,8 +19,8 @@
 //! data wait unsent; all was sent and the connection's end is all that followed, so that it was the peer's
 //! time; or the sender is one of weir's own and its threads were at work: [`stage`] knows at what.
 //!
-//! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection) looks just
-//! so; if it sleeps for it, that is said.
+//! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection)
+//! looks just so; if it sleeps for it, that is said.
 
 use super::flow::{Flow, by_flow};
 use super::{answers, latency, nagle, path_mtu, protocol_window, request_response, timeouts};
@@ -65,7 +67,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let rests = flow.rests();
     let limited = flow.share(flow.seen.app_limited);
     let numbers = format!("it rested {} of the time, {}", percent(rests), flow.unsent_in_words());
-    // Of what BBR was given a part waits for the next tick of its pacing; the kernel's mark then says that it was all.
+    // Of what BBR was given a part waits for the next tick of its pacing; the kernel's mark then says that it
+    // was all.
     let paced = flow.ignores_loss() && limited >= 0.7;
     if flow.data_wait() && !paced {
         return Judgement::acquit(numbers);

@@ -1,19 +1,22 @@
 //! Does the sender's thread fill a core?
 //!
 //! Convicts when both hold:
-//! 1. the thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the time or more; or it was
-//!    found running or ready to run in 90 % of ten looks or more (a thread under quota stays ready in its state);
-//! 2. its socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it. With data
-//!    waiting, a full thread only spins; so it does while a protocol above TCP waits for credit ([`super::protocol_window`]).
+//! 1. the thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the time or
+//!    more; or it was found running or ready to run in 90 % of ten looks or more (a thread under quota stays
+//!    ready in its state);
+//! 2. its socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it.
+//!    With data waiting, a full thread only spins; so it does while a protocol above TCP waits for credit
+//!    ([`super::protocol_window`]).
 //!
 //! Or, of an upload of weir's own, when its threads together fill the processors ([`stage::processors`]).
 //!
 //! Or when no lane at work has a connection yet and the busiest of their threads is full ([`by_itself`]).
 //!
-//! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own ([`super::program`]).
+//! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own
+//! ([`super::program`]).
 //!
-//! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one then
-//! looks the same.
+//! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one
+//! then looks the same.
 
 use super::flow::{Flow, by_flow};
 use super::{program, protocol_window};

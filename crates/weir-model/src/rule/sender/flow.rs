@@ -1,4 +1,5 @@
-//! One connection as its sender sees it, over the last round trips: the quantities that the sender's rules share.
+//! One connection as its sender sees it, over the last round trips: the quantities that the sender's rules
+//! share.
 //!
 //! An interval may be shorter than a round trip, and data go out in one burst a round trip, so a connection
 //! is judged over [`Flow::reach`], and its loss and its ceiling over several times that.
@@ -67,7 +68,8 @@ impl<'a> Flow<'a> {
         if self.seconds > 0.0 { (time.as_secs_f64() / self.seconds).min(1.0) } else { 0.0 }
     }
 
-    /// A segment's payload, bytes; no more than an IP packet holds, and one at least, so that it multiplies and divides.
+    /// A segment's payload, bytes; no more than an IP packet holds, and one at least, so that it multiplies
+    /// and divides.
     pub(crate) fn segment(&self) -> u64 {
         self.seen.segment.clamp(1, 65_535)
     }
@@ -88,16 +90,16 @@ impl<'a> Flow<'a> {
         self.seen.rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
     }
 
-    /// The path's own round trip, seconds: the smallest of this connection, with hindsight of ten seconds, since before
-    /// the first bytes it may hold a slow handshake.
+    /// The path's own round trip, seconds: the smallest of this connection, with hindsight of ten seconds,
+    /// since before the first bytes it may hold a slow handshake.
     pub(crate) fn min_rtt(&self) -> Option<f64> {
         let known = self.around(10.0).filter_map(|(seen, _)| seen.min_rtt);
         known.chain(self.seen.min_rtt).min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
     }
 
-    /// Whether the round trip has grown as a standing queue makes it: by a quarter (the measured limits of buffers showed
-    /// 1.03, full links 1.7). A receiver that does not read holds back its acknowledgements, which looks the same: see
-    /// [`super::reader`]. `None` without round trips.
+    /// Whether the round trip has grown as a standing queue makes it: by a quarter (the measured limits of
+    /// buffers showed 1.03, full links 1.7). A receiver that does not read holds back its acknowledgements,
+    /// which looks the same: see [`super::reader`]. `None` without round trips.
     pub(crate) fn queue_stands(&self) -> Option<bool> {
         self.inflated(1.25)
     }
@@ -108,22 +110,23 @@ impl<'a> Flow<'a> {
         Some(rtt > times * min + slack(min) && (rtt - min) * self.rate() > burst(self.segment()))
     }
 
-    /// Whether the round trip is twice its minimum and five times of what scheduling costs above that, and fresh: in
-    /// recovery and in timeouts the smoothed value is that of before.
+    /// Whether the round trip is twice its minimum and five times of what scheduling costs above that, and
+    /// fresh: in recovery and in timeouts the smoothed value is that of before.
     pub(crate) fn more_than_doubled(&self) -> Option<bool> {
         let (rtt, min) = (self.rtt()?, self.min_rtt()?);
         let fresh = self.seen.timeout.is_zero() && self.share(self.seen.recovering) < 0.5;
         Some(fresh && rtt > 2.0 * min + 5.0 * slack(min))
     }
 
-    /// Share of the time without anything queued or in flight. From the kernel's clock; where that stood still though
-    /// bytes went (before Linux 4.10), from the looks.
+    /// Share of the time without anything queued or in flight. From the kernel's clock; where that stood
+    /// still though bytes went (before Linux 4.10), from the looks.
     pub(crate) fn rests(&self) -> f64 {
         let resting = self.share(self.seen.nothing_in_flight);
         if self.seen.busy.is_zero() && self.seen.acked > 0 {
             return resting;
         }
-        // The clock ticks in steps of up to 10 ms, and a look sees one instant: the larger of two under-counts.
+        // The clock ticks in steps of up to 10 ms, and a look sees one instant: the larger of two
+        // under-counts.
         (1.0 - self.part(self.seen.busy)).clamp(0.0, 1.0).max(resting)
     }
 
@@ -132,23 +135,25 @@ impl<'a> Flow<'a> {
         self.seen.looks > 0 && self.share(self.seen.nothing_unsent) < 0.5
     }
 
-    /// In flight is pinned at the peer's window in half of the looks or more; or, of a sender that paces (BBR), it takes
-    /// 85 % of the window on average and the kernel's clock says that it touches it now and then.
+    /// In flight is pinned at the peer's window in half of the looks or more; or, of a sender that paces
+    /// (BBR), it takes 85 % of the window on average and the kernel's clock says that it touches it now and
+    /// then.
     pub(crate) fn window_pinned(&self) -> bool {
         let fills = |(_, mean, _): (u64, u64, u64)| self.seen.in_flight as f64 >= 0.85 * mean as f64;
         let touches = self.part(self.seen.receive_window_limited) >= 0.05;
         self.share(self.seen.window_filled) >= 0.5 || (touches && self.seen.peer_window.is_some_and(fills))
     }
 
-    /// In flight is pinned at the congestion window in half of the looks or more, or takes nine tenths of it on average:
-    /// segmentation offload waits for room for a burst of many segments, so at high rates a look finds more than two free.
+    /// In flight is pinned at the congestion window in half of the looks or more, or takes nine tenths of it
+    /// on average: segmentation offload waits for room for a burst of many segments, so at high rates a look
+    /// finds more than two free.
     pub(crate) fn cwnd_pinned(&self) -> bool {
         let most = self.seen.cwnd > 0 && self.seen.in_flight as f64 >= 0.9 * self.seen.cwnd as f64;
         self.share(self.seen.cwnd_filled) >= 0.5 || most
     }
 
-    /// The thread was found asleep by its own will, running, or reading a file in half of the looks or more: it does not
-    /// wait for room in the send buffer.
+    /// The thread was found asleep by its own will, running, or reading a file in half of the looks or more:
+    /// it does not wait for room in the send buffer.
     pub(crate) fn writer_is_elsewhere(&self) -> bool {
         let elsewhere = |thread: &ThreadInterval| {
             let found = thread.found;
@@ -158,10 +163,10 @@ impl<'a> Flow<'a> {
         self.thread.as_ref().is_ok_and(|thread| thread.looks > 0 && half(thread))
     }
 
-    /// The send buffer is what stops the application: its kernel's clock, or the looks, say so 30 % and 50 % of the time.
-    /// The clock under-counts, and only runs with nothing unsent; looks see one instant.
-    /// Of a full buffer a sender that paces (BBR) keeps a part for its next ticks; the kernel then marks its rate samples
-    /// as application-limited, which it does only with congestion window to spare.
+    /// The send buffer is what stops the application: its kernel's clock, or the looks, say so 30 % and 50 %
+    /// of the time. The clock under-counts, and only runs with nothing unsent; looks see one instant. Of a
+    /// full buffer a sender that paces (BBR) keeps a part for its next ticks; the kernel then marks its rate
+    /// samples as application-limited, which it does only with congestion window to spare.
     pub(crate) fn buffer_holds(&self) -> bool {
         let clock = self.part(self.seen.send_buffer_limited);
         let filled = self.share(self.seen.buffer_filled) >= 0.5;
@@ -170,8 +175,9 @@ impl<'a> Flow<'a> {
             || (filled && !self.buffer_grew() && (self.share(self.seen.nothing_unsent) >= 0.5 || paced))
     }
 
-    /// The send buffer grew on this connection and is below where that ends (`tcp_wmem`): one that SO_SNDBUF fixed stands
-    /// still, and one that the kernel tunes follows the congestion window (`tcp_sndbuf_expand`), so it is no cap.
+    /// The send buffer grew on this connection and is below where that ends (`tcp_wmem`): one that SO_SNDBUF
+    /// fixed stands still, and one that the kernel tunes follows the congestion window (`tcp_sndbuf_expand`),
+    /// so it is no cap.
     fn buffer_grew(&self) -> bool {
         let Some(now) = self.seen.send_buffer else { return false };
         let ends = self.context.facts.tcp_wmem_max.is_some_and(|most| now as f64 >= 0.9 * most as f64);
@@ -181,13 +187,14 @@ impl<'a> Flow<'a> {
         !ends && self.before().any(smaller)
     }
 
-    /// Half of the rate samples or more were application-limited: what was sent was less than congestion window and
-    /// pacing allowed, so they say nothing of the path, and BBR's model leaves them out.
+    /// Half of the rate samples or more were application-limited: what was sent was less than congestion
+    /// window and pacing allowed, so they say nothing of the path, and BBR's model leaves them out.
     pub(crate) fn app_limited(&self) -> bool {
         self.seen.looks > 0 && self.share(self.seen.app_limited) >= 0.5
     }
 
-    /// Whether the congestion control is driven by a model of the path rather than by loss: BBR of any version.
+    /// Whether the congestion control is driven by a model of the path rather than by loss: BBR of any
+    /// version.
     pub(crate) fn ignores_loss(&self) -> bool {
         self.seen.congestion_control.as_deref().is_some_and(is_bbr)
     }
@@ -244,14 +251,15 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// What scheduling adds to a round trip without any queue, seconds: two wake-ups and a tick, a millisecond; on a loopback
-/// of microseconds twenty times its minimum.
+/// What scheduling adds to a round trip without any queue, seconds: two wake-ups and a tick, a millisecond;
+/// on a loopback of microseconds twenty times its minimum.
 pub(crate) fn slack(min: f64) -> f64 {
     (20.0 * min).min(1e-3)
 }
 
-/// Bytes that lie at a link without standing there: a delayed acknowledgement releases two segments at once, and growth
-/// adds one. On a slow link they take long: 2.4 ms a segment at 5 Mbit/s, and the minimum is that of a bare SYN.
+/// Bytes that lie at a link without standing there: a delayed acknowledgement releases two segments at once,
+/// and growth adds one. On a slow link they take long: 2.4 ms a segment at 5 Mbit/s, and the minimum is that
+/// of a bare SYN.
 pub(crate) fn burst(segment: u64) -> f64 {
     3.0 * segment as f64
 }
@@ -284,10 +292,11 @@ fn history<'a>(
     })
 }
 
-/// Judges each connection that is seen from its sender and convicts when those convicted carry half of the bytes or more.
+/// Judges each connection that is seen from its sender and convicts when those convicted carry half of the
+/// bytes or more.
 ///
-/// A connection weighs what it delivered, has in flight and has yet to send, over the last round trips: idle ones
-/// beside it have no say, one that is stalled with work to do has.
+/// A connection weighs what it delivered, has in flight and has yet to send, over the last round trips: idle
+/// ones beside it have no say, one that is stalled with work to do has.
 pub(crate) fn by_flow(
     interval: &Interval,
     context: &Context<'_>,
@@ -335,7 +344,8 @@ fn weight(seen: &SenderInterval) -> f64 {
     seen.acked as f64 + seen.in_flight as f64 + seen.unsent as f64 + 1.0
 }
 
-/// The connections with the most to say. Sixteen carry most of what a process moves, and bound the cost of thousands.
+/// The connections with the most to say. Sixteen carry most of what a process moves, and bound the cost of
+/// thousands.
 fn heaviest_flows<'a>(interval: &'a Interval, context: &'a Context<'a>) -> Vec<Flow<'a>> {
     const MOST: usize = 16;
     // Of a lane without a socket there is nothing to be said of a connection.

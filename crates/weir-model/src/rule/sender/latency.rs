@@ -5,9 +5,10 @@
 //!    trips of an exchange (question and answer, and those of slow start) take half of its time or more, the
 //!    application was not found owing the answer, and no more of them come than round trips fit in: credits
 //!    of a protocol above are no questions ([`super::protocol_window`]);
-//! 2. an upload of our own: handshakes and waits for answers of about a round trip take half of its lanes' time
-//!    ([`answers::round_trips`]);
-//! 3. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
+//! 2. an upload of our own: handshakes and waits for answers of about a round trip take half of its lanes'
+//!    time ([`answers::round_trips`]);
+//! 3. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the
+//!    connection.
 //!
 //! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a
 //! rest below a segment is held back in each turn ([`super::nagle`]).
@@ -67,9 +68,9 @@ pub(crate) fn exchanges(interval: &Interval, context: &Context<'_>) -> Option<(f
     }
     let rtt = sum.min_rtt?.as_secs_f64();
     let (asked, looks) = (sum.asked as f64, f64::from(sum.looks.max(1)));
-    // A client that asks at once acknowledges the end of an answer with its next question (of 250 looks none found one awaited on
-    // paths of 1 to 100 ms): where one is awaited after that, it thinks.
-    // Of an upload it is the answer that is awaited, as the exchange will have it.
+    // A client that asks at once acknowledges the end of an answer with its next question (of 250 looks none
+    // found one awaited on paths of 1 to 100 ms): where one is awaited after that, it thinks. Of an upload it
+    // is the answer that is awaited, as the exchange will have it.
     let awaiting = if context.facts.uploads { 0 } else { sum.awaiting };
     let pauses = f64::from(sum.owing.max(awaiting)) >= 0.3 * looks;
     if asked < 1.0 || f64::from(sum.nothing_unsent) < 0.5 * looks || pauses {
@@ -94,8 +95,8 @@ pub(crate) fn exchanges(interval: &Interval, context: &Context<'_>) -> Option<(f
     )
 }
 
-/// The numbers of a slow start, while it lasts. The best rate of the two seconds (ten round trips) that follow says how many
-/// doublings it needed; live, there are ten, and growth must show.
+/// The numbers of a slow start, while it lasts. The best rate of the two seconds (ten round trips) that
+/// follow says how many doublings it needed; live, there are ten, and growth must show.
 pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
     let rtt = flow.min_rtt()?;
     // Below 1 ms slow start is over before a window is.

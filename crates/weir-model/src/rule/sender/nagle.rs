@@ -1,5 +1,5 @@
-//! Does less than a segment of the data wait unsent for an acknowledgement? See [`crate::rule::nagle`], which judges both ends
-//! alike.
+//! Does less than a segment of the data wait unsent for an acknowledgement? See [`crate::rule::nagle`], which
+//! judges both ends alike.
 
 use crate::evidence::Interval;
 use crate::rule::turns::End;

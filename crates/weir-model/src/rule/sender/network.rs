@@ -1,5 +1,5 @@
-//! Is it the network, rather than an end, that holds a sender back? The premise that [`super::path_bandwidth`] and
-//! [`super::path_loss`] share, and what they weigh against each other.
+//! Is it the network, rather than an end, that holds a sender back? The premise that
+//! [`super::path_bandwidth`] and [`super::path_loss`] share, and what they weigh against each other.
 
 use weir_units::stats::{high, sorted};
 
@@ -11,14 +11,14 @@ use crate::words::percent;
 
 /// Whether the network holds this connection; if not, why.
 ///
-/// 1. Data wait to be sent or the congestion window is filled; or a queue stands on the path, which a filled send buffer
-///    then merely feeds. A pipe that was found empty is not fed: who writes bursts and rests in between fills its buffer
-///    and queues behind itself for a moment, and leaves the link idle for the rest;
-/// 2. the peer's reader does not take its window away, and in flight does not fill it. With a round trip that has grown the
-///    window must have room all the time: else a receiver that holds back its acknowledgements looks like a queue, unless
-///    that end was watched and had read all;
-/// 3. it is past slow start, no black hole swallows its full segments, and what it waits for is not the next question or a
-///    credit of a protocol above.
+/// 1. Data wait to be sent or the congestion window is filled; or a queue stands on the path, which a filled
+///    send buffer then merely feeds. A pipe that was found empty is not fed: who writes bursts and rests in
+///    between fills its buffer and queues behind itself for a moment, and leaves the link idle for the rest;
+/// 2. the peer's reader does not take its window away, and in flight does not fill it. With a round trip that
+///    has grown the window must have room all the time: else a receiver that holds back its acknowledgements
+///    looks like a queue, unless that end was watched and had read all;
+/// 3. it is past slow start, no black hole swallows its full segments, and what it waits for is not the next
+///    question or a credit of a protocol above.
 pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     let grown = flow.queue_stands() == Some(true);
     // A fifth: the kernel's clock of the busy time counts in ticks of up to 10 ms of an interval's 100.
@@ -72,10 +72,10 @@ fn all_was_read(flow: &Flow<'_>) -> bool {
     queue.is_some_and(|(queue, buffer)| queue.saturating_mul(16) <= buffer)
 }
 
-/// Whether the peer's window is too small for the queue to be told from a reader: filled; or crowded while it moves; or,
-/// by the kernel's clock, the limit in 5 % of the last second. A full path showed none of that; a reader showed 5 % even
-/// under BBR, whose probes touch the window only now and then. While the window was another (it grows at first) does not
-/// count.
+/// Whether the peer's window is too small for the queue to be told from a reader: filled; or crowded while it
+/// moves; or, by the kernel's clock, the limit in 5 % of the last second. A full path showed none of that; a
+/// reader showed 5 % even under BBR, whose probes touch the window only now and then. While the window was
+/// another (it grows at first) does not count.
 fn without_room(flow: &Flow<'_>) -> bool {
     let Some((least, mean, most)) = flow.seen.peer_window else { return false };
     // Holes take window away too, and are none of the reader's doing.
@@ -132,9 +132,9 @@ impl Use {
     }
 }
 
-/// A link is a ceiling that is reached again and again, so the mean stays near the best; random loss strikes at any
-/// window size, so the best is far above the mean. The ceiling is looked for over 10 s each way, slow start included:
-/// it goes up to the link's rate where there is nothing to stop it.
+/// A link is a ceiling that is reached again and again, so the mean stays near the best; random loss strikes
+/// at any window size, so the best is far above the mean. The ceiling is looked for over 10 s each way, slow
+/// start included: it goes up to the link's rate where there is nothing to stop it.
 pub(crate) fn usage(flow: &Flow<'_>) -> Use {
     let (mut acked, mut seconds) = (0.0, 0.0);
     for (seen, span) in flow.around(flow.horizon()).filter(|(seen, _)| loaded(seen)) {
@@ -164,9 +164,9 @@ fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderInterval, f64) -> f64) -> 
     rates
 }
 
-/// How much the rate moves over a second and a half each way, where losses strike again and again and do not slow it. By its
-/// quartiles, so that one interval in which the machine was busy elsewhere does not count. `None` where
-/// losses are rarer or cost something: a rate is even between two losses whatever holds it.
+/// How much the rate moves over a second and a half each way, where losses strike again and again and do not
+/// slow it. By its quartiles, so that one interval in which the machine was busy elsewhere does not count.
+/// `None` where losses are rarer or cost something: a rate is even between two losses whatever holds it.
 pub(crate) fn moves_though_struck(flow: &Flow<'_>) -> Option<f64> {
     if !losses_cost_nothing(flow) {
         return None;

@@ -1,18 +1,22 @@
 //! Is the bottleneck link full?
 //!
 //! Convicts when the network holds the connection (see [`super::network::holds`]) and one of these holds:
-//! 1. a queue stands on the path (round trip a quarter above its minimum): only a full link keeps one. Unless it loses and the
-//!    rate is below 80 % of the ceiling, now and on average, with the round trip not even doubled: that is jitter;
-//! 2. the sender models the path (BBR): by construction it stays at the rate that the path delivers and keeps the queue
-//!    short (round trips of 1.05 to 1.15 were measured on a full link), and loss of a few per cent costs it little. Unless
-//!    timeouts take a tenth of the time, or it loses and stays below half of what it reached;
-//! 3. the rate is that of a link which a queue has shown: within 10 s one stood, and now the rate is 90 % of what came then.
-//!    After a loss at a full queue CUBIC and Reno start again at about the link's rate, with the queue gone;
-//! 4. it loses again and again, yet the rate is steady (see [`STEADY`]), no lower where it lost than elsewhere: a policer, or
-//!    a link whose queue is very short, strikes at just one rate; random loss strikes at any, and slows.
+//! 1. a queue stands on the path (round trip a quarter above its minimum): only a full link keeps one. Unless
+//!    it loses and the rate is below 80 % of the ceiling, now and on average, with the round trip not even
+//!    doubled: that is jitter;
+//! 2. the sender models the path (BBR): by construction it stays at the rate that the path delivers and keeps
+//!    the queue short (round trips of 1.05 to 1.15 were measured on a full link), and loss of a few per cent
+//!    costs it little. Unless timeouts take a tenth of the time, or it loses and stays below half of what it
+//!    reached;
+//! 3. the rate is that of a link which a queue has shown: within 10 s one stood, and now the rate is 90 % of
+//!    what came then. After a loss at a full queue CUBIC and Reno start again at about the link's rate, with
+//!    the queue gone;
+//! 4. it loses again and again, yet the rate is steady (see [`STEADY`]), no lower where it lost than
+//!    elsewhere: a policer, or a link whose queue is very short, strikes at just one rate; random loss
+//!    strikes at any, and slows.
 //!
-//! Acquits: the ends hold it, slow start, or a rate far from its ceiling. A flat rate between two losses is no sign: Reno
-//! grows by a segment a round trip, which takes minutes on a long path.
+//! Acquits: the ends hold it, slow start, or a rate far from its ceiling. A flat rate between two losses is
+//! no sign: Reno grows by a segment a round trip, which takes minutes on a long path.
 //!
 //! Can be wrong: what a shared link leaves to one connection looks like a link of that rate.
 

@@ -3,17 +3,17 @@
 //! Convicts when all of these hold:
 //! 1. the network holds the connection (see [`super::network::holds`]) and the link is not full
 //!    (see [`super::path_bandwidth`]);
-//! 2. it retransmits, more than the peer reported as not needed; or it has retransmitted before and the congestion window
-//!    is still filled, however long ago that was: Reno regains a segment a round trip, so half of a window of 1000 segments
-//!    takes 50 s over 100 ms.
+//! 2. it retransmits, more than the peer reported as not needed; or it has retransmitted before and the
+//!    congestion window is still filled, however long ago that was: Reno regains a segment a round trip, so
+//!    half of a window of 1000 segments takes 50 s over 100 ms.
 //!
-//! What such loss allows (RFC 9438) is said, but does not decide: it counts losses one by one, and those of one overflow
-//! (slow start's, thousands of segments) cost one halving.
+//! What such loss allows (RFC 9438) is said, but does not decide: it counts losses one by one, and those of
+//! one overflow (slow start's, thousands of segments) cost one halving.
 //!
 //! Acquits: any of these refuted.
 //!
-//! Can be wrong: at a link whose queue is so short that a sender's own loss keeps it below the rate, loss is the mechanism
-//! and the short queue the cause: the advice is the same.
+//! Can be wrong: at a link whose queue is so short that a sender's own loss keeps it below the rate, loss is
+//! the mechanism and the short queue the cause: the advice is the same.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     by_flow(interval, context, judge_flow)
 }
 
-/// Of what was retransmitted over the last round trips half or more had arrived: the path reorders, which looks like loss until
-/// the peer says so (DSACK), and costs the congestion window the same.
+/// Of what was retransmitted over the last round trips half or more had arrived: the path reorders, which
+/// looks like loss until the peer says so (DSACK), and costs the congestion window the same.
 fn reordering(flow: &Flow<'_>) -> Option<String> {
     let mut sum = crate::sender::SenderInterval::default();
     flow.around(flow.horizon()).for_each(|(seen, _)| sum.join(seen));

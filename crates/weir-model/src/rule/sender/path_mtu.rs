@@ -3,9 +3,10 @@
 //! Convicts when all of these hold over five seconds each way:
 //! 1. segments of full size (90 % of the segment's payload) were retransmitted, two at least;
 //! 2. the retransmission timer fired twice or has doubled twice;
-//! 3. no full segment was ever acknowledged: what this connection delivered is less than half of a segment on average, or
-//!    less than one in all, and something smaller did pass (the handshake and what the peer asked). Or the kernel found a smaller
-//!    size by probing (net.ipv4.tcp_mtu_probing), and what it then sent passed.
+//! 3. no full segment was ever acknowledged: what this connection delivered is less than half of a segment on
+//!    average, or less than one in all, and something smaller did pass (the handshake and what the peer
+//!    asked). Or the kernel found a smaller size by probing (net.ipv4.tcp_mtu_probing), and what it then sent
+//!    passed.
 //!
 //! Acquits: no timers, small retransmissions, or full segments that passed before.
 //!

@@ -2,13 +2,14 @@
 //!
 //! A pipe of programs is known by what each does all the time ([`Interval::programs`]). A stage is convicted
 //! when both hold:
-//! 1. its program's thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the time or more;
+//! 1. its program's thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the
+//!    time or more;
 //! 2. the socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it.
 //!
 //! Acquits: a program that runs less, or data that wait unsent.
 //!
-//! Can be wrong: ssh's thread also copies between pipe and socket, so on a processor with a fast cipher the copies may be
-//! the larger part of what is called encryption here.
+//! Can be wrong: ssh's thread also copies between pipe and socket, so on a processor with a fast cipher the
+//! copies may be the larger part of what is called encryption here.
 
 use super::flow::{Flow, by_flow};
 use crate::evidence::{Interval, Program};

@@ -1,12 +1,13 @@
-//! Is a window of the protocol above TCP (HTTP/2, SSH, credits of an application) smaller than the bandwidth-delay product?
+//! Is a window of the protocol above TCP (HTTP/2, SSH, credits of an application) smaller than the
+//! bandwidth-delay product?
 //!
 //! Convicts when all of these hold:
 //! 1. the peer answers in small segments, four at least over a second and a half each way, which release the
 //!    next part each. By their sizes they are WINDOW_UPDATE or window adjust (see [`crate::rule::turns`]); or
 //!    they come more often than once a round trip, as the credits of an application do, or its questions that
 //!    overlap: those have a number on their way that is a window as well;
-//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of samples or no more than a
-//!    tenth of what is in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with
+//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of samples or no more than
+//!    a tenth of what is in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with
 //!    application-limited samples), in flight well below the congestion window and the peer's window, and the
 //!    send buffer holds nobody;
 //! 3. in flight stands at a constant: in two thirds of the intervals of that time it is within a quarter of
@@ -14,13 +15,13 @@
 //! 4. the round trip is 2 ms or more, and less than a thousandth was lost of late: else in flight is whatever
 //!    scheduling or recovery leaves; and no queue stands on the path: a window that fills one is large
 //!    enough;
-//! 5. the sender's thread is not found asleep by its own will, reading a file or waiting for a pipe: it waits for credit, or
-//!    spins, however full its core then is.
+//! 5. the sender's thread is not found asleep by its own will, reading a file or waiting for a pipe: it waits
+//!    for credit, or spins, however full its core then is.
 //!
 //! Acquits: any of these refuted.
 //!
-//! Can be wrong: a program that writes at a constant rate of its own to a peer that confirms each piece looks the same, but for
-//! its thread.
+//! Can be wrong: a program that writes at a constant rate of its own to a peer that confirms each piece looks
+//! the same, but for its thread.
 
 use weir_units::stats::high;
 

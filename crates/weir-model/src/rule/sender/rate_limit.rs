@@ -1,13 +1,16 @@
-//! Is the sender held at a rate that someone set: its own limit, or a pacing of its socket (SO_MAX_PACING_RATE)?
+//! Is the sender held at a rate that someone set: its own limit, or a pacing of its socket
+//! (SO_MAX_PACING_RATE)?
 //!
 //! Convicts when weir's own sender slept for its limit (`bench net -b`), or because the store asked it to
 //! wait (503, 429), as [`super::super::rate_limit`] does of a receiver; or when an upload's connections are
 //! taken at one rate whatever their number ([`per_connection`]); else when all of these hold:
 //! 1. a largest pacing rate is set on the socket, and the kernel paces at it (95 %);
-//! 2. data wait unsent, and acknowledgements come at 85 % of it or more: headers and whole segments take the rest.
+//! 2. data wait unsent, and acknowledgements come at 85 % of it or more: headers and whole segments take the
+//!    rest.
 //!
-//! Acquits: no such rate, or one that is not reached. An application that counts bytes and sleeps (a server's limit per
-//! connection) is no socket's limit: from here it has nothing to send, which [`super::application`] says.
+//! Acquits: no such rate, or one that is not reached. An application that counts bytes and sleeps (a server's
+//! limit per connection) is no socket's limit: from here it has nothing to send, which [`super::application`]
+//! says.
 //!
 //! Can be wrong: a link of just that rate; a store that spends one slow thread on each connection takes equal
 //! rates too.

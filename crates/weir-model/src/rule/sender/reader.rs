@@ -2,17 +2,18 @@
 //!
 //! Convicts when the peer's window shows unread bytes (1) and they hold the connection (2), or all was sent
 //! and acknowledged and the peer still has to read it (3):
-//! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth below the
-//!    largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap stands still and autotuning
-//!    only grows, so only a queue of unread bytes takes window away. Unless segments were lost just then: what
-//!    arrives beyond a hole fills the buffer too; or the judged interval itself stood still at its largest,
-//!    filled, without a queue: then all was read here;
-//! 2. in flight is pinned at the window in half of the looks or more, or the kernel's clock (`tcpi_rwnd_limited`) says so
-//!    half of the time; or in flight takes 40 % of the window or more, which pacing (BBR) keeps from touching it, while the
-//!    round trip has grown; or the round trip has grown while the rate is below three quarters of its best; or it has grown
-//!    and, within a second, the window fell below what is in flight, so that it stopped the sender. A kernel
-//!    acknowledges at once only if its window may advance, else within 40 ms (`__tcp_ack_snd_check`), so a full receive
-//!    buffer stretches the round trip; a queue on the path would go with the full rate.
+//! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth
+//!    below the largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap
+//!    stands still and autotuning only grows, so only a queue of unread bytes takes window away. Unless
+//!    segments were lost just then: what arrives beyond a hole fills the buffer too; or the judged interval
+//!    itself stood still at its largest, filled, without a queue: then all was read here;
+//! 2. in flight is pinned at the window in half of the looks or more, or the kernel's clock
+//!    (`tcpi_rwnd_limited`) says so half of the time; or in flight takes 40 % of the window or more, which
+//!    pacing (BBR) keeps from touching it, while the round trip has grown; or the round trip has grown while
+//!    the rate is below three quarters of its best; or it has grown and, within a second, the window fell
+//!    below what is in flight, so that it stopped the sender. A kernel acknowledges at once only if its
+//!    window may advance, else within 40 ms (`__tcp_ack_snd_check`), so a full receive buffer stretches the
+//!    round trip; a queue on the path would go with the full rate.
 //!
 //! 3. nothing is in flight or unsent, and the window stands below half of the largest that this connection
 //!    saw, or grows later in the same rest: a kernel tells its sender when what was read doubles the window
@@ -20,8 +21,8 @@
 //!
 //! Acquits: a window with room, or one that stands still.
 //!
-//! Can be wrong: a receiver that runs out of memory shrinks windows too (tcp_mem). What holds the reader (disk, processor,
-//! its own will) is only seen on its side.
+//! Can be wrong: a receiver that runs out of memory shrinks windows too (tcp_mem). What holds the reader
+//! (disk, processor, its own will) is only seen on its side.
 
 use super::flow::{Flow, by_flow};
 use super::network::usage;
@@ -95,8 +96,8 @@ fn holds(flow: &Flow<'_>) -> bool {
     filled(flow) >= 0.5 || (grown && slows())
 }
 
-/// In flight takes 40 % of the peer's window or more. A receiver that reads all gives twice what came in a round trip
-/// (tcp_rcv_space_adjust), so an open window stays below that.
+/// In flight takes 40 % of the peer's window or more. A receiver that reads all gives twice what came in a
+/// round trip (tcp_rcv_space_adjust), so an open window stays below that.
 pub(crate) fn crowds(flow: &Flow<'_>) -> bool {
     flow.seen.peer_window.is_some_and(|(_, mean, _)| flow.seen.in_flight as f64 >= 0.4 * mean as f64)
 }
@@ -137,8 +138,9 @@ pub(crate) fn taken(flow: &Flow<'_>) -> bool {
     })
 }
 
-/// Within a second a window that was twice as large fell below what is in flight. A link that holds the sender keeps the
-/// receiver's buffer empty, even if its reader reads only now and then: that takes no more than comes in the meantime.
+/// Within a second a window that was twice as large fell below what is in flight. A link that holds the
+/// sender keeps the receiver's buffer empty, even if its reader reads only now and then: that takes no more
+/// than comes in the meantime.
 fn stopped(flow: &Flow<'_>) -> bool {
     let mut largest = 0;
     around(flow).into_iter().filter(|seen| seen.lost() == 0).filter_map(|seen| seen.peer_window).any(
@@ -158,10 +160,10 @@ fn around<'a>(flow: &Flow<'a>) -> Vec<&'a SenderInterval> {
     around
 }
 
-/// Segments were lost just now: what arrives beyond a hole lies in the receiver's buffer until the hole is filled, two
-/// round trips later. A slow reader's full buffer stretches the round trip until the kernel sends its last segment again as
-/// a probe (RFC 8985, section 7), which the peer reports as not needed: where four fifths of what was retransmitted around
-/// here came back so, nothing was lost.
+/// Segments were lost just now: what arrives beyond a hole lies in the receiver's buffer until the hole is
+/// filled, two round trips later. A slow reader's full buffer stretches the round trip until the kernel sends
+/// its last segment again as a probe (RFC 8985, section 7), which the peer reports as not needed: where four
+/// fifths of what was retransmitted around here came back so, nothing was lost.
 pub(crate) fn holes(flow: &Flow<'_>) -> bool {
     let near = 2.0 * flow.rtt().unwrap_or(0.0);
     if !flow.around(near).any(|(seen, _)| seen.lost() > 0) {
@@ -180,9 +182,9 @@ fn stands_below(flow: &Flow<'_>) -> bool {
     flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean, flow.window_unit()))
 }
 
-/// The window did not move at all, in flight filled it, and no queue stood: whatever the reader did before or after, here it read
-/// all that came. One stall of the receiver's machine would else make a second of its buffer's cap on either side the
-/// reader's doing.
+/// The window did not move at all, in flight filled it, and no queue stood: whatever the reader did before or
+/// after, here it read all that came. One stall of the receiver's machine would else make a second of its
+/// buffer's cap on either side the reader's doing.
 fn stands_at_its_cap(flow: &Flow<'_>) -> bool {
     let still = flow.seen.peer_window.is_some_and(|(least, _, most)| least == most);
     still && flow.share(flow.seen.window_filled) >= 0.9 && flow.queue_stands() == Some(false)

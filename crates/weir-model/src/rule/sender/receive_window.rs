@@ -2,10 +2,13 @@
 //!
 //! Convicts when all of these hold:
 //! 1. in flight is pinned at the peer's window in half of the looks or more. The kernel's own clock
-//!    (`tcpi_rwnd_limited`) would not do: the same cap showed 100 % under CUBIC and 42 % under BBR, whose pacing hides it;
-//! 2. the window is steady, and as large as it ever was on this connection: see [`super::reader`] for one that is not;
-//! 3. no queue stands on the path (1.25 times the minimum round trip): else the window only fills a queue. A window of
-//!    four segments or less is exempt, since there delayed acknowledgements (40 ms) make up the round trip;
+//!    (`tcpi_rwnd_limited`) would not do: the same cap showed 100 % under CUBIC and 42 % under BBR, whose
+//!    pacing hides it;
+//! 2. the window is steady, and as large as it ever was on this connection: see [`super::reader`] for one
+//!    that is not;
+//! 3. no queue stands on the path (1.25 times the minimum round trip): else the window only fills a queue. A
+//!    window of four segments or less is exempt, since there delayed acknowledgements (40 ms) make up the
+//!    round trip;
 //! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that the reader's wake-ups
 //!    decide.
 //!
@@ -62,8 +65,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     }
 }
 
-/// Autotuning doubles the window about once a round trip, so growth shows over four of them; half a second is a few
-/// intervals.
+/// Autotuning doubles the window about once a round trip, so growth shows over four of them; half a second is
+/// a few intervals.
 fn grows(flow: &Flow<'_>) -> bool {
     let reach = (4.0 * flow.rtt().unwrap_or(0.0)).max(0.5);
     let mean =

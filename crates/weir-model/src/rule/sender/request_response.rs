@@ -1,20 +1,21 @@
-//! Do request and answer follow each other in turn on connections that are kept, as the answering end sees it?
+//! Do request and answer follow each other in turn on connections that are kept, as the answering end sees
+//! it?
 //!
 //! Convicts when all of these hold:
-//! 1. another program's connection was asked at least twice (six times where it was made just now), and hardly owed an answer
-//!    while it rested (below 30 % of samples: else it is [`super::application`]);
+//! 1. another program's connection was asked at least twice (six times where it was made just now), and
+//!    hardly owed an answer while it rested (below 30 % of samples: else it is [`super::application`]);
 //! 2. the round trips between the last byte of an answer and the next question fill two fifths of the time or
 //!    more, and no more questions come than round trips fit in, and by their size they are no credits of a
 //!    protocol above ([`super::protocol_window`]). A quarter will do where each answer takes several flights
-//!    and goes out whole, with nothing unsent in 70 % of samples and room in the congestion window: the rest is then its own way over
-//!    the link, which cannot be more than three quarters used; or where slow start explains the rest: no
-//!    queue stands on the path and nothing was lost;
+//!    and goes out whole, with nothing unsent in 70 % of samples and room in the congestion window: the rest
+//!    is then its own way over the link, which cannot be more than three quarters used; or where slow start
+//!    explains the rest: no queue stands on the path and nothing was lost;
 //! 3. nothing lay unsent for at least half of what (2) takes: between two turns there is nothing to send.
 //!
 //! Acquits: a long answer, overlapping questions, data that wait unsent all the time.
 //!
-//! Can be wrong: a client that thinks for about a round trip before it asks again. What the congestion window, the send buffer
-//! or the link do in the rest of a turn may be the next limit.
+//! Can be wrong: a client that thinks for about a round trip before it asks again. What the congestion
+//! window, the send buffer or the link do in the rest of a turn may be the next limit.
 
 use super::flow::{Flow, by_flow};
 use super::network::loss;
@@ -45,7 +46,8 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
     let ramp = turns.ramp() && flow.queue_stands() != Some(true) && !lost.seen;
     let around = Around::of(flow);
     let whole = around.nothing_unsent >= 0.7 && around.cwnd_filled < 0.3;
-    // What goes out in one flight is under way for no longer than a round trip: the rest of its turn is another's.
+    // What goes out in one flight is under way for no longer than a round trip: the rest of its turn is
+    // another's.
     let least = if whole && turns.size() > INITIAL_WINDOW { 0.25 } else { 0.4 };
     if !(turns.alternate(least) || turns.alternate_in_two() || ramp) {
         return Err(words);
@@ -71,8 +73,8 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
     Ok(words)
 }
 
-/// Bytes that had to be sent again, as a share, from which on loss is a limit of its own: with one answer in twenty lost, each
-/// by a timer of ten round trips, half of the time goes there.
+/// Bytes that had to be sent again, as a share, from which on loss is a limit of its own: with one answer in
+/// twenty lost, each by a timer of ten round trips, half of the time goes there.
 const STRUCK: f64 = 0.05;
 
 /// Shares of the looks over a second and a half each way.

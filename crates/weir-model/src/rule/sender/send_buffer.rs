@@ -1,24 +1,25 @@
 //! Is the socket's send buffer below the bandwidth-delay product?
 //!
 //! Convicts when all of these hold:
-//! 1. the kernel's clock says so 30 % of the time (`tcpi_sndbuf_limited`, which under-counts), or in half of the looks the
-//!    send queue has reached the buffer while nothing waits unsent: all that fits is in flight. Of a sender that paces
-//!    (BBR) a part waits for its next tick; there the clock must say so 10 % of the time, and the kernel that its rate
-//!    samples are application-limited. And the writer is not found asleep by its own will, running, or reading
-//!    a file instead.
-//!    By looks alone it convicts only a buffer that never grew on this connection, or stands where `tcp_wmem` ends: one that
-//!    the kernel tunes follows the congestion window;
+//! 1. the kernel's clock says so 30 % of the time (`tcpi_sndbuf_limited`, which under-counts), or in half of
+//!    the looks the send queue has reached the buffer while nothing waits unsent: all that fits is in flight.
+//!    Of a sender that paces (BBR) a part waits for its next tick; there the clock must say so 10 % of the
+//!    time, and the kernel that its rate samples are application-limited. And the writer is not found asleep
+//!    by its own will, running, or reading a file instead. By looks alone it convicts only a buffer that
+//!    never grew on this connection, or stands where `tcp_wmem` ends: one that the kernel tunes follows the
+//!    congestion window;
 //! 2. congestion window and peer window have room: else they are the limit, whatever the buffer;
 //! 3. what fills it is not one answer after another, and no credit of a protocol above is waited for: see
 //!    [`super::request_response`] and [`super::protocol_window`];
-//! 4. no queue stands on the path: the round trip is below 1.25 times its minimum, or 1.5 times where the clock of (1) is
-//!    above half, since a writer woken for a third of its buffer sends bursts that queue for themselves (50 ms over 40 ms
-//!    was measured). A buffer that fills a queue is large enough.
+//! 4. no queue stands on the path: the round trip is below 1.25 times its minimum, or 1.5 times where the
+//!    clock of (1) is above half, since a writer woken for a third of its buffer sends bursts that queue for
+//!    themselves (50 ms over 40 ms was measured). A buffer that fills a queue is large enough.
 //!
-//! Acquits: data wait unsent, so that there was room for them; or the buffer was not filled; or the writer does not wait.
-//! SO_SNDBUF alone says nothing: it was seen not to bind.
+//! Acquits: data wait unsent, so that there was room for them; or the buffer was not filled; or the writer
+//! does not wait. SO_SNDBUF alone says nothing: it was seen not to bind.
 //!
-//! Can be wrong: an application that writes pieces of just its buffer's size and thinks in between fills it as well.
+//! Can be wrong: an application that writes pieces of just its buffer's size and thinks in between fills it
+//! as well.
 
 use super::flow::{Flow, by_flow};
 use super::network;
@@ -44,7 +45,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         let why = if flow.data_wait() { format!(", {}", flow.unsent_in_words()) } else { String::new() };
         return Judgement::acquit(size + &why);
     }
-    // Looks at a writer that wakes as often as it is looked at all fall into the moment when what it wrote is still queued.
+    // Looks at a writer that wakes as often as it is looked at all fall into the moment when what it wrote is
+    // still queued.
     if flow.writer_is_elsewhere() {
         return Judgement::acquit(format!("{size}, but its writer did not wait for it"));
     }

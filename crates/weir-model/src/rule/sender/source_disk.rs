@@ -1,9 +1,10 @@
 //! Does the sender wait for the file that it reads?
 //!
 //! Convicts when all of these hold:
-//! 1. its thread was found blocked in a read from disk in a quarter of the looks or more, and more often than in a write to
-//!    a socket;
-//! 2. the socket starves meanwhile: nothing unsent in half of the looks or more, and the send buffer does not hold it.
+//! 1. its thread was found blocked in a read from disk in a quarter of the looks or more, and more often than
+//!    in a write to a socket;
+//! 2. the socket starves meanwhile: nothing unsent in half of the looks or more, and the send buffer does not
+//!    hold it.
 //!
 //! Acquits: a thread that hardly waits for a disk, or data that wait unsent however slow the disk is.
 //!

@@ -1,4 +1,5 @@
-//! Does a sender stand still until a timer fires? See [`crate::rule::timeouts`], which judges both ends alike.
+//! Does a sender stand still until a timer fires? See [`crate::rule::timeouts`], which judges both ends
+//! alike.
 
 use crate::evidence::Interval;
 use crate::rule::turns::End;

@@ -122,7 +122,8 @@ impl Served {
 
     /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and
     /// what came are of some milliseconds, so an answer and the next question may show the same, and then the
-    /// reader knows. `elsewhere`: the program waits for no socket, so what moved before this moment says nothing of it.
+    /// reader knows. `elsewhere`: the program waits for no socket, so what moved before this moment says
+    /// nothing of it.
     pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>, elsewhere: bool) -> ConnectionState {
         let asked = lane.last().is_some_and(|socket| socket.info.bytes_sent.unwrap_or_default() > 0);
         match self.state_of(lane, elsewhere) {

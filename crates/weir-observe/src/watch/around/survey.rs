@@ -24,8 +24,9 @@ const SERVICES: [&str; 3] = ["/run/systemd/resolve/", "/run/nscd/", "/var/run/ns
 /// While connections are busy only pipes may be new.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// A local socket is made before it is connected: asked so often before it counts as leading nowhere. So often a pipe is
-/// looked for, too, at which a thread waits though none is known: it may be one of those that only wake threads.
+/// A local socket is made before it is connected: asked so often before it counts as leading nowhere. So
+/// often a pipe is looked for, too, at which a thread waits though none is known: it may be one of those that
+/// only wake threads.
 const ASKED: u32 = 5;
 
 /// Of more sockets than these that are no lane's, none is looked up: a service has thousands of connections

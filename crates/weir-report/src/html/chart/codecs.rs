@@ -1,5 +1,5 @@
-//! The rate of payload over the speed of the link, for each codec: a slope while the link is the limit, a level where the
-//! codec is. What is best at each link is drawn strong.
+//! The rate of payload over the speed of the link, for each codec: a slope while the link is the limit, a
+//! level where the codec is. What is best at each link is drawn strong.
 
 use weir_model::pipeline::{Path, predict};
 use weir_units::Rate;

@@ -1,5 +1,5 @@
-//! A field of figures by two things at once, the larger the stronger its colour: rates by working set and stride. Shades are equal factors; where
-//! there is room the figure stands in its cell.
+//! A field of figures by two things at once, the larger the stronger its colour: rates by working set and
+//! stride. Shades are equal factors; where there is room the figure stands in its cell.
 
 use super::super::axis::{self, Anchor, LETTER};
 use super::super::figure::{Canvas, Figure, Table};

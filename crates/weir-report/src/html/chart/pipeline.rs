@@ -1,8 +1,8 @@
-//! The pipeline: one stream through openings as wide as each stage's room. Where the stream fills the opening, there it is
-//! held.
+//! The pipeline: one stream through openings as wide as each stage's room. Where the stream fills the
+//! opening, there it is held.
 //!
-//! A stage's load is the share of its ceiling in use; the opening is drawn as wide as `1 / load`, on a logarithmic scale, the
-//! stream always as wide as an opening at full load.
+//! A stage's load is the share of its ceiling in use; the opening is drawn as wide as `1 / load`, on a
+//! logarithmic scale, the stream always as wide as an opening at full load.
 
 use super::super::axis::{self, Anchor, LETTER};
 use super::super::figure::{Canvas, Figure, Table};
@@ -14,7 +14,8 @@ use crate::stages::{HELD, Stage, narrowest, stages};
 
 /// A stage's opening, where 1 is as wide as openings are drawn.
 fn opening(stage: &Stage) -> f64 {
-    // A stage that one did not look into is drawn open and dashed; one at a tenth of its ceiling has all the room.
+    // A stage that one did not look into is drawn open and dashed; one at a tenth of its ceiling has all the
+    // room.
     let load = stage.narrowness().unwrap_or(0.1).clamp(0.1, 1.0);
     STREAM + (1.0 - STREAM) * -load.log10()
 }

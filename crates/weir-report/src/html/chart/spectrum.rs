@@ -1,4 +1,5 @@
-//! A distribution of times: how long the best, the usual and the worst took. Both axes are logarithmic; across go the nines.
+//! A distribution of times: how long the best, the usual and the worst took. Both axes are logarithmic;
+//! across go the nines.
 
 use super::super::axis::{self, Anchor};
 use super::super::figure::{Canvas, Figure, Table};

@@ -1,6 +1,7 @@
 //! Azure's credentials, from where its own tools take them:
 //!
-//! 1. for the account itself: `AZURE_STORAGE_CONNECTION_STRING`, `AZURE_STORAGE_KEY`, `AZURE_STORAGE_SAS_TOKEN`;
+//! 1. for the account itself: `AZURE_STORAGE_CONNECTION_STRING`, `AZURE_STORAGE_KEY`,
+//!    `AZURE_STORAGE_SAS_TOKEN`;
 //! 2. somebody of a directory: a client's secret, a workload's token, the identity that the host gives;
 //! 3. whoever has logged in with `az login`.
 

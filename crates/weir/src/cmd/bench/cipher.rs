@@ -38,7 +38,8 @@ pub fn run(bench: &BenchCipher) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Measures alone, ssh's ciphers with limits of their own or not at all. Returns also whether it was interrupted; the error is of a cipher that gave back other data.
+/// Measures alone, ssh's ciphers with limits of their own or not at all. Returns also whether it was
+/// interrupted; the error is of a cipher that gave back other data.
 pub(super) fn measure(
     limits: &Limits,
     ssh: Option<&Limits>,

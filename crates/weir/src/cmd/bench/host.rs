@@ -1,4 +1,5 @@
-//! `weir bench host`: the network figures of a host and the path to it, each with its origin or the reason why not.
+//! `weir bench host`: the network figures of a host and the path to it, each with its origin or the reason
+//! why not.
 
 mod carrier;
 mod figures;
@@ -29,7 +30,8 @@ use http_load::HttpLoad;
 /// The ports that are tried where none is given: what a host open to the world most likely serves.
 const USUAL_PORTS: [u16; 3] = [443, 80, 22];
 
-/// Of each run of throughput: slow start is over after a few round trips, and four runs are still only some seconds.
+/// Of each run of throughput: slow start is over after a few round trips, and four runs are still only some
+/// seconds.
 const THROUGHPUT: Duration = Duration::from_secs(2);
 
 /// Measures and reports. Returns the exit code.
@@ -190,7 +192,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Under the load that was named or, without one, the one that a server of throughput there can put on it.
+    /// Under the load that was named or, without one, the one that a server of throughput there can put on
+    /// it.
     fn under_load(&self, stop: &AtomicBool) -> Result<(load::Found, String), String> {
         let server = target::at(self.address.ip(), throughput::PORT);
         let stream = carrier::Stream { server, interrupted: stop };

@@ -1,4 +1,5 @@
-//! `weir bench host --local`: memory, disk, codecs and ciphers of this host, one after another, and kept for other commands.
+//! `weir bench host --local`: memory, disk, codecs and ciphers of this host, one after another, and kept for
+//! other commands.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,14 +25,15 @@ use crate::calibration;
 use crate::interrupt::INTERRUPTED;
 use crate::voice;
 
-/// How long each codec and each of weir's ciphers is measured: a figure is the middle of ten passes and more, but for codecs of
-/// which four blocks take longer than that.
+/// How long each codec and each of weir's ciphers is measured: a figure is the middle of ten passes and more,
+/// but for codecs of which four blocks take longer than that.
 const SPAN: Duration = Duration::from_millis(100);
 
 /// How long each of ssh's ciphers is: a pass is 16 MiB, so this is ten passes of a usual one.
 const SSH_SPAN: Duration = Duration::from_millis(500);
 
-/// Bytes of generated text: 32 blocks, so that a quick codec finds no block in a cache where the one before left it.
+/// Bytes of generated text: 32 blocks, so that a quick codec finds no block in a cache where the one before
+/// left it.
 const TEXT: u64 = 32 << 20;
 
 /// Of them so many are packed by every codec: generated text is alike everywhere, and the strongest codec
@@ -225,8 +227,9 @@ fn heading(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "\n{text}")
 }
 
-/// All that a copy chooses from, since its chooser needs each of them or none, and of the other codecs the usual level. More levels
-/// are `weir bench codec`'s: the slow ones alone would take as long again as all else.
+/// All that a copy chooses from, since its chooser needs each of them or none, and of the other codecs the
+/// usual level. More levels are `weir bench codec`'s: the slow ones alone would take as long again as all
+/// else.
 fn settings() -> Vec<Setting> {
     let of_copies =
         |codec: Codec| CANDIDATES.iter().filter(move |one| one.codec == codec.id()).map(|one| one.level);

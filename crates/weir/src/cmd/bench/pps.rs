@@ -1,4 +1,5 @@
-//! `weir bench pps`: packets per second to another weir, or on this machine alone; what was lost, and what limited it.
+//! `weir bench pps`: packets per second to another weir, or on this machine alone; what was lost, and what
+//! limited it.
 
 mod rows;
 mod serving;

@@ -1,4 +1,5 @@
-//! What was foretold of a copy, beside what it reached: by a plan for the same source and target, else by its own first moments.
+//! What was foretold of a copy, beside what it reached: by a plan for the same source and target, else by its
+//! own first moments.
 
 use std::io::Write;
 use std::time::Duration;
@@ -33,7 +34,8 @@ enum Made {
 }
 
 impl Foretold {
-    /// Of this run; `None` where it was too short to foretell anything, or did something else than copy it all.
+    /// Of this run; `None` where it was too short to foretell anything, or did something else than copy it
+    /// all.
     pub(super) fn of(job: &Job, report: &Report) -> Option<Foretold> {
         let options = &job.options;
         let whole = !(options.update || options.checksum || options.dry_run) && report.totals.kept == 0;

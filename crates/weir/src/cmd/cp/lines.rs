@@ -10,8 +10,8 @@ use weir_tree::Name;
 
 use crate::args::Cp;
 
-/// Whether each change is to be told: with `-v` by its name, as rsync has it. A dry run tells what it would do anyway, and the live view
-/// has no room.
+/// Whether each change is to be told: with `-v` by its name, as rsync has it. A dry run tells what it would
+/// do anyway, and the live view has no room.
 pub(super) fn are_wanted(cp: &Cp) -> bool {
     !cp.tui && (cp.what.choice.itemize_changes || cp.voice.verbose > 0 && !cp.dry_run)
 }

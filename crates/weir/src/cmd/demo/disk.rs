@@ -10,9 +10,9 @@ const SIZE: u64 = 150_000_000;
 
 const NAME: &str = "image.iso";
 
-/// What the disk takes, and what may wait in memory for it: with the default limits, gigabytes would have to be fetched to
-/// see anything. At 117 MB/s 32 MiB last for three intervals of evidence, so that the knee is seen, and for a
-/// tenth of the run. The file system holds the file and its own tables.
+/// What the disk takes, and what may wait in memory for it: with the default limits, gigabytes would have to
+/// be fetched to see anything. At 117 MB/s 32 MiB last for three intervals of evidence, so that the knee is
+/// seen, and for a tenth of the run. The file system holds the file and its own tables.
 const DISK: SlowDiskConfig =
     SlowDiskConfig { rate: Rate(30e6), dirty: Some(Bytes(32 << 20)), size: Bytes(400 << 20) };
 

@@ -30,15 +30,17 @@ pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], None)?;
     let url = format!("{}{NAME}", server.url());
     let got = show.get(&[&url])?;
-    // Removed first, so that both write a new file and the kernel has no bytes of the other to store meanwhile.
+    // Removed first, so that both write a new file and the kernel has no bytes of the other to store
+    // meanwhile.
     fs::remove_file(show.folder().join(NAME))?;
     let by_curl = by_curl(show, &url)?;
     show.see(&format!("{}{}", findings(&got, by_curl), where_it_lies(show.folder())?))?;
     Ok(SceneOutcome::Shown)
 }
 
-/// Writes and removes as much as will be fetched, so that all find the same memory in use: pages that a virtual machine
-/// never touched before are several times slower, and the first to run would pay for all of them.
+/// Writes and removes as much as will be fetched, so that all find the same memory in use: pages that a
+/// virtual machine never touched before are several times slower, and the first to run would pay for all of
+/// them.
 fn warm_up(show: &Show) -> anyhow::Result<()> {
     show.say(
         "(first 1 GiB is written and removed, so that neither client pays for memory that was never used)",

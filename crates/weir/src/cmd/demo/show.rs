@@ -1,4 +1,5 @@
-//! What the scenes share: the embedded server, `weir get` as a child with its summary printed, and how they speak.
+//! What the scenes share: the embedded server, `weir get` as a child with its summary printed, and how they
+//! speak.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};

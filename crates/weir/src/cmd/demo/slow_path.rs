@@ -1,4 +1,5 @@
-//! Scene: the main job. A sender on a slow path is held by its own small buffer; the verdict says so, the fix is tried.
+//! Scene: the main job. A sender on a slow path is held by its own small buffer; the verdict says so, the fix
+//! is tried.
 
 use std::io;
 

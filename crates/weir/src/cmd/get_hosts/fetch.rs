@@ -1,5 +1,5 @@
-//! The host that fetches: the first of the list that can. One that cannot be reached, or is lost, leaves it to
-//! the next.
+//! The host that fetches: the first of the list that can. One that cannot be reached, or is lost, leaves it
+//! to the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

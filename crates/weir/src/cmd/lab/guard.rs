@@ -1,8 +1,9 @@
-//! `weir lab guard`, hidden: runs the command of `weir lab shell`, and ends with it all that the command started.
+//! `weir lab guard`, hidden: runs the command of `weir lab shell`, and ends with it all that the command
+//! started.
 //!
-//! A process of its own, because one that is killed can undo nothing: when `weir lab shell` dies, of whatever, the kernel
-//! tells its guard. As a subreaper (prctl(2)) the guard is the parent of all processes below it whose own parent has
-//! gone, so that it finds them.
+//! A process of its own, because one that is killed can undo nothing: when `weir lab shell` dies, of
+//! whatever, the kernel tells its guard. As a subreaper (prctl(2)) the guard is the parent of all processes
+//! below it whose own parent has gone, so that it finds them.
 
 use std::ffi::OsString;
 use std::path::Path;

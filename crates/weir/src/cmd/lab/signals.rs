@@ -1,5 +1,5 @@
-//! Signals that ask a program to end, passed on to the command that it runs for somebody: by the command's end it ends
-//! itself, and undoes what it set up.
+//! Signals that ask a program to end, passed on to the command that it runs for somebody: by the command's
+//! end it ends itself, and undoes what it set up.
 
 use std::fs::File;
 use std::io;
@@ -56,7 +56,8 @@ fn meant_for_child(number: i32) -> Option<Signal> {
     }
 }
 
-/// Whether Ctrl-C reaches the command too, because both are the terminal's foreground: it must not come twice.
+/// Whether Ctrl-C reaches the command too, because both are the terminal's foreground: it must not come
+/// twice.
 fn terminal_tells_all() -> bool {
     File::open("/dev/tty").is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()))
 }

@@ -1,4 +1,5 @@
-//! `weir plan SRC... DST`: measures both ends and the path between them for a few seconds, and predicts what `weir cp` reaches.
+//! `weir plan SRC... DST`: measures both ends and the path between them for a few seconds, and predicts what
+//! `weir cp` reaches.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
@@ -98,7 +99,8 @@ fn print(
     page::keep(&args.voice, &record)
 }
 
-/// A flag that says what is measured here, of those that the user typed: the configuration's are for other plans.
+/// A flag that says what is measured here, of those that the user typed: the configuration's are for other
+/// plans.
 fn given(args: &args::Plan) -> Option<&'static str> {
     let flags = [
         ("--link", !args.links.is_empty()),
@@ -206,8 +208,9 @@ fn selection_notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
     notes
 }
 
-/// What this end's disk did when it was calibrated, where the survey has no figure of it. The prediction stays as it is: data in
-/// memory are not read from a disk, and what a target takes was not to be measured, or could not be.
+/// What this end's disk did when it was calibrated, where the survey has no figure of it. The prediction
+/// stays as it is: data in memory are not read from a disk, and what a target takes was not to be measured,
+/// or could not be.
 fn disk_note(job: &Job, survey: &Survey) -> Option<String> {
     let here = |path: &Vec<u8>| calibration::disk_of(Path::new(OsStr::from_bytes(path)));
     let (disk, words) = match job.role {

@@ -1,4 +1,5 @@
-//! What a plan need not assume or measure, because this host was calibrated. Each figure that is used is noted, with its date.
+//! What a plan need not assume or measure, because this host was calibrated. Each figure that is used is
+//! noted, with its date.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -13,13 +14,16 @@ use weir_units::Rate;
 
 use crate::calibration::{disk_of, of_this_host, origin};
 
-/// Places of a file that are looked at: of one that is half in memory, here and there, one is found but once in 2^32 times.
+/// Places of a file that are looked at: of one that is half in memory, here and there, one is found but once
+/// in 2^32 times.
 const LOOKS: u64 = 32;
 
-/// A file that is shorter is read with fewer requests than there are places: its disk's rate is not what it waits for.
+/// A file that is shorter is read with fewer requests than there are places: its disk's rate is not what it
+/// waits for.
 const LEAST: u64 = 4 << 20;
 
-/// What ssh encrypts, by its own choice of a cipher; assumed without a calibration. `wanted` where the plan has ssh in it.
+/// What ssh encrypts, by its own choice of a cipher; assumed without a calibration. `wanted` where the plan
+/// has ssh in it.
 pub(super) fn ssh(wanted: bool, notes: &mut Vec<String>) -> Rate {
     let known = of_this_host().and_then(|calibration| Some((calibration, calibration.ssh.as_ref()?)));
     if !wanted {
@@ -68,8 +72,8 @@ pub(super) fn source(disk: &DiskFigures, notes: &mut Vec<String>) -> Option<Rate
     Some(rate)
 }
 
-/// None of the places that are looked at is in memory. A file of which a part is would be read faster than its disk gives, and the
-/// plan be worse than without the disk.
+/// None of the places that are looked at is in memory. A file of which a part is would be read faster than
+/// its disk gives, and the plan be worse than without the disk.
 fn is_cold(path: &Path) -> bool {
     // Asked first: a pipe would be waited for.
     let Ok(metadata) = path.metadata() else { return false };

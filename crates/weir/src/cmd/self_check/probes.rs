@@ -1,4 +1,5 @@
-//! Runs the probes side by side, each on a thread or in a process of its own, and waits for none longer than it may.
+//! Runs the probes side by side, each on a thread or in a process of its own, and waits for none longer than
+//! it may.
 
 use crate::voice::Printed;
 use std::io::{self, Read, Write};

@@ -42,8 +42,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it. `quiet_stdout` sends what it prints to our stderr, because our stdout is for the record. With `printed` it has
-    /// no terminal: what it prints is kept there, and it gets no keys.
+    /// Starts it. `quiet_stdout` sends what it prints to our stderr, because our stdout is for the record.
+    /// With `printed` it has no terminal: what it prints is kept there, and it gets no keys.
     pub(super) fn start(
         command: &[OsString],
         quiet_stdout: bool,
@@ -92,7 +92,8 @@ impl Running {
         self.child.id()
     }
 
-    /// Hands on the signals that came. A terminal sends its own to the command too, so that one is not sent twice.
+    /// Hands on the signals that came. A terminal sends its own to the command too, so that one is not sent
+    /// twice.
     pub(super) fn pass_signals(&self) {
         for (signal, flag) in &self.signals {
             if flag.swap(false, Relaxed) && !(*signal == Signal::INT && is_foreground()) {

@@ -98,7 +98,8 @@ impl Live {
         }
     }
 
-    /// Up to the first line of what was drawn, and all below it cleared. A terminal that became narrower has wrapped it.
+    /// Up to the first line of what was drawn, and all below it cleared. A terminal that became narrower has
+    /// wrapped it.
     fn back(&self, columns: usize) -> String {
         let rows: usize = self.drawn.iter().map(|length| length.div_ceil(columns).max(1)).sum();
         if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r\x1b[J") }

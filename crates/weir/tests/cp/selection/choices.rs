@@ -1,4 +1,5 @@
-//! What is copied over what, beside rules: sizes, what is there already, links, file systems, backups, and sources that go.
+//! What is copied over what, beside rules: sizes, what is there already, links, file systems, backups, and
+//! sources that go.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

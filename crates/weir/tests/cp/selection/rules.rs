@@ -1,5 +1,5 @@
-//! rsync's rules: `--filter` with its signs, names and modifiers, files of rules, what they protect at the target, and how many entries
-//! may go.
+//! rsync's rules: `--filter` with its signs, names and modifiers, files of rules, what they protect at the
+//! target, and how many entries may go.
 
 use std::fs;
 use std::path::Path;

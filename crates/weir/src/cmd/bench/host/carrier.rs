@@ -1,4 +1,5 @@
-//! How much the path carries, by a client of iperf3's protocol: the host answers where iperf3 or `weir bench net` serves there.
+//! How much the path carries, by a client of iperf3's protocol: the host answers where iperf3 or `weir bench
+//! net` serves there.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +13,8 @@ use weir_bench_net::outcome::{Ending, StreamOutcome, Sum, TestOutcome};
 use weir_bench_net::parameters::{Direction as Way, Transport as Over};
 use weir_units::Rate;
 
-/// The share of TCP's rate that datagrams are sent at: a link takes that beside their headers without a loss of its own.
+/// The share of TCP's rate that datagrams are sent at: a link takes that beside their headers without a loss
+/// of its own.
 const OF_TCP: f64 = 0.9;
 
 /// One stream at a time.
@@ -65,8 +67,8 @@ impl Throughput for Carrier {
 pub struct Stream<'a> {
     /// Where it listens.
     pub server: SocketAddr,
-    /// The protocol ends a test with words of both ends, so a load that is no longer wanted ends by its own time, and only the
-    /// user's interrupt ends it before.
+    /// The protocol ends a test with words of both ends, so a load that is no longer wanted ends by its own
+    /// time, and only the user's interrupt ends it before.
     pub interrupted: &'a AtomicBool,
 }
 

@@ -1,4 +1,5 @@
-//! Which figures does each part promise? One that is not there for a reason of another one's is said too, with that reason.
+//! Which figures does each part promise? One that is not there for a reason of another one's is said too,
+//! with that reason.
 
 use weir_report::host::FigureRecord;
 
@@ -67,7 +68,8 @@ pub fn of(part: Part) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The figures in order. One that was not taken lacks what the nearest missing one of its kind lacks, or else the part's first.
+/// The figures in order. One that was not taken lacks what the nearest missing one of its kind lacks, or else
+/// the part's first.
 pub fn complete(part: Part, mut taken: Vec<FigureRecord>) -> Vec<FigureRecord> {
     let reasons: Vec<_> =
         taken.iter().filter_map(|figure| Some((figure.name.clone(), figure.missing.clone()?))).collect();

@@ -127,7 +127,8 @@ fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
     })
 }
 
-/// Seconds of the test, or of one run of transactions: many short runs say more of their mean than few long ones.
+/// Seconds of the test, or of one run of transactions: many short runs say more of their mean than few long
+/// ones.
 fn time(bench: &BenchNet, end: End) -> u32 {
     let usual = if bench.transactions.repeats() { 1 } else { Parameters::new().time };
     if end == End::Time { bench.test.time.unwrap_or(usual) } else { 0 }

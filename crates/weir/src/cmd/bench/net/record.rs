@@ -112,7 +112,8 @@ fn net(outcome: &TestOutcome) -> NetRecord {
     }
 }
 
-/// The lines of a stretch: each stream, and all of a way where there are several. The limit stands on a way's last line.
+/// The lines of a stretch: each stream, and all of a way where there are several. The limit stands on a way's
+/// last line.
 pub(super) fn lines(start: &Start, interval: &Interval) -> Vec<IntervalRecord> {
     let mut lines = Vec::new();
     let first = start.role == Role::Client;

@@ -72,8 +72,8 @@ pub(super) fn run(bench: &BenchNet) -> anyhow::Result<u8> {
     Ok(if bench.bounds.one_off { code.load(Relaxed) } else { 0 })
 }
 
-/// The same server beside another command's work: with the bounds that it has by default, at `listen` or else where it listens by
-/// default. Returns the places, and what serves until `stop` is set.
+/// The same server beside another command's work: with the bounds that it has by default, at `listen` or else
+/// where it listens by default. Returns the places, and what serves until `stop` is set.
 pub fn beside(
     listen: Option<SocketAddr>,
     quiet: bool,
