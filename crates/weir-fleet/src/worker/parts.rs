@@ -11,7 +11,7 @@ use weir_store::StoreError;
 use weir_store::caller::Caller;
 use weir_store::listing::Looked;
 use weir_store::store::Store;
-use weir_store::upload::job::{Job, JobShare, Source};
+use weir_store::upload::job::{CLEARS, Job, JobShare, Source};
 use weir_store::upload::shared::{SharedPart, SharedUpload, part_within};
 use weir_store::upload::{Condition, Object, Part, Sum};
 
@@ -36,6 +36,13 @@ impl From<StoreError> for PartsError {
 
 fn ends(class: FailureClass, reason: String) -> PartsError {
     PartsError::End(TaskEnd::Failed(class, reason))
+}
+
+/// Whether an object that was joined has the digest that its source names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verified {
+    Whole,
+    Not(&'static str),
 }
 
 /// Whose key it is, and what is known of what has it.
@@ -126,7 +133,15 @@ impl PartsTarget<'_> {
             Shared::As(token) => *token != own.text(),
             Shared::Never => true,
             // Others may send into it.
-            Shared::Unknown => false,
+            Shared::Unknown => {
+                tracing::warn!(
+                    "whether the ledger knows of the upload {} of {} is not known: {CLEARS} removes it if nobody \
+                     fills it",
+                    own.id,
+                    self.shown(&job.key)
+                );
+                false
+            }
         };
         if is_free && let Err(error) = own.abort(requests, caller, &object) {
             tracing::warn!("the upload {} of {} is left: {error}", own.id, self.shown(&job.key));
@@ -149,13 +164,13 @@ impl PartsTarget<'_> {
         (range, notes): (&ObjectRange, &[String]),
         job: &Job,
         (kept, must): (Option<&Sum>, bool),
-    ) -> Result<TaskEnd, PartsError> {
+    ) -> Result<(TaskEnd, Verified), PartsError> {
         let shown = self.shown(&job.key);
         let size = job.size.unwrap_or_default();
         let Some(token) = &range.token else {
             // All ranges found it there.
             return match self.there(caller, &job.key)? {
-                Some(true) => Ok(TaskEnd::Same(0)),
+                Some(true) => Ok((TaskEnd::Same(0), Verified::Whole)),
                 Some(false) => Err(self.is_kept(&job.key)),
                 None => {
                     Err(ends(FailureClass::Changed, format!("{shown} was there, and is gone; plan it again")))
@@ -171,10 +186,15 @@ impl PartsTarget<'_> {
             );
         }
         parts.sort_by_key(|part| part.number);
+        let mut verified = Verified::Not("no digest of all of it is known");
         if let Some(kept) = kept {
             let by_parts = upload.whole(&parts, size).filter(|sum| sum.algorithm == kept.algorithm);
             let found = by_parts.or_else(|| upload.kept(kept.algorithm, &parts, size));
             let name = kept.algorithm.name();
+            verified = match found {
+                Some(_) => Verified::Whole,
+                None => Verified::Not("the digest that is known does not add up from parts"),
+            };
             let why = match &found {
                 Some(found) if found == kept => None,
                 Some(_) => Some(format!("{name} of the parts of {shown} is not the one that it must have")),
@@ -189,8 +209,12 @@ impl PartsTarget<'_> {
         }
         let object = Object { key: &job.key, attributes: &job.attributes, condition: &Condition::Absent };
         match upload.complete(self.store().uploads(), caller, &object, &parts, size) {
-            Ok(_) => Ok(TaskEnd::Moved(0)),
+            Ok(_) => Ok((TaskEnd::Moved(0), verified)),
             Err(error) if error.is_condition() => Err(self.is_kept(&job.key)),
+            // Somebody has completed it before, and could not say so.
+            Err(error) if error.is_of_no_upload() && self.there(caller, &job.key)? == Some(true) => {
+                Ok((TaskEnd::Same(0), verified))
+            }
             Err(error) => Err(self.of_upload(error, &job.key)),
         }
     }

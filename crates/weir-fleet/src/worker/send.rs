@@ -30,7 +30,7 @@ use weir_units::instant;
 use super::across::StoreEnd;
 use super::desk::{FleetTask, NextTask, TaskEnd, TaskShare};
 use super::fetch::expectation;
-use super::parts::{self, PartsError, PartsTarget};
+use super::parts::{self, PartsError, PartsTarget, Verified};
 use super::why::{class_of_io, class_of_store};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
@@ -127,7 +127,13 @@ impl<'a> Sender<'a> {
             TaskShare::Join(range, notes) => {
                 let must = task.object.digest.is_some();
                 let joined = target.join(caller, (range, notes), &whole, (kept.as_ref(), must));
-                joined.and_then(|end| Err(PartsError::End(end)))
+                joined.and_then(|(end, verified)| {
+                    let is_fetched = matches!(whole.source, Source::Elsewhere(_));
+                    if let (Verified::Not(why), true) = (verified, is_fetched) {
+                        self.note(&shown, &format!("not verified against its source: {why}"));
+                    }
+                    Err(PartsError::End(end))
+                })
             }
             TaskShare::Abort(token) => {
                 let aborted = target.abort(caller, token, &whole.key);
@@ -281,7 +287,7 @@ impl<'a> Send<'a> {
             };
             let job = self.job(run, caller, &task).and_then(|job| verified(run, &task, job));
             match job {
-                Err(_) if run.stop.load(Relaxed) => run.desk.give_back(&task),
+                Err(TaskEnd::Failed(..)) if run.stop.load(Relaxed) => run.desk.give_back(&task),
                 Ok(job) => {
                     bytes += job.size.unwrap_or(0);
                     lot.push((task, job));

@@ -103,13 +103,17 @@ impl<'a> Through<'a> {
                 let key = self.to.key(&task.object);
                 Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(target, token, &key)))
             }
-            _ => self.looked(source, sides, &task.object).and_then(|whole| {
+            share => self.looked(source, sides, &task.object).and_then(|whole| {
+                if *share != TaskShare::Whole && stamp_of(&whole.attributes.metadata).is_none() {
+                    return Err(unnamed(&whole));
+                }
                 let is_same = |there: &Listing| is_known(there, &whole);
                 self.to.share(run, target, task, whole.clone(), (&is_same, 0))
             }),
         };
         match looked {
-            Err(_) if run.stop.load(Relaxed) => None,
+            // What has ended well has ended, whatever ends the run.
+            Err(TaskEnd::Failed(..)) if run.stop.load(Relaxed) => None,
             other => Some(other),
         }
     }
@@ -259,6 +263,7 @@ fn of_store(
     let listed = &looked.listed;
     let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None };
     is_meant(&shown, pinned.differs(Some(listed.size), listed.etag.as_deref(), None))?;
+    has_a_tag(&shown, object, listed.etag.as_deref())?;
     Passing::of_store(&*from.store, shown.clone(), looked, None, sides).map_err(failed)
 }
 
@@ -279,7 +284,26 @@ fn of_web(
     let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified };
     let differs = pinned.differs(Some(passing.source.size), facts.etag.as_deref(), facts.modified);
     is_meant(&shown, differs)?;
+    has_a_tag(&shown, object, facts.etag.as_deref())?;
     Ok(passing)
+}
+
+/// What had a tag when it was planned, and has none now, was stored in another way meanwhile.
+fn has_a_tag(shown: &str, object: &FleetObject, etag: Option<&str>) -> Result<(), TaskEnd> {
+    let is_lost = object.etag.is_some() && etag.is_none();
+    is_meant(shown, is_lost.then(|| "it has no ETag any more".to_owned()))
+}
+
+/// Several workers send it, and nothing says that all read the same.
+fn unnamed(job: &Job) -> TaskEnd {
+    let Source::Elsewhere(source) = &job.source else {
+        return TaskEnd::Failed(FailureClass::Other, "no source is there".to_owned());
+    };
+    let reason = format!(
+        "{} is planned for several workers, and its store names no version of it now; make a new plan for it",
+        source.shown
+    );
+    TaskEnd::Failed(FailureClass::Changed, reason)
 }
 
 fn missing(shown: &str) -> TaskEnd {

@@ -144,9 +144,12 @@ fn look(caller: &mut Caller<'_>, url: &Url, shown: &str) -> Result<Option<(Reply
         400 | 403 | 405 | 501 => None,
         _ => return Err(refusal(&what, &head, &reply)),
     };
+    // Nothing at all is what is said of any file by servers that make their answers up as they go.
+    let told = told.filter(|size| *size > 0);
     if let Some(size) = told.filter(|size| *size <= PIECE) {
         return Ok(Some((reply, size)));
     }
+    let of_head = reply.head.status == 200;
     let get = call("GET", &[("range", "bytes=0-0")]);
     let no_parts = || {
         StoreError::Http(GetError::Refused(format!(
@@ -158,24 +161,25 @@ fn look(caller: &mut Caller<'_>, url: &Url, shown: &str) -> Result<Option<(Reply
         Err(StoreError::Http(GetError::Malformed { .. })) => return Err(no_parts()),
         other => other.map_err(of_source)?,
     };
-    match part.head.status {
-        206 => {
-            let range = part.head.header("content-range").and_then(|text| text.parse().ok());
-            let Some(ContentRange::Bytes { complete: Some(size), .. }) = range else {
-                return Err(no_parts());
-            };
-            Ok(Some((if told.is_some() { reply } else { part }, size)))
-        }
+    let range = part.head.header("content-range").and_then(|text| text.parse().ok());
+    let (size, is_all) = match (part.head.status, range) {
+        (206, Some(ContentRange::Bytes { complete: Some(size), .. })) => (size, false),
+        (206, _) => return Err(no_parts()),
         // It is so short that all of it came.
-        200 => {
-            let size = part.body.len() as u64;
-            Ok(Some((part, size)))
-        }
+        (200, _) => (part.body.len() as u64, true),
         // Nothing is in it, of which no part can be had.
-        416 => Ok(Some((part, 0))),
-        404 | 410 => Ok(None),
-        _ => Err(refusal(&what, &get, &part)),
+        (416, Some(ContentRange::Unsatisfied { complete })) => (complete, false),
+        (416, _) => (0, false),
+        (404 | 410, _) => return Ok(None),
+        _ => return Err(refusal(&what, &get, &part)),
+    };
+    let is_other = told.is_some_and(|told| told != size) || part.head.status == 416 && size > 0;
+    if is_other {
+        let told = told.map_or("nothing".to_owned(), |told| format!("{told} bytes"));
+        let why = format!("to GET is of an object of {size} bytes, and to HEAD of {told}");
+        return Err(StoreError::Answer { what, why });
     }
+    Ok(Some((if of_head && !is_all { reply } else { part }, size)))
 }
 
 /// What a store says of an object that another can keep.

@@ -29,6 +29,9 @@ use crate::error::StoreError;
 /// What one request fetches: as much as an answer may hold in memory.
 pub const PIECE: u64 = PART;
 
+/// What is said beside a refusal may be as long as this, however little was asked for.
+const SHORT: usize = 64 << 10;
+
 /// How soon a lane that waits for its turn hears a signal.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -187,6 +190,9 @@ impl Elsewhere {
     ) -> Result<Option<Held>, StoreError> {
         let mut breaks = MayBreak(&self.fetched, true);
         let side = self.sides.fetches();
+        if length == 0 {
+            self.is_empty(caller)?;
+        }
         let held = Held::fetched(length, PIECE, |at, length| self.piece(caller, start + at, length))?;
         drop(side);
         let is_whole = match &self.kept {
@@ -288,13 +294,7 @@ impl Elsewhere {
 
     fn piece(&self, caller: &mut Caller<'_>, start: u64, length: u64) -> Result<Vec<u8>, StoreError> {
         let pin = self.fetched.pin.lock().clone();
-        let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
-        fields.extend(pin.iter().filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag.clone())));
-        let most = usize::try_from(length).unwrap_or(usize::MAX);
-        let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };
-        let reply = caller
-            .ask(&call, &mut AtHand::default())
-            .map_err(|error| self.of_source(error).at(End::Source))?;
+        let (reply, call) = self.ask(caller, (start, length))?;
         match reply.head.status {
             200 | 206 => {}
             404 | 412 | 416 if pin.is_some() || reply.head.status != 404 => return Err(self.changed()),
@@ -302,6 +302,35 @@ impl Elsewhere {
         }
         self.is_it(&reply, (start, length), pin)?;
         Ok(reply.body)
+    }
+
+    /// Asks for `length` bytes from `start` on, one at least.
+    fn ask(
+        &self,
+        caller: &mut Caller<'_>,
+        (start, length): (u64, u64),
+    ) -> Result<(Reply, Call<'static>), StoreError> {
+        let pin = self.pin();
+        let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
+        fields.extend(pin.into_iter().filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag)));
+        let most = usize::try_from(length).unwrap_or(usize::MAX).max(SHORT);
+        let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };
+        let reply = caller.ask(&call, &mut AtHand::default());
+        Ok((reply.map_err(|error| self.of_source(error).at(End::Source))?, call))
+    }
+
+    /// It has no byte, whatever was said of it before: an answer to `HEAD` without a length, or with a wrong
+    /// one, would become an empty object.
+    fn is_empty(&self, caller: &mut Caller<'_>) -> Result<(), StoreError> {
+        let (reply, call) = self.ask(caller, (0, 1))?;
+        let range = reply.head.header("content-range").and_then(|text| text.parse().ok());
+        let is_empty = match reply.head.status {
+            416 => !matches!(range, Some(ContentRange::Unsatisfied { complete }) if complete > 0),
+            200 | 204 => reply.body.is_empty(),
+            206 | 404 | 412 => false,
+            _ => return Err(refusal(&format!("fetch {}", self.shown), &call, &reply).at(End::Source)),
+        };
+        if is_empty { Ok(()) } else { Err(self.changed()) }
     }
 
     /// A fault on the way to it: which of the two ends it is of is told.

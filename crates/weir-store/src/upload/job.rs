@@ -73,8 +73,9 @@ pub struct Options {
     pub condition: Condition,
     /// Where journals lie; `None`: an upload that is interrupted begins again.
     pub journals: Option<PathBuf>,
-    /// What a signal cuts off stays at the store for the next run of the same command. False where that may
-    /// be another host's, which knows nothing of it: it is taken away.
+    /// What is cut off stays at the store for the next run of the same command. False where that may be
+    /// another host's, which knows nothing of it: it is taken away, and the journal finds only what a kill
+    /// has left.
     pub keeps: bool,
     /// Begin again whatever an earlier run left.
     pub fresh: bool,

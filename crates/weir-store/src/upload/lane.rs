@@ -122,6 +122,10 @@ pub(super) fn run(run: &Run<'_>, state: &LaneState) {
         }
         state.bulk.store(false, Relaxed);
     }
+    // More uploads may have begun than lanes were at work on.
+    while let Some(transfer) = run.queue.left_behind() {
+        lane.end(&transfer);
+    }
     state.clock.enter(Stage::Idle);
     drop(lane);
     *state.socket.lock() = (None, u32::MAX);

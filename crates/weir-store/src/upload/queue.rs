@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use weir_get::GetError;
 
 use super::job::JobReport;
 use super::transfer::Transfer;
@@ -121,6 +122,17 @@ impl Queue {
     pub(super) fn retire(&self, transfer: &Arc<Transfer>) {
         self.state.lock().active.retain(|other| !Arc::ptr_eq(other, transfer));
         self.changed.notify_all();
+    }
+
+    /// After a stop: an upload that was begun and that no lane is at work on. It is the caller's to end.
+    pub(super) fn left_behind(&self) -> Option<Arc<Transfer>> {
+        let mut state = self.state.lock();
+        if !state.is_stopping {
+            return None;
+        }
+        let is_left = |one: &Arc<Transfer>| one.breaks_off(GetError::Interrupted.into());
+        let at = state.active.iter().position(is_left)?;
+        Some(state.active.remove(at))
     }
 
     /// A job has ended.

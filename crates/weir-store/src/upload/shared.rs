@@ -137,8 +137,14 @@ impl SharedUpload {
         let done = uploads.complete(caller, &upload, &Finish { parts: &own, size, whole: told });
         match done {
             Err(error) if error.is_of_no_upload() || error.is_condition() => {
+                let is_left = !error.is_of_no_upload();
                 let stored = uploads.stored(caller, object.key)?;
-                stored.filter(|stored| stored.is(size, whole.as_ref(), &own)).ok_or(error)
+                let stored = stored.filter(|stored| stored.is(size, whole.as_ref(), &own)).ok_or(error)?;
+                // Somebody else has stored the same: the parts are of no use.
+                if is_left && let Err(error) = self.abort(uploads, caller, object) {
+                    tracing::warn!("the upload {} of {} is left: {error}", self.id, object.key);
+                }
+                Ok(stored)
             }
             done => done,
         }

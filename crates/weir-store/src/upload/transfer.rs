@@ -243,6 +243,17 @@ impl Transfer {
         if is_done && state.at_work == 0 { Stand::Over } else { Stand::Open }
     }
 
+    /// It ends for `error` where no lane is at work on it and none will be: whether it does.
+    pub(super) fn breaks_off(&self, error: StoreError) -> bool {
+        let mut state = self.state.lock();
+        let is_open = state.error.is_none() && (!state.todo.is_empty() || state.flows);
+        let is_left = is_open && state.at_work == 0;
+        if is_left {
+            state.error = Some(error);
+        }
+        is_left
+    }
+
     /// Why it failed, where it did; for the lane that ends it.
     pub(super) fn take_error(&self) -> Option<StoreError> {
         self.state.lock().error.take()

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
-use crate::to_hosts::{Site, any_process_is_killed, kill, row};
+use crate::to_hosts::{Site, any_process_is_killed, is_one_chain, kill, row};
 
 use std::time::Duration;
 
@@ -17,14 +17,12 @@ fn a_source_on_another_host_goes_from_there() {
     let args = ["--json", "src:data", "--to-hosts", "a,b,c:copy"];
     let record = site.cp(&args).run().succeeds().json();
     assert_eq!((&record["cp"]["from"], &record["cp"]["complete"]), (&"src".into(), &3.into()));
-    for (host, from) in [("a", "src"), ("b", "a"), ("c", "b")] {
+    is_one_chain(&record, &"src".into(), &["a", "b", "c"]);
+    for host in ["a", "b", "c"] {
         assert!(site.on(host, "copy") == site.on("src", "data"), "{host}");
         assert_eq!(site.names_on(host), ["copy"], "nothing is left beside it");
         let row = row(&record, host);
-        assert_eq!(
-            (&row["from"], &row["bytes"], &row["transport"]),
-            (&from.into(), &size.into(), &"tcp".into())
-        );
+        assert_eq!((&row["bytes"], &row["transport"]), (&size.into(), &"tcp".into()));
     }
     assert_eq!(site.names_on("src"), ["data"]);
     let again = site.cp(&args).run().succeeds().json();

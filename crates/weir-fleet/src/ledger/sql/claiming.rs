@@ -312,7 +312,7 @@ fn large(transaction: &mut dyn Transaction, row: &Row) -> Result<(FleetObject, O
     let range = row.count(7)..row.count(8);
     let is_inside = range.start <= range.end && object.size.is_none_or(|size| range.end <= size);
     must(is_inside.then_some(()), "the range of a batch")?;
-    let token = found.text(1).map(str::to_owned);
+    let token = found.text(1).filter(|token| !token.is_empty()).map(str::to_owned);
     Ok((object, ObjectRange { large, part: row.count(6), range, token }))
 }
 

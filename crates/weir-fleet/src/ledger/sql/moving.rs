@@ -177,9 +177,11 @@ pub(super) fn give_up_large(
 
 /// What the workers on an object had in common is to be taken away: a batch of its own.
 fn abandon(transaction: &mut dyn Transaction, large: i64) -> Result<(), DatabaseError> {
-    let sql = "SELECT token FROM large WHERE id = $1";
+    // Written also where there is nothing: whoever would name something at this moment has to wait for this row,
+    // and hears that it is too late.
+    let sql = "UPDATE large SET token = coalesce(token, '') WHERE id = $1 RETURNING token";
     let row = one(transaction.query(sql, &[large.into()])?, "a large object")?;
-    let Some(token) = row.text(0) else { return Ok(()) };
+    let Some(token) = row.text(0).filter(|token| !token.is_empty()) else { return Ok(()) };
     let batch = next_batch(transaction)?;
     transaction.execute(
         "INSERT INTO batch (id, kind, state, objects, bytes, priority, due, large, part, range_start, range_end, \

@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use weir_get::GetError;
-
 use super::Lane;
 use super::opening::whole_or_why;
 use crate::caller::{Caller, CallerSetup};
@@ -131,9 +129,7 @@ impl Lane<'_> {
             || matches!(error, StoreError::Changed(_))
             || error.is_condition()
             || error.code().is_some_and(|code| HOPELESS.contains(&code));
-        let is_cut_off = matches!(&error, StoreError::Http(GetError::Interrupted));
-        let is_kept = self.run.options.keeps || !is_cut_off;
-        if is_file && transfer.is_journaled() && !is_hopeless && is_kept {
+        if is_file && transfer.is_journaled() && !is_hopeless && self.run.options.keeps {
             return Some(PutOutcome::Kept(error));
         }
         let is_cleared = is_gone || self.abort(transfer.job, &transfer.id);

@@ -113,7 +113,13 @@ impl Web {
             };
             if request.method == "HEAD" {
                 let answer = object.answer(request);
-                return wire.head(answer.status, &answer.fields);
+                // Some make their answers up.
+                let mut said = |length: &str| wire.head(answer.status, &[("Content-Length", length)]);
+                return match name {
+                    "nothing-to-head" | "nothing-to-head-whole" => said("0"),
+                    "much-to-head" => said("104857600"),
+                    _ => wire.head(answer.status, &answer.fields),
+                };
             }
             object.serve(request, wire)
         });
@@ -150,6 +156,9 @@ fn a_web_server_fills_a_store_and_what_it_has_is_verified() {
         ),
         ("unprovable", Object::new(9 * MIB).etag(None)),
         ("huge", Object::new(9 * MIB).whole_only()),
+        ("nothing-to-head", Object::new(2000)),
+        ("nothing-to-head-whole", Object::new(3000).whole_only()),
+        ("much-to-head", Object::new(4000)),
     ]);
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
     let digest = |name: &str| format!("sha256:{}", hex::encode(&Algorithm::SHA256.of(&web.bytes(name))));
@@ -170,6 +179,9 @@ fn a_web_server_fills_a_store_and_what_it_has_is_verified() {
         web.object("unprovable", "unprovable"),
         web.object("huge", "huge"),
         web.object("absent", "absent"),
+        web.object("nothing-to-head", "nothing-to-head"),
+        web.object("nothing-to-head-whole", "nothing-to-head-whole"),
+        web.object("much-to-head", "much-to-head"),
         FleetObject { size: Some(999), ..web.object("small.txt", "other.txt") },
     ];
     plan_at(&sandbox.path("a.db"), &web.ends(), &[&all]);
@@ -183,6 +195,7 @@ fn a_web_server_fills_a_store_and_what_it_has_is_verified() {
         "d/absent is not there",
         "it has 1000 bytes, the manifest says 999; make a new plan for it",
         "has no ETag, so nothing says that two parts are of one version",
+        "to GET is of an object of 4000 bytes, and to HEAD of 104857600 bytes",
     ];
     worked.fails(1, &says);
     for (key, name) in [
@@ -192,11 +205,13 @@ fn a_web_server_fills_a_store_and_what_it_has_is_verified() {
         ("led", "large"),
         ("whole", "whole"),
         ("untagged", "untagged"),
+        ("nothing-to-head", "nothing-to-head"),
+        ("nothing-to-head-whole", "nothing-to-head-whole"),
     ] {
         assert!(bucket.bytes(&format!("q/{key}")) == web.bytes(name), "{key}");
     }
     let holds = bucket.holds();
-    assert_eq!((holds.objects.len(), holds.uploads.len()), (6, 0), "nothing else, and no unfinished upload");
+    assert_eq!((holds.objects.len(), holds.uploads.len()), (8, 0), "nothing else, and no unfinished upload");
     let kind = |key: &str| {
         let fields = &holds.objects[key].fields;
         fields
@@ -216,7 +231,7 @@ fn a_web_server_fills_a_store_and_what_it_has_is_verified() {
         (Some(2), Some(1), Some(1), Some(1)),
         "{classes:?}"
     );
-    assert_eq!((status.moved.objects, status.failed), (6, 6), "{status:?}");
+    assert_eq!((status.moved.objects, status.failed), (8, 7), "{status:?}");
 }
 
 #[test]
@@ -364,27 +379,50 @@ fn a_worker_killed_in_the_middle_of_an_upload_leaves_one_object_and_no_upload() 
     }
 }
 
-/// A worker that is told to end gives back what it has begun, and takes its upload away.
+/// A worker that is told to end gives back what it has begun, and takes its uploads away: those that lanes are
+/// at work on, and those that were begun beside them.
 #[test]
 fn a_worker_that_is_interrupted_leaves_nothing_at_the_store() {
-    let google = Google::with(&[("p/large", 40 * MIB)]).start();
+    // A worker begins with half of a batch, and with 64 MiB.
+    let keys = ["1", "2", "3", "4", "5", "6"];
+    let google = Google::with(&["p/1", "p/2", "p/3", "p/4", "p/5", "p/6"].map(|key| (key, 20 * MIB))).start();
+    let object = |key: &&str| FleetObject {
+        source: (*key).into(),
+        target: (*key).into(),
+        size: Some(20 * MIB as u64),
+        ..FleetObject::default()
+    };
+    let objects: Vec<FleetObject> = keys.iter().map(object).collect();
     for source in ["gs://src/p/", "files/"] {
         let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
         std::fs::create_dir(sandbox.path("files")).unwrap();
-        sandbox.write("files/large", pattern(40 * MIB, 40 * MIB as u64));
-        bucket.hook(|request| request.target.contains("partNumber=").then_some(Fault::Slow(64 << 10)));
+        for key in keys {
+            sandbox.write(&format!("files/{key}"), pattern(20 * MIB, 20 * MIB as u64));
+        }
+        // First parts are there at once. Then four lanes are at work on the others of some uploads, and nobody on
+        // the rest.
+        let is_late = |target: &str| target.contains("partNumber=") && !target.contains("partNumber=1&");
+        bucket.hook(move |request| is_late(&request.target).then_some(Fault::Slow(64 << 10)));
         let run = |args: &[&str]| weir(&sandbox, &google.url(""), &bucket.server.url(""), args);
-        run(&["fleet", "plan", source, "s3://dst/q/", "--ledger", "a.db"]).run().succeeds();
+        let folder = || sandbox.path(source).display().to_string();
+        let source = if source.contains("://") { source.to_owned() } else { folder() };
+        let ends = PlanEnds { source, target: "s3://dst/q/".to_owned() };
+        plan_at(&sandbox.path("a.db"), &ends, &[&objects]);
         let worker = run(&["fleet", "work", "--ledger", "a.db"]).spawn();
-        wait_for("an upload", || !bucket.holds().uploads.is_empty());
+        bucket.server.wait("four parts", |_, requests| {
+            requests.iter().filter(|seen| is_late(&seen.request.target)).count() >= 4
+        });
+        assert!(bucket.holds().uploads.len() >= 3);
         worker.signal(Signal::INT);
         worker.wait().fails(130, &["the rest was given back"]);
-        assert!(bucket.holds().uploads.is_empty() && bucket.holds().objects.is_empty());
+        assert!(bucket.holds().uploads.is_empty() && bucket.holds().objects.is_empty(), "{ends:?}");
         let status = status_at(&sandbox.path("a.db"));
-        assert_eq!((status.leased, status.waiting, status.failed), (0, 1, 0), "{status:?}");
+        assert_eq!((status.leased, status.moved.objects, status.failed), (0, 0, 0), "{status:?}");
         bucket.heals();
         run(&["fleet", "work", "--ledger", "a.db"]).run().succeeds();
-        assert!(bucket.bytes("q/large") == pattern(40 * MIB, 40 * MIB as u64));
+        for key in keys {
+            assert!(bucket.bytes(&format!("q/{key}")) == pattern(20 * MIB, 20 * MIB as u64), "{key}");
+        }
     }
 }
 
