@@ -110,8 +110,8 @@ pub(crate) fn row<'a>(record: &'a Value, host: &str) -> &'a Value {
     rows.iter().find(|row| row["host"] == host).unwrap()
 }
 
-/// The hosts are one chain from `first` on: nobody sends to two. Who comes after whom is the machine's to decide
-/// where all hosts are one: whoever starts late is put behind the last.
+/// The hosts are one chain from `first` on: nobody sends to two. Who comes after whom is the machine's to
+/// decide where all hosts are one: whoever starts late is put behind the last.
 #[track_caller]
 pub(crate) fn is_one_chain(record: &Value, first: &Value, hosts: &[&str]) {
     let mut senders: Vec<&Value> = hosts.iter().map(|host| &row(record, host)["from"]).collect();

@@ -177,8 +177,8 @@ pub(super) fn give_up_large(
 
 /// What the workers on an object had in common is to be taken away: a batch of its own.
 fn abandon(transaction: &mut dyn Transaction, large: i64) -> Result<(), DatabaseError> {
-    // Written also where there is nothing: whoever would name something at this moment has to wait for this row,
-    // and hears that it is too late.
+    // Written also where there is nothing: whoever would name something at this moment has to wait for this
+    // row, and hears that it is too late.
     let sql = "UPDATE large SET token = coalesce(token, '') WHERE id = $1 RETURNING token";
     let row = one(transaction.query(sql, &[large.into()])?, "a large object")?;
     let Some(token) = row.text(0).filter(|token| !token.is_empty()) else { return Ok(()) };

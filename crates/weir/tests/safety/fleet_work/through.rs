@@ -379,8 +379,8 @@ fn a_worker_killed_in_the_middle_of_an_upload_leaves_one_object_and_no_upload() 
     }
 }
 
-/// A worker that is told to end gives back what it has begun, and takes its uploads away: those that lanes are
-/// at work on, and those that were begun beside them.
+/// A worker that is told to end gives back what it has begun, and takes its uploads away: those that lanes
+/// are at work on, and those that were begun beside them.
 #[test]
 fn a_worker_that_is_interrupted_leaves_nothing_at_the_store() {
     // A worker begins with half of a batch, and with 64 MiB.
@@ -399,8 +399,8 @@ fn a_worker_that_is_interrupted_leaves_nothing_at_the_store() {
         for key in keys {
             sandbox.write(&format!("files/{key}"), pattern(20 * MIB, 20 * MIB as u64));
         }
-        // First parts are there at once. Then four lanes are at work on the others of some uploads, and nobody on
-        // the rest.
+        // First parts are there at once. Then four lanes are at work on the others of some uploads, and
+        // nobody on the rest.
         let is_late = |target: &str| target.contains("partNumber=") && !target.contains("partNumber=1&");
         bucket.hook(move |request| is_late(&request.target).then_some(Fault::Slow(64 << 10)));
         let run = |args: &[&str]| weir(&sandbox, &google.url(""), &bucket.server.url(""), args);
