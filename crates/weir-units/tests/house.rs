@@ -146,11 +146,16 @@ fn crates() -> PathBuf {
 
 /// Every Rust file below `folder`.
 fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
+    files(folder, "rs", into);
+}
+
+/// Every file below `folder` whose name ends so.
+fn files(folder: &Path, ending: &str, into: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         match path.is_dir() {
-            true => rust_files(&path, into),
-            false if path.extension().is_some_and(|ending| ending == "rs") => into.push(path),
+            true => files(&path, ending, into),
+            false if path.extension().is_some_and(|own| own == ending) => into.push(path),
             false => {}
         }
     }
@@ -266,7 +271,7 @@ fn prose_is_no_wider_than_people_read() {
         found.extend(wide(&text, comment).into_iter().map(|(number, _)| (name(path), number)));
     }
     let root = crates().parent().map(Path::to_owned).unwrap_or_default();
-    for path in markdown_files(&root) {
+    for path in pages(&root) {
         let text = fs::read_to_string(&path).expect("a page can be read");
         found.extend(wide(&text, Some).into_iter().map(|(number, _)| (path.display().to_string(), number)));
     }
@@ -274,25 +279,12 @@ fn prose_is_no_wider_than_people_read() {
 }
 
 /// The pages at the root and below `docs/`, but those of a script whose letters are two columns wide.
-fn markdown_files(root: &Path) -> Vec<PathBuf> {
-    let mut folders = vec![root.join("docs")];
-    let mut found = Vec::new();
-    let is_page = |path: &Path| {
-        let is_wide = path.to_string_lossy().contains(".zh-");
-        path.extension().is_some_and(|ending| ending == "md") && !is_wide
-    };
-    let files =
-        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    found.extend(files(root).filter(|path| is_page(path)));
-    while let Some(folder) = folders.pop() {
-        for path in files(&folder) {
-            match path.is_dir() {
-                true => folders.push(path),
-                false if is_page(&path) => found.push(path),
-                false => {}
-            }
-        }
-    }
+fn pages(root: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    files(&root.join("docs"), "md", &mut found);
+    found.retain(|path| !path.to_string_lossy().contains(".zh-"));
     assert!(found.len() > 20, "found only {} pages", found.len());
     found
 }

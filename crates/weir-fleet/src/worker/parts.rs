@@ -191,21 +191,18 @@ impl PartsTarget<'_> {
             let by_parts = upload.whole(&parts, size).filter(|sum| sum.algorithm == kept.algorithm);
             let found = by_parts.or_else(|| upload.kept(kept.algorithm, &parts, size));
             let name = kept.algorithm.name();
-            verified = match found {
-                Some(_) => Verified::Whole,
+            verified = match &found {
+                Some(found) if found == kept => Verified::Whole,
+                Some(_) => {
+                    let why = format!("{name} of the parts of {shown} is not the one that it must have");
+                    return Err(ends(FailureClass::Digest, why));
+                }
+                None if must => {
+                    let why = format!("{name} of {shown} cannot be told from its parts; plan it again");
+                    return Err(ends(FailureClass::Digest, why));
+                }
                 None => Verified::Not("the digest that is known does not add up from parts"),
             };
-            let why = match &found {
-                Some(found) if found == kept => None,
-                Some(_) => Some(format!("{name} of the parts of {shown} is not the one that it must have")),
-                None if must => {
-                    Some(format!("{name} of {shown} cannot be told from its parts; plan it again"))
-                }
-                None => None,
-            };
-            if let Some(why) = why {
-                return Err(ends(FailureClass::Digest, why));
-            }
         }
         let object = Object { key: &job.key, attributes: &job.attributes, condition: &Condition::Absent };
         match upload.complete(self.store().uploads(), caller, &object, &parts, size) {
@@ -215,7 +212,7 @@ impl PartsTarget<'_> {
             Err(error) if error.is_of_no_upload() && self.there(caller, &job.key)? == Some(true) => {
                 Ok((TaskEnd::Same(0), verified))
             }
-            Err(error) => Err(self.of_upload(error, &job.key)),
+            Err(error) => Err(of_no_upload(&error, &shown).map_or(PartsError::Store(error), PartsError::End)),
         }
     }
 
@@ -240,18 +237,18 @@ impl PartsTarget<'_> {
         ended?;
         Ok(TaskEnd::Same(0))
     }
+}
 
-    /// Somebody has taken the upload away, and its parts with it.
-    pub(super) fn of_upload(&self, error: StoreError, key: &str) -> PartsError {
-        if !error.is_of_no_upload() {
-            return PartsError::Store(error);
-        }
-        let why = format!(
-            "the upload of {} is at the store no more, and its parts with it ({error}); weir fleet retry begins again",
-            self.shown(key)
-        );
-        ends(FailureClass::Invalid, why)
-    }
+/// Why an object of which a share was sent, or all were to be joined, has failed, if it is that somebody has
+/// taken its upload away, and its parts with it.
+pub(super) fn of_no_upload(error: &StoreError, shown: &str) -> Option<TaskEnd> {
+    let why = || {
+        format!(
+            "the upload of {shown} is at the store no more, and its parts with it ({error}); weir fleet retry begins \
+             again"
+        )
+    };
+    error.is_of_no_upload().then(|| TaskEnd::Failed(FailureClass::Invalid, why()))
 }
 
 /// What is told of the parts of a range.

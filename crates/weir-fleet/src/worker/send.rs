@@ -135,18 +135,17 @@ impl<'a> Sender<'a> {
                     Err(PartsError::End(end))
                 })
             }
-            TaskShare::Abort(token) => {
-                let aborted = target.abort(caller, token, &whole.key);
-                aborted.and_then(|end| Err(PartsError::End(end)))
-            }
+            TaskShare::Abort(token) => Err(PartsError::End(self.abort(caller, token, &task.object))),
         };
         shared.map_err(|error| error.end(&shown))
     }
 
     /// Takes away an upload of an object that was given up, whatever its source is now.
-    pub(super) fn abort(&self, caller: &mut Caller<'_>, token: &str, key: &str) -> TaskEnd {
+    pub(super) fn abort(&self, caller: &mut Caller<'_>, token: &str, object: &FleetObject) -> TaskEnd {
+        // What has no name there was never begun.
+        let Ok(key) = self.key(object) else { return TaskEnd::Same(0) };
         let target = PartsTarget { to: &self.to, is_same: &|_| false, wish: 0 };
-        let aborted = target.abort(caller, token, key);
+        let aborted = target.abort(caller, token, &key);
         aborted.unwrap_or_else(|error| error.end(&format!("{}{key}", self.to.shown)))
     }
 
@@ -244,12 +243,8 @@ impl<'a> Sender<'a> {
             return None;
         }
         let key = format!("{}{}", self.to.shown, job.key);
-        if job.share.is_some() && error.is_of_no_upload() {
-            let why = format!(
-                "the upload of {key} is at the store no more, and its parts with it ({error}); weir fleet retry begins \
-                 again"
-            );
-            return Some(TaskEnd::Failed(FailureClass::Invalid, why));
+        if let Some(end) = job.share.as_ref().and_then(|_| parts::of_no_upload(error, &key)) {
+            return Some(end);
         }
         let reason = match error {
             StoreError::Changed(source) => {
@@ -300,8 +295,7 @@ impl<'a> Send<'a> {
 
     fn job(&self, run: &MoverRun<'_>, caller: &mut Caller<'_>, task: &FleetTask) -> Result<Job, TaskEnd> {
         if let TaskShare::Abort(token) = &task.share {
-            let key = self.to.key(&task.object);
-            return Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(caller, token, &key)));
+            return Err(self.to.abort(caller, token, &task.object));
         }
         let (whole, modified) = self.whole(task)?;
         let size = whole.size;

@@ -99,14 +99,8 @@ impl<'a> Through<'a> {
         task: &FleetTask,
     ) -> Option<Looked> {
         let looked = match &task.share {
-            TaskShare::Abort(token) => {
-                let key = self.to.key(&task.object);
-                Err(key.map_or(TaskEnd::Same(0), |key| self.to.abort(target, token, &key)))
-            }
-            share => self.looked(source, sides, &task.object).and_then(|whole| {
-                if *share != TaskShare::Whole && stamp_of(&whole.attributes.metadata).is_none() {
-                    return Err(unnamed(&whole));
-                }
+            TaskShare::Abort(token) => Err(self.to.abort(target, token, &task.object)),
+            _ => self.looked(source, sides, task).and_then(|whole| {
                 let is_same = |there: &Listing| is_known(there, &whole);
                 self.to.share(run, target, task, whole.clone(), (&is_same, 0))
             }),
@@ -118,7 +112,8 @@ impl<'a> Through<'a> {
         }
     }
 
-    fn looked(&self, caller: &mut Caller<'_>, sides: &Arc<Sides>, object: &FleetObject) -> Looked {
+    fn looked(&self, caller: &mut Caller<'_>, sides: &Arc<Sides>, task: &FleetTask) -> Looked {
+        let object = &*task.object;
         let key = self.to.key(object).map_err(|why| {
             let reason = format!("cannot copy '{}': {why}", object.source_text().escape_debug());
             TaskEnd::Failed(FailureClass::Name, reason)
@@ -131,6 +126,9 @@ impl<'a> Through<'a> {
             passing.must_have(&expectation(digest)?.expected, "the manifest");
         }
         let Passing { source, mut attributes, named } = passing;
+        if task.share != TaskShare::Whole && named.is_none() {
+            return Err(unnamed(&source.shown));
+        }
         attributes.metadata.retain(|(name, _)| name != STAMP);
         let stamp = named.map(|version| stamp(&source.shown, &version, source.size));
         attributes.metadata.extend(stamp.map(|stamp| (STAMP.to_owned(), stamp)));
@@ -295,13 +293,9 @@ fn has_a_tag(shown: &str, object: &FleetObject, etag: Option<&str>) -> Result<()
 }
 
 /// Several workers send it, and nothing says that all read the same.
-fn unnamed(job: &Job) -> TaskEnd {
-    let Source::Elsewhere(source) = &job.source else {
-        return TaskEnd::Failed(FailureClass::Other, "no source is there".to_owned());
-    };
+fn unnamed(shown: &str) -> TaskEnd {
     let reason = format!(
-        "{} is planned for several workers, and its store names no version of it now; make a new plan for it",
-        source.shown
+        "{shown} is planned for several workers, and its store names no version of it now; make a new plan for it"
     );
     TaskEnd::Failed(FailureClass::Changed, reason)
 }

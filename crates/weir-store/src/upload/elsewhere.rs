@@ -293,8 +293,8 @@ impl Elsewhere {
     }
 
     fn piece(&self, caller: &mut Caller<'_>, start: u64, length: u64) -> Result<Vec<u8>, StoreError> {
-        let pin = self.fetched.pin.lock().clone();
-        let (reply, call) = self.ask(caller, (start, length))?;
+        let pin = self.pin();
+        let (reply, call) = self.ask(caller, pin.as_deref(), (start, length))?;
         match reply.head.status {
             200 | 206 => {}
             404 | 412 | 416 if pin.is_some() || reply.head.status != 404 => return Err(self.changed()),
@@ -304,15 +304,16 @@ impl Elsewhere {
         Ok(reply.body)
     }
 
-    /// Asks for `length` bytes from `start` on, one at least.
+    /// Asks for `length` bytes from `start` on, one at least, of the version `pin` where its store honours
+    /// that.
     fn ask(
         &self,
         caller: &mut Caller<'_>,
+        pin: Option<&str>,
         (start, length): (u64, u64),
     ) -> Result<(Reply, Call<'static>), StoreError> {
-        let pin = self.pin();
         let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
-        fields.extend(pin.into_iter().filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag)));
+        fields.extend(pin.filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag.to_owned())));
         let most = usize::try_from(length).unwrap_or(usize::MAX).max(SHORT);
         let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };
         let reply = caller.ask(&call, &mut AtHand::default());
@@ -322,7 +323,7 @@ impl Elsewhere {
     /// It has no byte, whatever was said of it before: an answer to `HEAD` without a length, or with a wrong
     /// one, would become an empty object.
     fn is_empty(&self, caller: &mut Caller<'_>) -> Result<(), StoreError> {
-        let (reply, call) = self.ask(caller, (0, 1))?;
+        let (reply, call) = self.ask(caller, self.pin().as_deref(), (0, 1))?;
         let range = reply.head.header("content-range").and_then(|text| text.parse().ok());
         let is_empty = match reply.head.status {
             416 => !matches!(range, Some(ContentRange::Unsatisfied { complete }) if complete > 0),

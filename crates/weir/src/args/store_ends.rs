@@ -101,44 +101,35 @@ impl StoreEndArgs {
         }
     }
 
+    /// What is said of `end`, as words of a command line.
+    fn words_of(&self, end: End) -> Vec<String> {
+        let said = self.said(end);
+        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let value =
+            |name: &str, value: Option<String>| value.map(|value| format!("--{}-{name}={value}", end.name()));
+        let flag = |name: &str, is_given: bool| is_given.then(|| format!("--{}-{name}", end.name()));
+        let words = [
+            value("endpoint", said.endpoint.cloned()),
+            value("profile", said.profile.cloned()),
+            value("region", said.region.cloned()),
+            flag("no-sign", said.no_sign),
+            flag("path-style", said.path_style == Some(true)),
+            flag("virtual-host", said.path_style == Some(false)),
+            value("sse-c-key", said.key.map(path)),
+            value("cacert", said.cacert.map(path)),
+        ];
+        words.into_iter().flatten().collect()
+    }
+
     /// The same as words of a command line.
     pub fn words(&self) -> Vec<String> {
-        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let of = |end: End| {
-            let said = self.said(end);
-            let value = |name: &str, value: Option<String>| {
-                value.map(|value| format!("--{}-{name}={value}", end.name()))
-            };
-            let flag = |name: &str, is_given: bool| is_given.then(|| format!("--{}-{name}", end.name()));
-            [
-                value("endpoint", said.endpoint.cloned()),
-                value("profile", said.profile.cloned()),
-                value("region", said.region.cloned()),
-                flag("no-sign", said.no_sign),
-                flag("path-style", said.path_style == Some(true)),
-                flag("virtual-host", said.path_style == Some(false)),
-                value("sse-c-key", said.key.map(path)),
-                value("cacert", said.cacert.map(path)),
-            ]
-        };
-        [End::Source, End::Target].into_iter().flat_map(of).flatten().collect()
+        [End::Source, End::Target].into_iter().flat_map(|end| self.words_of(end)).collect()
     }
 
     /// The first flag that says something of `end`.
     pub fn first(&self, end: End) -> Option<String> {
-        let said = self.said(end);
-        let given = [
-            (said.endpoint.is_some(), "endpoint"),
-            (said.profile.is_some(), "profile"),
-            (said.region.is_some(), "region"),
-            (said.no_sign, "no-sign"),
-            (said.path_style == Some(true), "path-style"),
-            (said.path_style == Some(false), "virtual-host"),
-            (said.key.is_some(), "sse-c-key"),
-            (said.cacert.is_some(), "cacert"),
-        ];
-        let (_, name) = given.into_iter().find(|(is_given, _)| *is_given)?;
-        Some(format!("--{}-{name}", end.name()))
+        let word = self.words_of(end).into_iter().next()?;
+        Some(word.split('=').next().unwrap_or_default().to_owned())
     }
 
     /// Nothing of them is for a copy of which `end` is no store.

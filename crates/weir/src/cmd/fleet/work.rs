@@ -108,12 +108,11 @@ fn manner(work: &FleetWork) -> WorkerManner {
 impl Planned {
     /// Why this host may do nothing at an end: whoever speaks for requests there has no credentials for one.
     fn lacks(&self, way: &Way) -> anyhow::Result<Option<String>> {
-        let source = way.stores.as_ref().and_then(StoreEnds::source);
-        let target = way.stores.as_ref().and_then(StoreEnds::target);
-        for (end, opened) in [(&self.source, source), (&self.target, target)] {
-            let (Some(url), Some(opened)) = (end.store(), opened) else { continue };
-            let asked = opened.store.object(&format!("{}any", prefix_of(url)), None)?;
-            if let Err(error) = opened.store.authorizer().fields("GET", &asked, &[]) {
+        for (end, side) in [(&self.source, End::Source), (&self.target, End::Target)] {
+            let Some(url) = end.store() else { continue };
+            let store = way.store(side, url)?;
+            let asked = store.object(&format!("{}any", prefix_of(url)), None)?;
+            if let Err(error) = store.authorizer().fields("GET", &asked, &[]) {
                 return Ok(Some(error.to_string()));
             }
         }
@@ -136,7 +135,7 @@ impl Planned {
             }
             (PlannedEnd::Store(url), PlannedEnd::Path(to), _) => {
                 let to = made(to, keeps_nothing)?;
-                let from = FetchSource::Store(way.buckets.store(url)?, prefix_of(url));
+                let from = FetchSource::Store(way.store(End::Source, url)?, prefix_of(url));
                 Box::new(Fetch::new(from, to, &way.http, &way.buckets, lanes)?)
             }
             (PlannedEnd::Path(from), PlannedEnd::Store(to), Some(StoreEnds::Target(target))) => {
@@ -205,7 +204,7 @@ struct Way {
     /// To where objects are fetched from into folders, and to web servers.
     http: Http,
     buckets: Arc<Buckets>,
-    /// The ends that are stores.
+    /// The target, where it is a store, and with it a source that is one.
     stores: Option<StoreEnds>,
 }
 
@@ -214,9 +213,8 @@ impl Way {
         let (both, ends, network) = (&work.worker.store, &work.worker.ends, &work.worker.network);
         Asking { store: both, ends, network, stop }.fits(planned)?;
         let (from, to) = (planned.source.store(), planned.target.store());
-        let is_store = from.is_some() || to.is_some();
         let words = EndWords { both, ends, network };
-        let stores = is_store.then(|| StoreEnds::open(words, from, to, stop)).transpose()?;
+        let stores = to.map(|to| StoreEnds::open(words, from, Some(to), stop)).transpose()?;
         let network = asked_store::network_of_end((ends, End::Source), network, stop)?;
         let (trust, proxies) = (network.trust.clone(), network.proxies.clone().unwrap_or_default());
         let flags = StoreFlags { network, ..ends.flags(End::Source, both)? };
@@ -224,6 +222,18 @@ impl Way {
         let http = Http::new(trust, proxies, Version::Auto, Vec::new(), Who::default())
             .authorized_by(vec![Arc::clone(&buckets) as Arc<dyn Authorizer>]);
         Ok(Way { http, buckets, stores })
+    }
+
+    /// The bucket of `url`, which is that end.
+    fn store(&self, end: End, url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
+        let opened = self.stores.as_ref().and_then(|stores| match end {
+            End::Source => stores.source(),
+            End::Target => stores.target(),
+        });
+        Ok(match opened {
+            Some(opened) => Arc::clone(&opened.store),
+            None => self.buckets.store(url)?,
+        })
     }
 }
 
