@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::Value;
 use weir_lab::bed::{Bed, Counters, too_late};
+use weir_lab::congestion;
 use weir_lab::leftovers::Folder;
 use weir_lab::path::{Direction, Loss, Path, Share};
 use weir_lab::slow_core::{SlowCore, SlowCoreConfig};
@@ -47,17 +48,20 @@ fn verdicts_on_stores_are_right() {
     };
     let wanted = std::env::var("WEIR_TRUTH_STORES").unwrap_or_default();
     let start = Instant::now();
-    let runs = CASES.iter().flat_map(|case| case.ways.iter().map(move |way| (case, *way)));
-    let runs = runs.filter(|(case, _)| case.name.contains(&wanted));
-    let (apart, together): (Vec<_>, Vec<_>) = runs.partition(|(case, _)| case.is_alone());
+    let cases = CASES.iter().filter(|case| case.name.contains(&wanted));
+    let runs = cases.flat_map(|case| {
+        let ways = case.ways.iter();
+        ways.flat_map(move |way| (0..case.draws).map(move |draw| (case, *way, draw)))
+    });
+    let (apart, together): (Vec<_>, Vec<_>) = runs.partition(|(case, ..)| case.is_alone());
     let wrong = Mutex::new(Vec::new());
     for (runs, threads) in [(&together, TOGETHER), (&apart, 1)] {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    while let Some((case, way)) = runs.get(next.fetch_add(1, Relaxed)) {
-                        let why = run(&lab, case, *way);
+                    while let Some((case, way, draw)) = runs.get(next.fetch_add(1, Relaxed)) {
+                        let why = run(&lab, case, *way, *draw);
                         wrong.lock().expect("an unpoisoned list").extend(why);
                     }
                 });
@@ -70,10 +74,10 @@ fn verdicts_on_stores_are_right() {
 }
 
 /// Runs it and tells what it said; what is wrong with that.
-fn run(lab: &Lab, case: &StoreCase, way: Way) -> Option<String> {
+fn run(lab: &Lab, case: &StoreCase, way: Way, draw: u64) -> Option<String> {
     let name = format!("{} ({way:?})", case.name);
     let begun = Instant::now();
-    match judge(lab, case, way) {
+    match judge(lab, case, way, draw) {
         Ok(judged) => {
             let void = if judged.is_void { "; void, the emulated path was late" } else { "" };
             println!("{name}: {} in {:.1} s{void}", judged.said, begun.elapsed().as_secs_f64());
@@ -94,21 +98,28 @@ struct Judged {
 /// What the cases need of this machine.
 struct Lab {
     folder: Folder,
+    /// Namespaces may choose any congestion control while this lives.
+    _allowed: congestion::Allowed,
 }
 
 impl Lab {
     fn open() -> anyhow::Result<Lab> {
         anyhow::ensure!(rustix::process::geteuid().is_root(), "namespaces and slow disks need root");
         Bed::new(&Path::default()).context("cannot make a test bed")?;
-        Ok(Lab { folder: Folder::new()? })
+        Ok(Lab { folder: Folder::new()?, _allowed: congestion::allow()? })
     }
 }
 
-fn judge(lab: &Lab, case: &StoreCase, way: Way) -> anyhow::Result<Judged> {
+fn judge(lab: &Lab, case: &StoreCase, way: Way, draw: u64) -> anyhow::Result<Judged> {
     let bed = match case.road {
         Road::Loopback => None,
-        Road::Path(round_trip, mbit, lost) => Some(Bed::new(&path(round_trip, mbit, lost))?),
+        Road::Path(round_trip, mbit, lost) => {
+            Some(Bed::new(&Path { seed: draw, ..path(round_trip, mbit, lost) })?)
+        }
     };
+    if let (Here::Sends(congestion), Some(bed)) = (case.here, &bed) {
+        bed.near().set_sysctl("net.ipv4.tcp_congestion_control", congestion)?;
+    }
     let store = CaseStore::start(case, bed.as_ref())?;
     let sandbox = Sandbox::new();
     let source = Source::make(lab, case, way, &sandbox, &store)?;

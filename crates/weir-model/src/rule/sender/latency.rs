@@ -7,8 +7,8 @@
 //!    of a protocol above are no questions ([`super::protocol_window`]);
 //! 2. an upload of our own: handshakes and waits for answers of about a round trip take half of its lanes'
 //!    time ([`answers::round_trips`]);
-//! 3. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the
-//!    connection.
+//! 3. slow start: data wait, nothing was lost yet (which a sender that goes by a model of the path takes no
+//!    notice of), and the rate still doubles in the first round trips of the connection.
 //!
 //! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a
 //! rest below a segment is held back in each turn ([`super::nagle`]).
@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use super::answers;
 use super::flow::{Flow, SMALL, by_flow, delivered};
+use super::{reader, receive_window};
 use crate::evidence::Interval;
 use crate::path;
 use crate::rule::spent::active;
@@ -103,8 +104,10 @@ pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
     if rtt < 1e-3 || (!flow.data_wait() && !flow.cwnd_pinned()) {
         return None;
     }
-    // A window that opens again after a stall looks like growth.
-    if flow.window_pinned() || flow.part(flow.seen.receive_window_limited) >= 0.5 {
+    // A window that opens again after a stall looks like growth; one that autotuning opens for the first time
+    // is a part of the start.
+    let pinned = flow.window_pinned() || flow.part(flow.seen.receive_window_limited) >= 0.5;
+    if pinned && (reader::taken(flow) || !receive_window::grows(flow)) {
         return None;
     }
     let now = (flow.lane.sender.value()?, active(flow.lane, flow.interval));
@@ -129,7 +132,10 @@ pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
     let mut age = 0.0;
     for (seen, span) in std::iter::once(now).chain(flow.before()) {
         age += if seen.acked > 0 { span } else { 0.0 };
-        if seen.retransmitted > 0 || age > most {
+        // BBR goes on doubling through a few per cent of loss: it starts up until the rate has stood still
+        // for three round trips (bbr_check_full_bw_reached in net/ipv4/tcp_bbr.c).
+        let cut = seen.retransmitted > 0 && !flow.ignores_loss();
+        if cut || age > most {
             return None;
         }
     }

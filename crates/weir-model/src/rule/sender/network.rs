@@ -5,13 +5,15 @@ use weir_units::stats::{high, sorted};
 
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, path_mtu, protocol_window, reader, request_response};
+use crate::rule::spent::active;
 use crate::rule::steadiness::spread;
 use crate::sender::SenderInterval;
 use crate::words::percent;
 
 /// Whether the network holds this connection; if not, why.
 ///
-/// 1. Data wait to be sent or the congestion window is filled; or a queue stands on the path, which a filled
+/// 1. Data wait to be sent or the congestion window is filled; or all was sent and its holes are being filled
+///    while an upload of our own waits for the answer; or a queue stands on the path, which a filled
 ///    send buffer then merely feeds. A pipe that was found empty is not fed: who writes bursts and rests in
 ///    between fills its buffer and queues behind itself for a moment, and leaves the link idle for the rest;
 /// 2. the peer's reader does not take its window away, and in flight does not fill it. With a round trip that
@@ -23,7 +25,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     let grown = flow.queue_stands() == Some(true);
     // A fifth: the kernel's clock of the busy time counts in ticks of up to 10 ms of an interval's 100.
     let fed = grown && flow.rests() < 0.2 && (flow.window_pinned() || flow.buffer_holds());
-    if !flow.data_wait() && !flow.cwnd_pinned() && !fed {
+    if !flow.data_wait() && !flow.cwnd_pinned() && !fed && !repairs_the_rest(flow) {
         return Err(format!(
             "{} and the congestion window filled in {}",
             flow.unsent_in_words(),
@@ -58,6 +60,14 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
         Some(why) => Err(why),
         None => Ok(()),
     }
+}
+
+/// An upload's program has handed over all, and waits for an answer that cannot come before what was lost is
+/// there: the lane's clock stands at the answer and the kernel is in recovery, half of the time each.
+fn repairs_the_rest(flow: &Flow<'_>) -> bool {
+    let active = active(flow.lane, flow.interval);
+    let waits = flow.context.facts.uploads && flow.lane.first_byte.as_secs_f64() >= 0.5 * active;
+    waits && flow.share(flow.seen.recovering) >= 0.5 && flow.seen.lost() > 0
 }
 
 /// What holds a connection whatever its buffers and its path would take, in words.

@@ -67,7 +67,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 
 /// Autotuning doubles the window about once a round trip, so growth shows over four of them; half a second is
 /// a few intervals.
-fn grows(flow: &Flow<'_>) -> bool {
+pub(crate) fn grows(flow: &Flow<'_>) -> bool {
     let reach = (4.0 * flow.rtt().unwrap_or(0.0)).max(0.5);
     let mean =
         |(seen, _): (&crate::sender::SenderInterval, f64)| seen.peer_window.map(|(_, mean, _)| mean as f64);
