@@ -48,19 +48,21 @@ impl Through {
         let tag = looked.listed.etag.clone().filter(|tag| own.is_none() && !tag.starts_with("W/"));
         let named = version.map(str::to_owned).or(tag.clone());
         let url = store.object(&looked.listed.key, version)?;
+        let (size, attributes) = (looked.listed.size, attributes_of(looked));
         let source = Elsewhere {
             pins: store.authorizer().pins(&url),
             url,
             shown,
             name,
-            size: looked.listed.size,
+            size,
             version: tag,
+            coding: attributes.content_encoding.clone(),
             kept,
             origin: "its store's",
             sides: Arc::clone(sides),
             fetched: Fetched::default(),
         };
-        Ok(Through { source, attributes: attributes_of(looked), named })
+        Ok(Through { source, attributes, named })
     }
 
     /// The object of a web server at `url`, which is to be called `key`; `None` where there is none.
@@ -92,6 +94,7 @@ impl Through {
             shown,
             size,
             version: version_of(head),
+            coding: None,
             kept: declared.map(|declared| sum_of(&declared.expected)),
             origin: declared.map_or("", |declared| declared.field),
             sides: Arc::clone(sides),

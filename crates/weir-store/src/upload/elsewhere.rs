@@ -101,6 +101,9 @@ pub struct Elsewhere {
     /// The version that is meant, as far as it is known before: a tag that is not weak, or a date that is
     /// strong.
     pub version: Option<String>,
+    /// The coding that its store keeps it in, which is what is asked for: Google decompresses for whoever does
+    /// not take gzip, and then neither size nor digest is the object's.
+    pub coding: Option<String>,
     /// The digest that all of it must have.
     pub kept: Option<Sum>,
     /// Who says so: `its store's`.
@@ -313,6 +316,7 @@ impl Elsewhere {
         (start, length): (u64, u64),
     ) -> Result<(Reply, Call<'static>), StoreError> {
         let mut fields = vec![("range".to_owned(), format!("bytes={start}-{}", start + length - 1))];
+        fields.extend(self.coding.iter().map(|coding| ("accept-encoding".to_owned(), coding.clone())));
         fields.extend(pin.filter(|_| self.pins).map(|tag| ("if-match".to_owned(), tag.to_owned())));
         let most = usize::try_from(length).unwrap_or(usize::MAX).max(SHORT);
         let call = Call { method: "GET", url: self.url.clone(), fields, most, asks_first: false };

@@ -76,6 +76,24 @@ fn objects_of_every_size_come_through_here() {
     one(&["gs://src/*/o*", "s3://dst/globbed/"], "globbed/p/one");
 }
 
+/// What is kept in gzip is copied as it is kept, with the word for it, and not as Google serves it to whoever
+/// does not take gzip.
+#[test]
+fn compressed_objects_stay_as_they_are_kept() {
+    let sizes = [("p/small", 1000), ("p/large", 18 * MIB)];
+    let google = Google { is_gzip: true, ..Google::with(&sizes) }.start();
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let run = copy(&sandbox, &google.url(""), &bucket.server.url(""), &["gs://src/p/", "s3://dst/q/"]);
+    run.succeeds();
+    for (key, length) in sizes {
+        let there = key.replace("p/", "q/");
+        assert!(bucket.bytes(&there) == pattern(length, length as u64), "{key}");
+        let fields = bucket.holds().objects[&there].fields.clone();
+        let coding = fields.iter().find(|(own, _)| own.eq_ignore_ascii_case("content-encoding"));
+        assert_eq!(coding.map(|(_, coding)| coding.as_str()), Some("gzip"), "{key}: {fields:?}");
+    }
+}
+
 /// The other way, to a store that puts parts together by another digest.
 #[test]
 fn from_amazon_to_google() {

@@ -20,6 +20,8 @@ pub(crate) struct Google {
     pub(crate) changes_after: Option<usize>,
     /// Bytes a second.
     pub(crate) rate: Option<u64>,
+    /// The objects are kept in gzip, and decompressed for whoever does not take it.
+    pub(crate) is_gzip: bool,
 }
 
 impl Google {
@@ -36,11 +38,14 @@ impl Google {
     fn item(&self, key: &str) -> Option<String> {
         let object = self.objects.get(key)?;
         let crc32c = self.crc32c.clone().unwrap_or_else(|| base64(&Algorithm::CRC32C.of(&object.bytes)));
-        let item = serde_json::json!({
+        let mut item = serde_json::json!({
             "name": key, "size": object.bytes.len().to_string(), "updated": "2026-11-26T10:00:00.0Z",
             "crc32c": crc32c, "generation": "17", "contentType": "text/x-of-tests",
             "metadata": {"owner": "me", "mtime": "1700000000.5"},
         });
+        if self.is_gzip {
+            item["contentEncoding"] = "gzip".into();
+        }
         Some(item.to_string())
     }
 
@@ -64,6 +69,9 @@ impl Google {
         let Some(object) = path.strip_prefix("/src/").and_then(|rest| self.objects.get(&key(rest))) else {
             return wire.answer("404 Not Found", &[], b"<Error><Code>NoSuchKey</Code></Error>");
         };
+        if self.is_gzip && request.field("accept-encoding").is_none_or(|codings| !codings.contains("gzip")) {
+            return wire.answer("200 OK", &[("x-goog-stored-content-encoding", "gzip")], b"decompressed");
+        }
         let count = fetched.fetch_add(1, Relaxed);
         let object = match self.changes_after {
             Some(after) if count >= after => object.changed(),
