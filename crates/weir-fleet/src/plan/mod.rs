@@ -85,14 +85,15 @@ pub struct PartsRule {
 }
 
 impl PartsRule {
-    /// Of a plan between these ends; `None`: a large object of it goes by one worker.
-    fn of(ends: &PlanEnds) -> Option<PartsRule> {
+    /// Of a plan between these ends; `None`: a large object of it goes by one worker. `copies_itself`: both
+    /// are one service.
+    fn of(ends: &PlanEnds, copies_itself: bool) -> Option<PartsRule> {
         let target = StoreUrl::parse(&ends.target)?.ok()?;
         let bounds = shared_bounds(target.kind)?;
         let source = StoreUrl::parse(&ends.source).transpose().ok()?;
-        // A store copies its own by itself, and a web server's list names no version.
+        // A web server's list names no version.
         let is_of_files = source.is_none() && ends.source.starts_with('/');
-        let is_shared = is_of_files || source.is_some_and(|source| !source.is_of_service(&target));
+        let is_shared = is_of_files || source.is_some() && !copies_itself;
         let wish = if is_of_files { LARGE_PART } else { 0 };
         is_shared.then_some(PartsRule { bounds, wish, is_of_files })
     }
@@ -197,6 +198,8 @@ impl PlanReport {
 pub struct Plan<'a> {
     /// From where to where.
     pub ends: PlanEnds,
+    /// Both ends are of one service, which copies by itself.
+    pub copies_itself: bool,
     /// The planner, for people.
     pub planner: String,
     /// How it is cut.
@@ -229,7 +232,7 @@ impl Plan<'_> {
     /// by itself or knows no shared uploads, a large object goes by one worker; `/dev/null` keeps no part.
     fn rules(&self) -> PlanRules {
         let is_folder = !self.ends.target.contains("://") && !self.ends.keeps_nothing();
-        let parts = PartsRule::of(&self.ends);
+        let parts = PartsRule::of(&self.ends, self.copies_itself);
         let large = self.rules.large.filter(|_| is_folder || parts.is_some());
         PlanRules { large, parts, ..self.rules.clone() }
     }

@@ -67,12 +67,18 @@ impl<'a> Across<'a> {
     fn one(&self, caller: &mut Caller<'_>, task: &FleetTask) -> Result<TaskEnd, Box<AcrossError>> {
         let object = &*task.object;
         let of_name = |bytes: &[u8]| String::from_utf8(bytes.to_vec());
-        let (Ok(source), Ok(target), TaskShare::Whole) =
-            (of_name(&object.source), of_name(&object.target), &task.share)
-        else {
-            let reason =
-                format!("cannot copy '{}': its key is no UTF-8, or it is a part", object.source_text());
-            return Ok(TaskEnd::Failed(FailureClass::Invalid, reason));
+        let invalid = |why: &str| {
+            let reason = format!("cannot copy '{}': {why}", object.source_text());
+            Ok(TaskEnd::Failed(FailureClass::Invalid, reason))
+        };
+        let TaskShare::Whole = task.share else {
+            return invalid(
+                "it is planned in parts, as between two services, and this worker takes both ends for one: give it \
+                 the --source- and --target- flags, or variables, that the plan was made with",
+            );
+        };
+        let (Ok(source), Ok(target)) = (of_name(&object.source), of_name(&object.target)) else {
+            return invalid("its key is no UTF-8");
         };
         let (key, to) = (format!("{}{source}", self.from.prefix), format!("{}{target}", self.to.prefix));
         let of_source = |error| Box::new((format!("{}{key}", self.from.shown), error));

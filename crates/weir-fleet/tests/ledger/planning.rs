@@ -50,7 +50,8 @@ fn write(
 ) -> Result<PlanReport, FleetError> {
     let stop = AtomicBool::new(false);
     let rules = PlanRules::default();
-    Plan { ends: ends(), planner: "a test".to_owned(), rules, skip_bad, stop: &stop }.write(ledger, listing)
+    let (ends, planner) = (ends(), "a test".to_owned());
+    Plan { ends, copies_itself: false, planner, rules, skip_bad, stop: &stop }.write(ledger, listing)
 }
 
 fn names(ledger: &mut SqlLedger) -> Vec<Vec<u8>> {

@@ -23,6 +23,7 @@ use weir_store::listing::{self, PagesSetup};
 
 use crate::args::{StoreArgs, StoreEndArgs, StoreNetworkArgs};
 use crate::cmd::asked_store::{self, StoreWay};
+use crate::cmd::store_ends::{EndWords, Kinship, StoreEnds};
 use crate::schemes;
 use crate::voice::Usage;
 
@@ -148,6 +149,17 @@ impl Asking<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Both ends are one service, which copies by itself, as a worker that is told the same will find.
+    pub fn copies_itself(&self, planned: &Planned) -> bool {
+        let (Some(from), Some(to)) = (planned.source.store(), planned.target.store()) else { return false };
+        let words = EndWords { both: self.store, ends: self.ends, network: self.network };
+        match StoreEnds::open(words, Some(from), Some(to), self.stop) {
+            Ok(StoreEnds::Both { kinship, .. }) => kinship == Kinship::One,
+            // What this host lacks its workers may have: by their names they are one, or two.
+            _ => from.is_of_service(to),
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
     let host = uname.nodename().to_string_lossy();
     let writing = Plan {
         ends: planned.ends(),
+        copies_itself: asking.copies_itself(&planned),
         planner: format!("{host}, process {}", std::process::id()),
         rules: PlanRules { attempts: plan.attempts, ..PlanRules::default() },
         skip_bad: plan.skip_bad,

@@ -335,6 +335,35 @@ fn each_of_two_services_is_asked_in_its_own_way() {
     }
 }
 
+/// What is large is cut into parts where two services are named, and goes to one worker where one copies.
+#[test]
+fn large_objects_between_two_services_of_one_kind_are_cut() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    bucket.hook(|request| {
+        let object = "<Key>p/large</Key><Size>20000000000</Size><ETag>\"e-3\"</ETag>\
+                      <LastModified>2026-11-26T10:00:00.000Z</LastModified>";
+        let list = format!("<ListBucketResult><Contents>{object}</Contents></ListBucketResult>");
+        request.target.contains("list-type=2").then(|| Fault::Answer("200 OK", list))
+    });
+    let plan = |ledger: &str, args: &[&str]| {
+        let words = ["fleet", "plan", "s3://b/p/", "s3://c/q/", "--ledger", ledger];
+        let url = bucket.server.url("");
+        weir(&sandbox, &url, &url, &[&words, args].concat()).run()
+    };
+    plan("one.db", &[]).succeeds().hides("in ranges");
+    let cut = plan("two.db", &["--target-endpoint", "http://127.0.0.1:1"]);
+    let told = String::from_utf8_lossy(&cut.succeeds().stdout).into_owned();
+    assert!(told.contains("1 of them in ranges"), "{told}");
+    // A worker that takes them for one says what it lacks.
+    let worked = weir(
+        &sandbox,
+        &bucket.server.url(""),
+        &bucket.server.url(""),
+        &["fleet", "work", "--ledger", "two.db"],
+    );
+    worked.run().fails(1, &["cannot copy 'large'", "--source- and --target- flags"]);
+}
+
 /// A worker that is killed while it sends parts: whoever gets the batch then stores the object once, and of
 /// the upload nothing is left.
 #[test]
