@@ -31,6 +31,9 @@ pub(crate) struct Feed {
     is_source: bool,
     /// Blocks as they came, compressed, the oldest first: the last of them.
     packed: Mutex<VecDeque<Arc<PackedBlock>>>,
+    /// Folders that are complete here, and whose mark stays until all hosts have theirs: the same command goes
+    /// on in them.
+    marked: Mutex<Vec<(Arc<Target>, Name)>>,
 }
 
 /// A block as the host before this one has compressed it, which goes on as it is.
@@ -121,6 +124,27 @@ pub(crate) enum FeedOutcome {
     Stored(Digest),
     /// It is none: it changed at the source, or could not be taken.
     Gone,
+}
+
+impl Feed {
+    /// The folder `name` in `target` is complete.
+    pub(crate) fn keep_mark(&self, target: &Arc<Target>, name: &Name) {
+        self.marked.lock().push((Arc::clone(target), name.clone()));
+    }
+
+    /// All hosts have all: the next copy to such a name goes into the folder.
+    pub(crate) fn end_marks(&self) {
+        for (target, name) in std::mem::take(&mut *self.marked.lock()) {
+            end_mark(&target, &name);
+        }
+    }
+}
+
+/// Removes a folder's mark. One that stays means no more than it did.
+pub(crate) fn end_mark(target: &Target, name: &Name) {
+    if let Err(error) = target.end_folder(name) {
+        tracing::debug!("{error}");
+    }
 }
 
 impl Growing {

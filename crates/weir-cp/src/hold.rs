@@ -48,13 +48,13 @@ const MOST: usize = 64;
 /// Serves a session on streams that were handed over, until it ends or is to.
 pub(crate) type Serve = Arc<dyn Fn((File, File), &Arc<AtomicBool>) -> Result<(), CopyError> + Send + Sync>;
 
-/// Keeps and serves until the driver is gone.
+/// Keeps and serves until the driver is gone. `all_have` hears that all hosts have all.
 pub(crate) fn hold(
     word: &Secret,
     serve: Serve,
     mut input: BufReader<TimedStream<File>>,
     control: &Arc<Control>,
-    events: &Events,
+    (events, all_have): (&Events, &dyn Fn()),
 ) -> Result<(), CopyError> {
     let io = |error: io::Error| lost(events, &error);
     let door = UnixListener::bind_addr(&address(word).map_err(io)?).map_err(io)?;
@@ -71,8 +71,10 @@ pub(crate) fn hold(
     input.get_mut().limit = Some(IDLE_TIMEOUT);
     let mut body = Vec::new();
     while let Ok(Some(_)) = frame::read(&mut input, &mut body) {
-        if let Ok(Some(FromDriver::Echo(number))) = events.read(&body) {
-            Outlet::new(control).send(&ToDriver::Echo(number));
+        match events.read(&body) {
+            Ok(Some(FromDriver::Echo(number))) => Outlet::new(control).send(&ToDriver::Echo(number)),
+            Ok(Some(FromDriver::AllHave)) => all_have(),
+            _ => {}
         }
     }
     stop.store(true, Relaxed);

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_tree::{Name, filter};
@@ -24,20 +25,55 @@ const PIECE: usize = 256 << 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
     /// The file; none for standard input.
-    pub path: Option<PathBuf>,
+    path: Option<PathBuf>,
     /// Names end with NUL rather than with a line.
-    pub nul: bool,
+    nul: bool,
+    spool: Option<Spool>,
 }
+
+/// What came through a pipe, which can be read but once.
+#[derive(Debug, Clone)]
+struct Spool(Arc<File>);
+
+impl PartialEq for Spool {
+    fn eq(&self, other: &Spool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Spool {}
 
 /// Names to be copied, one after another.
 pub struct Names(Box<dyn Iterator<Item = Name> + Send>);
 
 impl List {
+    /// The list in the file at `path`, or in standard input; `nul`: names end with NUL.
+    pub fn new(path: Option<PathBuf>, nul: bool) -> List {
+        List { path, nul, spool: None }
+    }
+
+    /// The same list as one that can be opened more than once: what is no regular file is read now, into a
+    /// file without a name.
+    ///
+    /// # Errors
+    /// It cannot be read, or not be kept.
+    pub fn kept(self) -> io::Result<List> {
+        let mut from: Box<dyn Read> = match &self.path {
+            None => Box::new(io::stdin()),
+            Some(path) if fs::metadata(path)?.is_file() => return Ok(self),
+            Some(path) => Box::new(File::open(path)?),
+        };
+        let mut file = tempfile::tempfile()?;
+        io::copy(&mut from, &mut file)?;
+        Ok(List { spool: Some(Spool(Arc::new(file))), ..self })
+    }
+
     /// Its names. What is none is told as a problem, and left out.
     pub(crate) fn open(&self, events: &Events) -> Result<Names, CopyError> {
-        let from: Box<dyn BufRead + Send> = match &self.path {
-            None => Box::new(BufReader::new(io::stdin())),
-            Some(path) => open(path).map_err(|error| {
+        let from: Box<dyn BufRead + Send> = match (&self.spool, &self.path) {
+            (Some(Spool(file)), _) => Box::new(BufReader::new(FromStart { file: Arc::clone(file), at: 0 })),
+            (None, None) => Box::new(BufReader::new(io::stdin())),
+            (None, Some(path)) => open(path).map_err(|error| {
                 let why = weir_units::plain(&error);
                 CopyError::Refused(Failure::local(format_args!("cannot read {}: {why}", path.display())))
             })?,
@@ -71,6 +107,20 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
         return Ok(Box::new(BufReader::new(Pipe { path: path.to_owned(), file: None })));
     }
     Ok(Box::new(BufReader::new(File::open(path)?)))
+}
+
+/// A file that others read as well, each from its start.
+struct FromStart {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
 }
 
 /// A named pipe, opened by whoever reads it: to open it waits for a writer, and there may be none.

@@ -163,11 +163,13 @@ pub(crate) fn serve_at(
     let (end, context, _listener) = match begun {
         Ok(Ok(begun)) => begun,
         Ok(Err(Wish::Hold(word))) => {
-            let desk = Desk { feed: Some(Arc::default()), ..desk.clone() };
+            let feed: Arc<Feed> = Arc::default();
+            let desk = Desk { feed: Some(Arc::clone(&feed)), ..desk.clone() };
             let serve = Arc::new(move |streams: (File, File), stop: &Arc<AtomicBool>| {
                 serve_at(&desk, streams, stop).map(drop)
             });
-            return hold::hold(&word, serve, input, &control, &events_to).map(|()| None);
+            let all_have = || feed.end_marks();
+            return hold::hold(&word, serve, input, &control, (&events_to, &all_have)).map(|()| None);
         }
         Ok(Err(Wish::Join(word))) => return hold::join(&word, &input, raw, &events_to).map(|()| None),
         Ok(Err(Wish::Copy(..))) => return Err(events_to.out_of_turn("two wishes")),

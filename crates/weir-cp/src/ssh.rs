@@ -51,6 +51,8 @@ const EXIT: Duration = Duration::from_millis(500);
 pub struct Host {
     /// `[user@]host`; none for this machine itself, without ssh.
     pub name: Option<String>,
+    /// The name in words, where that is another: with the port, which tells it from others of its name.
+    pub words: Option<String>,
     /// The ssh program and its flags.
     pub ssh: Vec<String>,
     /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one
@@ -93,7 +95,7 @@ impl Host {
 
     /// For words.
     pub fn shown(&self) -> &str {
-        self.name.as_deref().unwrap_or("this machine")
+        self.words.as_deref().or(self.name.as_deref()).unwrap_or("this machine")
     }
 
     /// Starts the far end and waits until it is ready to talk; copies this program there where it is missing.
@@ -431,7 +433,7 @@ impl Drop for Far {
 
 /// What shows a person why a host cannot be reached, as they would type it.
 fn by_hand(host: &Host) -> String {
-    format!("{} {} true", host.ssh.join(" "), host.shown())
+    format!("{} {} true", host.ssh.join(" "), host.name.as_deref().unwrap_or_default())
 }
 
 /// What says that a session runs a command whose input is weir's, whatever the user's configuration has for

@@ -1,7 +1,7 @@
 //! The process of a host that holds: started by ssh, kept alive, and known to be gone within seconds.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -67,9 +67,21 @@ impl Holder {
 
     /// Nothing more is to be kept.
     pub(super) fn end(&self) {
+        drop(self.part(false));
+    }
+
+    /// The same; where `all_have`, it is told that all hosts have all. What is returned ends once that is said.
+    pub(super) fn part(&self, all_have: bool) -> Receiver<()> {
         // On a thread of its own: one that does not read would hold it.
-        let control = Arc::clone(&self.control);
-        let _ = threads::start("part", move || control.close());
+        let (control, (said, ends)) = (Arc::clone(&self.control), channel());
+        let _ = threads::start("part", move || {
+            let _said: Sender<()> = said;
+            if all_have {
+                Outlet::new(&control).send(&FromDriver::AllHave);
+            }
+            control.close();
+        });
+        ends
     }
 
     /// It is not waited for.

@@ -26,6 +26,8 @@ pub(super) struct Stand {
     pub(super) fed_by: Option<Option<usize>>,
     /// From whom it could not have it.
     pub(super) avoids: Vec<Option<usize>>,
+    /// Nothing more is to be had from here: what has the sources is lost.
+    pub(super) has_no_source: bool,
 }
 
 /// From whom.
@@ -68,7 +70,8 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
         // Rather one that has all and feeds nobody any more than to share.
         return match others().find(is_idle).or_else(|| others().next()) {
             Some(last) => Choice::Host(last),
-            None if is_free(None) && is_alone(stands, index) => Choice::Here,
+            None if own.has_no_source => Choice::Wait,
+            None if is_free(None) && (is_alone(stands, index) || avoids_all(stands, index)) => Choice::Here,
             None => Choice::Wait,
         };
     }
@@ -80,7 +83,7 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
             return Choice::Wait;
         }
     }
-    if is_free(None) && !own.avoids.contains(&None) {
+    if is_free(None) && !own.avoids.contains(&None) && !own.has_no_source {
         return Choice::Here;
     }
     // One that comes late: whoever feeds nobody, the last one of its zone first.
@@ -152,6 +155,13 @@ fn is_behind(stands: &[Stand], other: usize, index: usize) -> bool {
 /// No other host receives, or will, that could feed it later.
 fn is_alone(stands: &[Stand], index: usize) -> bool {
     stands.iter().enumerate().all(|(other, stand)| other == index || !(stand.comes || stand.feeds))
+}
+
+/// All that could feed it are those from whom it could not have it.
+fn avoids_all(stands: &[Stand], index: usize) -> bool {
+    let avoids = &stands[index].avoids;
+    let others = stands.iter().enumerate().filter(|(other, _)| *other != index);
+    others.into_iter().all(|(other, stand)| !stand.comes && (!stand.feeds || avoids.contains(&Some(other))))
 }
 
 /// In which chain each of `hosts` is, where there are so many: hosts of one group stay in one where groups
@@ -244,6 +254,30 @@ mod tests {
         chain[0] = Stand { demoted: true, ..Stand::default() };
         chain[1] = Stand::default();
         assert_eq!(feeder_of(&chain, 0), Choice::Here);
+    }
+
+    #[test]
+    fn without_a_source_it_has_it_from_whoever_has_all() {
+        // Two chains: the first host of one has all, that of the other was receiving when the source was lost.
+        let mut chain = stands(2, &[]);
+        chain[0] = Stand { feeds: true, ..Stand::default() };
+        chain[1] = Stand { chain: 1, has_no_source: true, ..Stand::default() };
+        assert_eq!(feeder_of(&chain, 1), Choice::Host(0));
+        chain[1].has_no_source = false;
+        assert_eq!(feeder_of(&chain, 1), Choice::Here);
+        // Nobody has anything yet.
+        chain[1].has_no_source = true;
+        chain[0].feeds = false;
+        assert_eq!(feeder_of(&chain, 1), Choice::Wait);
+    }
+
+    #[test]
+    fn one_that_can_have_it_from_no_host_has_it_from_here() {
+        let mut chain = stands(2, &[(0, None)]);
+        chain[1] = Stand { demoted: true, avoids: vec![Some(0)], ..Stand::default() };
+        assert_eq!(feeder_of(&chain, 1), Choice::Wait, "the first still has it from here");
+        chain[0].fed_by = None;
+        assert_eq!(feeder_of(&chain, 1), Choice::Here);
     }
 
     /// Of a list in which near and far hosts take turns.

@@ -76,6 +76,12 @@ impl Pace {
         }
     }
 
+    /// Until now nobody looked: what it took meanwhile is not known.
+    pub(super) fn forgive(&mut self, now: Instant) {
+        self.seen.clear();
+        (self.moved.0, self.gained) = (now, now);
+    }
+
     /// Bytes per second in the last window, and in the last long one; `None` before there was one.
     pub(super) fn rates(&self) -> [Option<f64>; 2] {
         [WINDOW, LONG_WINDOW].map(|window| self.rate(window))

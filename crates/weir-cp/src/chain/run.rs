@@ -32,6 +32,9 @@ use crate::wire::message::Found;
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Between two looks of a driver that was not stopped: they take milliseconds, and a busy machine some tenths.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
 const AT_ONCE: usize = 32;
 
@@ -44,6 +47,9 @@ const TRIES: u32 = 3;
 
 /// How long hops may take to end where the user wants that.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How long hosts may take to hear the last word.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Messages of threads to the driver.
 #[derive(Debug)]
@@ -111,6 +117,8 @@ struct Chain<'a> {
     first_up: Option<Instant>,
     found: Found,
     start: Instant,
+    /// What is not heard before says nothing.
+    watches_from: Instant,
     tell: Sender<News>,
     news: Mailbox<News>,
 }
@@ -212,6 +220,7 @@ impl Chain<'_> {
             first_up: None,
             found: Found::default(),
             start,
+            watches_from: start,
             tell,
             news,
         }
@@ -224,6 +233,7 @@ impl Chain<'_> {
     ) -> Option<CopyError> {
         let mut ended = None;
         let cut = self.find_source();
+        let mut looked = Instant::now();
         loop {
             let first = self.news.recv_timeout(TICK).ok();
             let more: Vec<News> = first.into_iter().chain(self.news.try_iter()).collect();
@@ -232,8 +242,14 @@ impl Chain<'_> {
                 ended = Some(CopyError::Interrupted);
                 break;
             }
+            if looked.elapsed() > STOOD_STILL {
+                self.forgive();
+            }
+            looked = Instant::now();
             self.start_holders();
-            self.watch();
+            if self.watches_from <= looked {
+                self.watch();
+            }
             self.begin_hops();
             self.give_up();
             self.say(progress);
@@ -244,6 +260,16 @@ impl Chain<'_> {
         cut.store(true, Relaxed);
         self.end();
         ended
+    }
+
+    /// This process stood still itself (Ctrl-Z, a machine that slept): what hosts said meanwhile is not read
+    /// yet, and their silence says nothing.
+    fn forgive(&mut self) {
+        let now = Instant::now();
+        self.watches_from = now + STOOD_STILL;
+        for place in &mut self.places {
+            place.hop.iter_mut().for_each(|hop| hop.pace.forgive(now));
+        }
     }
 
     fn hear(&mut self, news: News) {
@@ -335,7 +361,7 @@ impl Chain<'_> {
                 }
                 match (fault, hop.feeder) {
                     (Fault::FeedersFiles, Some(feeder)) => self.cannot_feed(feeder, words),
-                    (Fault::Feeders, Some(_)) => self.retry(index, hop.feeder),
+                    (Fault::Feeders, Some(_)) => self.retry(index, &hop, words),
                     (Fault::Source, _) => match refusal {
                         // Before anything came from it; later others have what did.
                         Some(refusal) if self.sources.get().is_none() => {
@@ -359,10 +385,16 @@ impl Chain<'_> {
         }
     }
 
-    /// A hop broke at the end that sends. The second time it is tried from another.
-    fn retry(&mut self, index: usize, feeder: Option<usize>) {
+    /// A hop broke at the end that sends. The second time it is tried from another. Of a host that was taken
+    /// out before, and to which nothing came, it counts as its own failure as well: else the two would be
+    /// tried for ever.
+    fn retry(&mut self, index: usize, hop: &Hop, why: String) {
+        let (feeder, came) = (hop.feeder, hop.now().totals.bytes > 0);
         let place = &mut self.places[index];
-        place.due = Instant::now();
+        match place.demoted && !came {
+            true => place.failed(why),
+            false => place.due = Instant::now(),
+        }
         place.broke = if place.broke.0 == feeder { (feeder, place.broke.1 + 1) } else { (feeder, 1) };
         if place.broke.1 > 1 {
             place.avoids.push(feeder);
@@ -553,8 +585,13 @@ impl Chain<'_> {
                 place.report.report = Some(*report);
             }
         }
-        for place in &mut self.places {
-            place.holder.iter().for_each(Holder::end);
+        let all_have = self.places.iter().all(|place| place.standing == Standing::Complete && !place.lacks);
+        let parting: Vec<_> = self.places.iter().filter_map(|place| place.holder.as_ref()).collect();
+        let parting: Vec<_> = parting.into_iter().map(|holder| holder.part(all_have)).collect();
+        let since = Instant::now();
+        for said in parting {
+            // It ends without a word.
+            let _ = said.recv_timeout(PARTING.saturating_sub(since.elapsed()));
         }
     }
 

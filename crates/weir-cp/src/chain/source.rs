@@ -93,6 +93,7 @@ mod tests {
     fn source() -> ChainSource {
         let host = Host {
             name: Some("a".to_owned()),
+            words: None,
             ssh: Vec::new(),
             program: None,
             builds: Vec::new(),

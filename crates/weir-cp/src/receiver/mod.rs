@@ -34,7 +34,7 @@ use crate::counts::Counts;
 use crate::error::{CopyError, LaneError};
 use crate::events::{Event, Events};
 use crate::failed_names::FailedNames;
-use crate::feed::{Feed, FeedOutcome};
+use crate::feed::{self, Feed, FeedOutcome};
 use crate::lane::{Lane, LaneReceiver};
 use crate::roots;
 use crate::subtrees::Digest;
@@ -292,7 +292,7 @@ impl Receiver {
                 if let Some(place) = self.place.get()
                     && !(failed || self.events.has_failed() || self.options.dry_run)
                 {
-                    place.end_folder();
+                    place.end_folder(self.passing.feed());
                 }
                 let totals = self.totals();
                 self.events.send(Event::ToSender(ToSender::Finished(totals)));
@@ -555,12 +555,13 @@ impl CopyDestination {
         }
     }
 
-    /// All is there: the next copy to this name goes into the folder.
-    fn end_folder(&self) {
-        if let Some(name) = &self.begun
-            && let Err(error) = self.target.end_folder(name)
-        {
-            tracing::debug!("{error}");
+    /// All is there: the next copy to this name goes into the folder. On one of many hosts that is so once
+    /// all of them have all.
+    fn end_folder(&self, feed: Option<&Arc<Feed>>) {
+        match (&self.begun, feed) {
+            (Some(name), Some(feed)) => feed.keep_mark(&self.target, name),
+            (Some(name), None) => feed::end_mark(&self.target, name),
+            (None, _) => {}
         }
     }
 

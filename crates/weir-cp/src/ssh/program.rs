@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::builds::{self, Build};
 use super::{Far, Greeting, Host};
 use crate::error::CopyError;
+use crate::idle_timeout::{Ended, IDLE_TIMEOUT};
 
 /// What helps where no folder there is of use. In the far shell's words: no quotes.
 const WAY_OUT: &str = "set XDG_CACHE_HOME there to a folder of your own where programs run, or install weir there and name it by --far-program";
@@ -87,16 +88,18 @@ impl<'a> Program<'a> {
         // What it prints from here on is our script's, which may wait for a slow path to bring all of this.
         (far.heard, far.told) = (false, false);
         let input = far.input.as_mut().ok_or_else(|| host.unreachable("ssh closed its input".into()))?;
+        input.limit = Some(IDLE_TIMEOUT);
         let sent = self.build.sha256().and_then(|digest| {
             input.write_all(format!("send {digest}\n").as_bytes())?;
             self.build.file.rewind()?;
             io::copy(&mut (&self.build.file).take(size), input)?;
             input.flush()
         });
-        if sent.as_ref().is_err_and(|error| crate::idle_timeout::ended(error).is_some()) {
-            return Err(CopyError::Interrupted);
+        match sent.as_ref().err().and_then(crate::idle_timeout::ended) {
+            None => Ok(sent),
+            Some(Ended::Interrupted) => Err(CopyError::Interrupted),
+            Some(hangs) => Err(host.unreachable(format!("weir was being copied there, and {hangs}"))),
         }
-        Ok(sent)
     }
 }
 

@@ -55,6 +55,8 @@ messages! {
         [40] Grows(start: Box<Start>, is_whole: bool),
         /// A peer that holds says the same at once: how long the way there and back takes.
         [39] Echo(number: u32),
+        /// To a peer that holds: all hosts have all, so that the same command is not given again.
+        [41] AllHave,
     }
 }
 

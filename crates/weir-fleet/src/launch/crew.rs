@@ -274,6 +274,7 @@ impl Crew<'_> {
         }
         let host = weir_cp::ssh::Host {
             name: slot.host.login.clone(),
+            words: Some(slot.host.name.clone()),
             ssh,
             program: program.clone(),
             builds: builds.clone(),

@@ -105,7 +105,7 @@ impl Ssh {
     pub fn host(&self, name: Option<String>) -> Host {
         let silence = self.timeout.map_or(IDLE_TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
         let (program, builds) = (self.far_program.clone(), self.far_binary.clone());
-        Host { name, ssh: self.words(), program, builds, silence }
+        Host { name, words: None, ssh: self.words(), program, builds, silence }
     }
 
     /// The ssh program and its flags.

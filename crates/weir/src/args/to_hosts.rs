@@ -39,6 +39,6 @@ impl ToHosts {
     pub fn host(&self, name: Option<String>) -> Host {
         let ssh = self.rsh.as_ref().map_or_else(|| vec!["ssh".to_owned()], |Words(words)| words.clone());
         let (program, builds) = (self.far_program.clone(), self.far_binary.clone());
-        Host { name, ssh, program, builds, silence: IDLE_TIMEOUT }
+        Host { name, words: None, ssh, program, builds, silence: IDLE_TIMEOUT }
     }
 }

@@ -107,5 +107,5 @@ fn list(what: &What, sources: usize, deletes: bool) -> Result<Option<List>, Usag
         ));
     }
     let path = (file != "-").then(|| PathBuf::from(file));
-    Ok(Some(List { path, nul: what.from0 }))
+    Ok(Some(List::new(path, what.from0)))
 }

@@ -8,9 +8,11 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use anyhow::Context;
 use weir_cp::chain::{self, ChainHost, ChainJob, ChainProgress, ChainReport, HostReport, Standing};
 use weir_cp::error::CopyError;
 use weir_cp::lane::way::LaneOptions;
+use weir_cp::list::List;
 use weir_cp::roots;
 use weir_cp::ssh::Host;
 use weir_cp::wire::message::Options;
@@ -81,6 +83,12 @@ fn refuse(args: &Cp) -> Result<(), Usage> {
         (selection.backup.is_some(), "--backup", "copy to one host after the other"),
         (!selection.link_dest.is_empty(), "--link-dest", "copy to one host after the other"),
     ];
+    let is_read_twice = args.what.files_from.as_ref().is_some_and(|file| file == "-")
+        && HostList::is_stdin(args.to_hosts.as_deref().unwrap_or_default());
+    if is_read_twice {
+        let why = "--to-hosts and --files-from cannot both be read from standard input; write one of them to a file";
+        return Err(Usage(why.to_owned()));
+    }
     match others.iter().find(|(given, ..)| *given) {
         Some((_, flag, way_out)) => Err(Usage(format!("{flag} does not go with --to-hosts; {way_out}"))),
         None => Ok(()),
@@ -91,6 +99,8 @@ fn job(args: &Cp) -> anyhow::Result<ChainJob> {
     let list = HostList::read(args.to_hosts.as_deref().unwrap_or_default())?;
     let (from, sources) = route::sources(&args.paths)?;
     let (options, names) = chosen::options(&args.what, sources.len())?;
+    // Each session that begins here reads it from its start.
+    let names = names.map(List::kept).transpose().context("cannot read the names of --files-from")?;
     let sources = chosen::source_paths(&sources, names.as_ref());
     let hosts = source::without(list.hosts, from.as_deref(), &sources, list.path.as_bytes())?;
     let command = roots::digest_of(from.as_deref(), &sources);
@@ -133,6 +143,7 @@ pub(super) fn chain_host((group, host): Grouped, far: impl Fn(Option<String>) ->
     // Of a port given twice ssh takes the first.
     if let Some(port) = host.port {
         far.ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
+        far.words = Some(host.name.clone());
     }
     ChainHost { name: host.name, group, host: far }
 }
@@ -205,9 +216,12 @@ fn line_of(job: &ChainJob, host: &ChainHost, end: &HostReport) -> String {
         (Standing::Complete, Some(elapsed), Some(report)) => {
             let moved = Bytes(report.totals.bytes);
             let failed = report.problems.failed().count;
-            let but =
-                if failed > 0 { format!(", without {failed} paths that failed") } else { String::new() };
-            let state = if failed > 0 { "incomplete" } else { "complete and verified" };
+            let but = match end.has_all() {
+                true => String::new(),
+                false if failed > 0 => format!(", without {failed} paths that failed"),
+                false => format!(", without what did not come to {from}"),
+            };
+            let state = if end.has_all() { "complete and verified" } else { "incomplete" };
             format!("{state} after {}, {moved} from {from}{but}", human_duration(*elapsed))
         }
         _ => format!("failed: {}", end.error.as_deref().unwrap_or("nothing came to it")),

@@ -56,7 +56,9 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     if !get.voice.quiet && !get.voice.json {
         writeln!(std::io::stderr(), "{}", escape(&line_of(&asked, fetched)))?;
     }
-    let job = asked.chain(get, &fetched.file, Written::All);
+    // What a host has of this size and time may be of another version, unless the one that fetches found so.
+    let is_new = fetched.record.files.iter().any(|file| !file.unchanged);
+    let job = asked.chain(get, &fetched.file, Written::All, is_new);
     let report = chain(&job, early, &stop, &mut live);
     let code = cp_hosts::exit_code(&report);
     let whole = start.elapsed();
@@ -93,7 +95,10 @@ impl Distribution {
         let mut early: Option<EarlyChain> = None;
         let fetching = fetch::by_one(&self.hosts, &self.order, stop, &mut |news| match news {
             FetchNews::Look(look) => live.draw(&progress(look)),
-            FetchNews::Grows(file) => early = EarlyChain::begin(self.chain(get, &file, Written::Some)),
+            FetchNews::Grows(file) if early.is_none() => {
+                early = EarlyChain::begin(self.chain(get, &file, Written::Some, true));
+            }
+            FetchNews::Grows(_) => {}
             FetchNews::Failed => early.take().into_iter().for_each(EarlyChain::give_up),
         });
         live.clear();
@@ -106,8 +111,8 @@ impl Distribution {
     }
 
     /// The copy from the host that fetched to all others, which have it under the same name. No path is used
-    /// that a host names, but for the last part of one.
-    fn chain(&self, get: &Get, fetched: &FetchedFile, written: Written) -> ChainJob {
+    /// that a host names, but for the last part of one. `is_new`: what hosts have is compared by its digest.
+    fn chain(&self, get: &Get, fetched: &FetchedFile, written: Written, is_new: bool) -> ChainJob {
         let folder = match &self.path[..] {
             path if path.is_empty() || path.ends_with('/') => path.to_owned(),
             path => format!("{path}/"),
@@ -127,6 +132,7 @@ impl Distribution {
             list: None,
             options: Options {
                 update: true,
+                checksum: is_new,
                 rate_cap: get.limit_rate.map(|rate| rate.0.max(1.0) as u64),
                 sync: get.sync,
                 selection,

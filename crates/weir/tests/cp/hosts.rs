@@ -327,10 +327,7 @@ fn a_limit_of_threads_is_said_or_lived_with() {
     let bytes = pattern(5 * MIB, 1);
     // Where everybody may run the binary and write.
     let weir = sandbox.path("weir");
-    // By another program: a file that this one has open to write may be so in a child of another test just
-    // then, and cannot be run (ETXTBSY).
-    let copied = std::process::Command::new("cp").arg(support::WEIR).arg(&weir).status().unwrap();
-    assert!(copied.success());
+    support::copy_program(support::WEIR, &weir);
     sandbox.write("a", &bytes);
     std::fs::set_permissions(sandbox.path("."), std::fs::Permissions::from_mode(0o777)).unwrap();
     for limit in [8, 12, 16, 20, 24, 30] {

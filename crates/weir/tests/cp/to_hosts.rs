@@ -121,6 +121,87 @@ pub(crate) fn is_one_chain(record: &Value, first: &Value, hosts: &[&str]) {
     assert_eq!(senders.len(), hosts.len(), "{record}");
 }
 
+/// A pipe is read once, and every session that begins here has all of it: that of each chain, and of a host
+/// that came late.
+#[test]
+fn names_that_come_through_a_pipe_reach_every_host() {
+    let site = Site::new(&["a", "b"]);
+    std::fs::create_dir(site.sandbox.path("tree")).unwrap();
+    let names: Vec<String> = (0..200).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        site.sandbox.write(&format!("tree/{name}"), name);
+    }
+    site.sandbox.write("tree/other", "is not named");
+    site.sandbox.write("names", names.join("\n"));
+    let piped = |args: &[&str]| {
+        let mut cp = site.cp(&["--json", "tree", "--to-hosts", "a,b:in/"]).args(args);
+        cp.command.stdin(std::fs::File::open(site.sandbox.path("names")).unwrap());
+        cp.run()
+    };
+    for args in [&["--files-from", "-", "--fanout", "2"][..], &["--files-from", "/dev/stdin"]] {
+        let record = piped(args).succeeds().json();
+        assert_eq!(record["cp"]["complete"], 2, "{record}");
+        for host in ["a", "b"] {
+            let there = site.names_on(host).into_iter().filter(|name| name.starts_with("in/f")).count();
+            assert_eq!(there, names.len(), "{args:?}, {host}");
+            std::fs::remove_dir_all(site.sandbox.path(format!("hosts/{host}/in"))).unwrap();
+        }
+    }
+    let both = site.cp(&["--files-from", "-", "tree", "--to-hosts", "-:in/"]).run();
+    both.fails(2, &["--to-hosts and --files-from cannot both be read from standard input"]);
+}
+
+/// Until all hosts have all, the same command goes on, on those that have it too; after that it is another
+/// copy.
+#[test]
+fn hosts_that_had_all_are_gone_on_with_as_well() {
+    let site = Site::new(&["a", "b"]);
+    std::fs::create_dir(site.sandbox.path("tree")).unwrap();
+    site.sandbox.write("tree/x", pattern(MIB, 1));
+    let args = ["--json", "tree", "--to-hosts", "a,b,c:copy"];
+    let first = site.cp(&args).run().fails(4, &["c"]).json();
+    assert_eq!(first["cp"]["complete"], 2, "{first}");
+    std::fs::create_dir(site.sandbox.path("hosts/c")).unwrap();
+    let second = site.cp(&args).run().succeeds().json();
+    assert_eq!(row(&second, "a")["unchanged"], 1, "{second}");
+    for host in ["a", "b", "c"] {
+        assert_eq!(site.names_on(host), ["copy/", "copy/x"], "{host}");
+    }
+    // As cp does it: the folder is there by now.
+    site.cp(&args).run().succeeds();
+    assert_eq!(site.names_on("b"), ["copy/", "copy/tree/", "copy/tree/x", "copy/x"]);
+}
+
+/// What the source could not give no host has, and none is called complete.
+#[test]
+fn a_host_that_lacks_what_did_not_come_to_it_is_not_complete() {
+    let site = Site::new(&["a", "b"]);
+    site.sandbox.write("data", pattern(MIB, 1));
+    let run = site.cp(&["data", "none", "--to-hosts", "a,b:in/"]).run();
+    let said = run.fails(1, &["a: incomplete after", "b: incomplete after"]);
+    assert!(!said.stderr.contains("complete and verified"), "{}", said.stderr);
+}
+
+/// The driver stands still for as long as a host may be silent: no host is taken out for what was not read.
+#[test]
+fn a_driver_that_is_stopped_and_goes_on_blames_nobody() {
+    let site = Site::new(&["a", "b", "c"]);
+    let size = 24 * MIB;
+    site.sandbox.write("data", pattern(size, 1));
+    let running = site.cp(&["--json", "--limit-rate", "6Mi", "data", "--to-hosts", "a,b,c:copy"]).spawn();
+    site.await_blocks("c", ".copy.weir-part", size);
+    running.signal(Signal::STOP);
+    // Longer than a host may say nothing; not a wait for something.
+    std::thread::sleep(Duration::from_secs(4));
+    running.signal(Signal::CONT);
+    let record = running.wait().succeeds().json();
+    for host in ["a", "b", "c"] {
+        let taken_out = row(&record, host)["taken_out"].as_array().map_or(0, Vec::len);
+        assert_eq!(taken_out, 0, "{host}: {record}");
+        assert!(site.on(host, "copy") == site.sandbox.read("data"), "{host}");
+    }
+}
+
 #[test]
 fn each_host_has_it_from_the_one_before() {
     let site = Site::new(&["a", "b", "c", "d"]);

@@ -75,6 +75,27 @@ fn one_host_fetches_and_all_have_it() {
     }
 }
 
+/// Another version of the same size and time: hosts that have the one before get it as well.
+#[test]
+fn a_version_that_only_its_tag_tells_reaches_every_host() {
+    let site = Site::new(&["a", "b", "c"]);
+    let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(5 * MIB) };
+    let (first, second) = (object.clone(), object.changed());
+    let is_second = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let serves = Arc::clone(&is_second);
+    let server = Server::start(move |request, wire| match serves.load(Relaxed) {
+        false => first.serve(request, wire),
+        true => second.serve(request, wire),
+    });
+    let args = ["--json", &server.url("model.bin"), "--to-hosts", "a,b,c:data/"];
+    site.get(&args).run().succeeds();
+    is_second.store(true, Relaxed);
+    site.get(&args).run().succeeds();
+    for host in ["a", "b", "c"] {
+        assert!(site.on(host, "data/model.bin") == *object.changed().bytes, "{host}");
+    }
+}
+
 /// A secret goes inside ssh: no command line has it, and the server gets it.
 #[test]
 fn fields_and_logins_are_on_no_command_line() {

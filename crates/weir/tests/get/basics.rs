@@ -126,7 +126,11 @@ fn a_resume_under_the_servers_name() {
     let object = Object::new(4 * MIB).field("Content-Disposition", "attachment; filename=\"named.bin\"");
     let bytes = object.bytes.clone();
     let server = Server::start(move |request, wire| match request.number {
-        0 => object.clone().rate(8 << 20).serve(request, wire),
+        // It cannot come to its end before the signal is heard.
+        0 => {
+            object.serve_up_to(request, wire, 3 * MIB)?;
+            wire.wait_for_close()
+        }
         _ => object.serve(request, wire),
     });
     let sandbox = Sandbox::new();

@@ -18,9 +18,9 @@ const BODY: &[u8] = b"by HTTP/2 alone, and piece by piece where the link is slow
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
 
-/// What a slow link is busy for between two pieces: less than the timeout, while one body and more so several
+/// What a slow link is busy for between two pieces: a fifth of the timeout, while one body and more so several
 /// take longer.
-const BUSY: Duration = Duration::from_millis(600);
+const BUSY: Duration = Duration::from_millis(200);
 
 /// `:status: 200`, the eighth entry of the static table (RFC 7541 appendix A).
 const STATUS_200: [u8; 1] = [0x88];
@@ -100,7 +100,7 @@ fn one_object_and_many() {
 
 #[test]
 fn a_slow_link_carries_one_small_body_after_another() {
-    let server = start(3);
+    let server = start(7);
     let urls: Vec<String> = (0..6).map(|number| format!("https://{server}/{number}")).collect();
     let sandbox = Sandbox::new();
     let args = ["-k", "--http2", "--timeout", "1", "--retries", "0", "-o", "in/"];

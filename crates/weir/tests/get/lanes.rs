@@ -191,7 +191,11 @@ fn checksum(length: usize) -> String {
 fn the_record_of_a_resumed_run() {
     let object = Object::new(4 * MIB);
     let server = Server::start(move |request, wire| match request.number {
-        0 => object.clone().rate(8 << 20).serve(request, wire),
+        // It cannot come to its end before the signal is heard.
+        0 => {
+            object.serve_up_to(request, wire, 3 * MIB)?;
+            wire.wait_for_close()
+        }
         _ => object.serve(request, wire),
     });
     let sandbox = Sandbox::new();

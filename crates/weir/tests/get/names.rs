@@ -14,8 +14,9 @@ use support::{MIB, Object, Running, Sandbox, Server, skip, wait_for};
 
 const BODY: &[u8] = b"the bytes";
 
-/// Within so long a signal is heard; a machine that has other work to do gets as much again.
-const HEARD: Duration = Duration::from_millis(600);
+/// Within so long a signal is heard, on a machine that has other work to do as well: what it cuts short would
+/// last for half a minute.
+const HEARD: Duration = Duration::from_secs(5);
 
 fn good() -> Server {
     Server::start(|_, wire| wire.answer("200 OK", &[], BODY))
@@ -58,7 +59,8 @@ fn a_silent_name_server_takes_the_time_allowed_and_no_more() {
             let silent = |args: &[&str], names: &str| {
                 let start = Instant::now();
                 let run = sandbox.get(args).args(&short).run();
-                assert!(start.elapsed() < Duration::from_secs(2), "{args:?}: {:?}", start.elapsed());
+                // The resolver's own wait is five seconds.
+                assert!(start.elapsed() < Duration::from_millis(4500), "{args:?}: {:?}", start.elapsed());
                 run.fails(1, &[&format!("cannot resolve {names}"), "no answer from the name server in 1 s"]);
             };
             silent(
@@ -205,7 +207,7 @@ fn answers_of_every_kind() {
             let start = Instant::now();
             let limits = ["--timeout", "2", "--retries", "1"];
             sandbox.get([&format!("http://{name}/x")]).args(&limits).run().fails(1, &[says]);
-            assert!(start.elapsed() < Duration::from_secs(3), "{name}: {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_millis(4500), "{name}: {:?}", start.elapsed());
         }
     });
 }

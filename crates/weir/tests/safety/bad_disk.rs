@@ -294,16 +294,33 @@ fn sigint_ends_a_pause_before_another_attempt() {
     running.wait().exits(130);
 }
 
+/// `x`, whose first answer waits in its middle until it may go on; and `other` under all other names.
+fn held_in_the_middle(object: Object, other: Object, goes_on: &Arc<AtomicBool>) -> Server {
+    let goes_on = Arc::clone(goes_on);
+    Server::start(move |request, wire| {
+        if request.target != "/x" {
+            return other.serve(request, wire);
+        }
+        if request.number > 0 {
+            return object.serve(request, wire);
+        }
+        object.serve_up_to(request, wire, 3 * MIB)?;
+        support::wait_for("it may go on", || goes_on.load(Relaxed));
+        wire.body(&object.bytes[3 * MIB..])
+    })
+}
+
 #[test]
 fn a_second_weir_on_one_file_says_so() {
-    let object = Object::new(6 * MIB).rate(6 << 20);
-    let bytes = object.bytes.clone();
-    let server = Server::start(move |request, wire| object.serve(request, wire));
+    let object = Object::new(6 * MIB).rate(64 << 20);
+    let (bytes, goes_on) = (object.bytes.clone(), Arc::new(AtomicBool::new(false)));
+    let server = held_in_the_middle(object.clone(), object, &goes_on);
     let sandbox = Sandbox::new();
     let first = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
     server.wait_sent(2 * MIB as u64);
     let second = sandbox.get([&server.url("x"), "-o", "out"]).run();
     second.fails(1, &["out is being written by another weir"]);
+    goes_on.store(true, Relaxed);
     first.wait().succeeds();
     assert!(sandbox.read("out") == *bytes);
     assert_eq!(sandbox.names(), ["out"]);
@@ -311,12 +328,9 @@ fn a_second_weir_on_one_file_says_so() {
 
 #[test]
 fn a_second_weir_on_one_file_that_wants_another_object() {
-    let object = Object::new(6 * MIB).rate(6 << 20);
-    let bytes = object.bytes.clone();
-    let server = Server::start(move |request, wire| match request.target.as_str() {
-        "/x" => object.serve(request, wire),
-        _ => object.changed().serve(request, wire),
-    });
+    let object = Object::new(6 * MIB).rate(64 << 20);
+    let (bytes, goes_on) = (object.bytes.clone(), Arc::new(AtomicBool::new(false)));
+    let server = held_in_the_middle(object.clone(), object.changed(), &goes_on);
     let sandbox = Sandbox::new();
     let first = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
     server.wait_sent(2 * MIB as u64);
@@ -324,6 +338,7 @@ fn a_second_weir_on_one_file_that_wants_another_object() {
         let second = sandbox.get([&server.url("y"), "-o", "out"]).args(args).run();
         second.fails(1, &["out is being written by another weir"]);
     }
+    goes_on.store(true, Relaxed);
     first.wait().succeeds();
     assert!(sandbox.read("out") == *bytes);
 }

@@ -282,7 +282,7 @@ fn hard_links_of_a_file_that_cannot_be_written_lose_it_and_that_is_said() {
         assert_eq!(mode(&old), 0o444);
         // A program that runs, under two names.
         let sandbox = Sandbox::new();
-        fs::copy("/bin/sleep", sandbox.path("program")).unwrap();
+        support::copy_program("/bin/sleep", sandbox.path("program"));
         fs::hard_link(sandbox.path("program"), sandbox.path("again")).unwrap();
         let mut running = Command::new(sandbox.path("program")).arg("60").spawn().unwrap();
         let run = sandbox.get([&*server.url("x"), "-o", "program"]).run();

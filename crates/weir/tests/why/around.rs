@@ -479,7 +479,7 @@ fn an_ordinary_user_sees_what_is_his() {
     // The binary lies where only root may go, so it is copied to where the other user may.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let binary = folder.path().join("weir");
-    std::fs::copy(WEIR, &binary).unwrap();
+    support::copy_program(WEIR, &binary);
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
     let as_nobody = |args: &[&str]| {

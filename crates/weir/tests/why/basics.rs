@@ -409,7 +409,7 @@ impl Nobody {
     /// The binary lies where only root may go, so it is copied to where the other user may.
     fn new() -> Nobody {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
-        std::fs::copy(WEIR, folder.path().join("weir")).unwrap();
+        support::copy_program(WEIR, folder.path().join("weir"));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), open).unwrap();
         Nobody { folder }

@@ -124,6 +124,7 @@ impl Chain<'_> {
             demoted: place.demoted,
             fed_by: place.hop.as_ref().map(|hop| hop.feeder),
             avoids: place.avoids.clone(),
+            has_no_source: self.source.is_given_up(),
         };
         self.places.iter().zip(&self.chains).zip(self.zones()).map(stand).collect()
     }

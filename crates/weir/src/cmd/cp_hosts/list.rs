@@ -15,10 +15,19 @@ pub(in crate::cmd) struct HostList {
     pub(in crate::cmd) path: String,
 }
 
+/// Whether hosts are read from there.
+fn is_list(list: &str) -> bool {
+    list == "-" || Path::new(list).is_file()
+}
+
 impl HostList {
+    /// Whether the value `text` says that hosts come through standard input.
+    pub(in crate::cmd) fn is_stdin(text: &str) -> bool {
+        split(text, is_list).0 == "-"
+    }
+
     /// Reads it.
     pub(in crate::cmd) fn read(text: &str) -> anyhow::Result<HostList> {
-        let is_list = |list: &str| list == "-" || Path::new(list).is_file();
         let (list, path) = split(text, is_list);
         let parsed = match list {
             list if is_list(list) => {

@@ -171,7 +171,9 @@ fn last_of(path: &str) -> String {
 /// Whether a file of this name may be what was to be fetched.
 fn is_due(order: &CommandOrder, name: &str, is_folder: bool) -> Result<(), String> {
     let due = order.name.clone().or_else(|| (!is_folder).then(|| last_of(&order.path)));
-    if due.is_some_and(|due| due != name) || name.starts_with('~') && !is_folder {
+    // No name that the user did not give hides, or is a file of a login: as for names that servers give.
+    let is_odd = due.is_none() && name.starts_with('.') || name.starts_with('~') && !is_folder;
+    if due.is_some_and(|due| due != name) || is_odd {
         return Err(format!("it fetched into another file: {name}"));
     }
     match Name::new(name.as_bytes()) {
@@ -202,6 +204,8 @@ mod tests {
             ("/data/z", None, false, "/etc/passwd", None),
             ("/data/", None, true, "/data/..", None),
             ("/data/", None, true, "", None),
+            ("/data/", None, true, "/data/.bashrc", None),
+            ("/data/", Some(".bashrc"), true, "/data/.bashrc", Some(".bashrc")),
         ] {
             let mut record = Record::new("get", RunOutcome::Complete, 1, 1.0);
             record.files = vec![FileRecord { path: said.to_owned(), ..FileRecord::default() }];

@@ -73,7 +73,11 @@ fn an_array_of_slurm_that_is_cancelled_and_a_second_one_move_every_file_once() {
     let work = slurm.path("work").display().to_string();
     let chdir = format!("--sbatch=--chdir={work}");
     let first = submitted(&slurm, &sandbox, &["--slurm", "4", &chdir]);
-    wait_for("a tenth of the files", || status(&sandbox).moved.objects > all / 10);
+    let is_under_way = || {
+        let now = status(&sandbox);
+        now.moved.objects > all / 10 && now.workers.len() == 4
+    };
+    wait_for("a tenth of the files, and four workers", is_under_way);
     let running = slurm.tasks(&["--states=RUNNING"]);
     assert_eq!(running.lines().count(), 4, "{running}");
     assert!(

@@ -1,13 +1,13 @@
 //! A Slurm of the test's own, on this host: a controller and a node in a folder, on ports of loopback, which
 //! believe anybody (`auth/none`) and keep no other state than that folder.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::net::free_port;
 use crate::support::{Weir, skip, wait_for};
 
 /// What it is called, which is not what this host is called.
@@ -26,11 +26,6 @@ fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(system).any(|folder| folder.join(program).exists())
-}
-
-fn port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its number").port()
 }
 
 impl Slurm {
@@ -54,8 +49,8 @@ impl Slurm {
             .replace("{user}", &user)
             .replace("{host}", &host)
             .replace("{node}", NODE)
-            .replace("{controller port}", &port().to_string())
-            .replace("{node port}", &port().to_string());
+            .replace("{controller port}", &free_port().to_string())
+            .replace("{node port}", &free_port().to_string());
         std::fs::write(slurm.path("slurm.conf"), text).expect("its settings");
         slurm.begin("slurmctld", &["-D"]);
         slurm.begin("slurmd", &["-D", "-N", NODE]);

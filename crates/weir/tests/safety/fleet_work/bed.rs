@@ -28,6 +28,9 @@ pub(super) fn sizes(count: usize, least: u64, most: u64) -> Vec<usize> {
 struct Habits {
     /// Bytes a second of each connection; 0: as fast as it goes.
     pace: AtomicU64,
+    /// Requests for files, and how many of them are waited for before the first is answered.
+    asked: AtomicUsize,
+    held: AtomicUsize,
     /// The file whose first answer is slow, by its number; `usize::MAX`: none.
     slow: AtomicUsize,
     was_slow: AtomicBool,
@@ -81,6 +84,11 @@ impl Bed {
             };
             let version = of_server.changed.lock().unwrap().get(&number).copied().unwrap_or(0);
             let is_slow = of_server.slow.load(Relaxed) == number && !of_server.was_slow.swap(true, Relaxed);
+            of_server.asked.fetch_add(1, Relaxed);
+            let is_late = || of_server.asked.load(Relaxed) < of_server.held.load(Relaxed);
+            if is_late() {
+                crate::support::wait_for("the others have asked, too", || !is_late());
+            }
             let pace = if is_slow { 1000 } else { of_server.pace.load(Relaxed) };
             let object = Object {
                 bytes: Arc::new(pattern(size, seed(number, version))),
@@ -175,6 +183,12 @@ impl Bed {
     /// At so many bytes a second a connection.
     pub(super) fn paced(self, bytes: u64) -> Bed {
         self.habits.pace.store(bytes, Relaxed);
+        self
+    }
+
+    /// Nothing is answered before so many have asked: who starts late misses nothing.
+    pub(super) fn held_until(self, asked: usize) -> Bed {
+        self.habits.held.store(asked, Relaxed);
         self
     }
 

@@ -46,7 +46,7 @@ fn eight_workers_fetch_thousands_of_files_once() {
 
 #[test]
 fn large_files_are_spread_evenly_over_the_workers() {
-    let bed = Bed::new(&[MIB; 16], 1).paced(2 * MIB as u64);
+    let bed = Bed::new(&[MIB; 16], 1).paced(2 * MIB as u64).held_until(8);
     let workers: Vec<_> = (0..8).map(|_| bed.work(&["-c", "1"]).spawn()).collect();
     for worker in workers {
         worker.wait().succeeds();
