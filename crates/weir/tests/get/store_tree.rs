@@ -288,6 +288,29 @@ fn a_list_that_breaks_deletes_nothing() {
     }
 }
 
+/// What a pattern leaves out is at the source all the same: it would go from the target.
+#[test]
+fn a_pattern_and_delete_are_refused_before_anything_is_asked() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    for key in ["p/a.gz", "p/b.txt", "q/a.gz", "q/b.txt"] {
+        bucket.hold(key, key.as_bytes().to_vec());
+    }
+    write(&sandbox, "out/b.txt", b"mine");
+    for target in ["out", "s3://b/q/"] {
+        for flag in ["--delete", "--delete-excluded"] {
+            let args = ["cp", flag, "s3://b/p/*.gz", target];
+            let run = weir_of(&sandbox, &bucket.server.url(""), &args).run();
+            run.fails(2, &["--delete would remove all that the pattern does not name"]);
+        }
+    }
+    assert!(bucket.server.requests().is_empty());
+    assert_eq!((sandbox.read("out/b.txt"), bucket.bytes("q/b.txt")), (b"mine".to_vec(), b"q/b.txt".to_vec()));
+    // With the prefix and rules in its place, what they leave out stays.
+    let args = ["cp", "--delete", "--include", "*.gz", "--exclude", "*", "s3://b/p/", "out"];
+    weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds();
+    assert_eq!((sandbox.read("out/b.txt"), sandbox.read("out/a.gz")), (b"mine".to_vec(), b"p/a.gz".to_vec()));
+}
+
 #[test]
 fn keys_that_no_file_can_have_are_told_and_the_others_come() {
     let long = format!("p/{}", "n".repeat(256));
