@@ -94,6 +94,12 @@ fn each_command_goes_where_the_bucket_is() {
         ("400 Bad Request", "AuthorizationHeaderMalformed", &[][..]),
         ("301 Moved Permanently", "PermanentRedirect", &[("x-amz-bucket-region", "eu-north-1")]),
         ("400 Bad Request", "IllegalLocationConstraintException", &[("x-amz-bucket-region", "eu-north-1")]),
+        // An address that answers nobody: the region counts.
+        (
+            "307 Temporary Redirect",
+            "TemporaryRedirect",
+            &[("x-amz-bucket-region", "eu-north-1"), ("Location", "http://127.0.0.1:1/b/k")],
+        ),
     ] {
         let server = Server::start(move |request, wire| {
             taken(request, wire)?;
