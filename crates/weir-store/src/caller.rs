@@ -23,8 +23,15 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause that nobody asked for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
+/// What is taken away after a stop has this long: the user waits for it.
+const CLEARING: Duration = Duration::from_secs(5);
+
+/// Nobody stops what takes away what a stop has left.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// A line of requests.
 pub struct Caller<'a> {
+    setup: CallerSetup<'a>,
     client: Client<'a>,
     clock: &'a StageClock,
     waits: &'a Waits,
@@ -53,6 +60,20 @@ pub struct CallerSetup<'a> {
     pub retries: u32,
 }
 
+impl<'a> CallerSetup<'a> {
+    /// The same for what takes away what a stop, or an error, has left: nobody stops it, and it is soon over.
+    #[must_use]
+    pub fn clearing(self) -> CallerSetup<'a> {
+        CallerSetup {
+            stop: &NEVER,
+            timeout: self.timeout.min(CLEARING),
+            connect_timeout: self.connect_timeout.min(CLEARING),
+            retries: 1,
+            ..self
+        }
+    }
+}
+
 impl<'a> Caller<'a> {
     /// Without a connection yet.
     pub fn new(setup: CallerSetup<'a>) -> Caller<'a> {
@@ -63,7 +84,13 @@ impl<'a> Caller<'a> {
         let client = Client::new(setup.http, setup.clock, dial, setup.on_socket);
         let CallerSetup { clock, retries, .. } = setup;
         let waits = setup.http.waits();
-        Caller { client, clock, waits, retries, throttled: 0, words: None, attempts: 0 }
+        Caller { setup, client, clock, waits, retries, throttled: 0, words: None, attempts: 0 }
+    }
+
+    /// Another line to the same store: see [`CallerSetup::clearing`].
+    #[must_use]
+    pub fn clearing(&self) -> Caller<'a> {
+        Caller::new(self.setup.clearing())
     }
 
     /// The requests are the user's own: see [`Client::as_user`].

@@ -12,7 +12,9 @@ use crate::error::GetError;
 use crate::http::Exchange;
 use crate::http::authority::{Authorizer, MAX_MENDED, Mend};
 use crate::http::connection::Connection;
-use crate::http::exchange::{Client, is_at_home, is_redirect, login, may_be_refused, origin_of, redirect};
+use crate::http::exchange::{
+    Client, is_at_home, is_redirect, login, may_be_refused, names_region, origin_of, redirect,
+};
 use crate::http::logins::{MAX_ANSWERS, Sent, Space};
 use crate::http::request::{Origin, USER_AGENT, add_cookies, head_of, safe_elsewhere};
 use crate::http::said;
@@ -167,7 +169,8 @@ impl Client<'_> {
                 let secret = said::secrets(&call.url, secrets.iter().map(String::as_str));
                 reply.said = said::of_body(&reply.head, &reply.body, &secret);
             }
-            let Some(authorizer) = authorizer.filter(|_| refused) else { return Ok(reply) };
+            let is_asked = refused || names_region(&reply.head);
+            let Some(authorizer) = authorizer.filter(|_| is_asked) else { return Ok(reply) };
             let mend = match mended < MAX_MENDED {
                 true => authorizer.mends(&call.url, &reply.head, reply.said.as_deref())?,
                 false => Mend::No,

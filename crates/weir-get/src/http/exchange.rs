@@ -26,7 +26,7 @@ use redirects::{is_choice, take_as_file};
 pub(super) use redirects::{is_redirect, redirect};
 use session::Known;
 use user::{Shown, UserAnswer};
-pub(super) use user::{is_at_home, login, may_be_refused};
+pub(super) use user::{is_at_home, login, may_be_refused, names_region};
 
 use crate::error::GetError;
 use crate::http::address::Way;

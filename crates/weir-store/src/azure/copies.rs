@@ -31,18 +31,21 @@ impl Copies for AzureStore {
         let call = self.call("PUT", to, &[], fields)?;
         let reply = caller.done(&what, &call, &mut AtHand::default())?;
         let status = |head: &weir_http::head::ResponseHead| {
-            head.header("x-ms-copy-status").unwrap_or("success").to_ascii_lowercase()
+            head.header("x-ms-copy-status").map(str::to_ascii_lowercase)
         };
-        let mut now = status(&reply.head);
+        // A first answer without the field is of a copy that is over; a later look is then at another blob.
+        let mut now = status(&reply.head).or_else(|| Some("success".to_owned()));
         let began = Instant::now();
-        while now == "pending" && began.elapsed() < LONGEST {
+        while now.as_deref() == Some("pending") && began.elapsed() < LONGEST {
             caller.wait(LOOK_EVERY)?;
             let call = self.call("HEAD", to, &[], Vec::new())?;
             now = status(&caller.done(&what, &call, &mut AtHand::default())?.head);
         }
-        match now.as_str() {
-            "success" => Ok(()),
-            other => Err(StoreError::Answer { what, why: format!("says '{}' of the copy", shown(other)) }),
-        }
+        let why = match now.as_deref() {
+            Some("success") => return Ok(()),
+            Some(other) => format!("says '{}' of the copy", shown(other)),
+            None => "does not say what became of the copy".to_owned(),
+        };
+        Err(StoreError::Answer { what, why })
     }
 }

@@ -8,6 +8,7 @@ use weir_get::http::authority::Mend;
 
 use super::*;
 use crate::credentials::azure::Azure;
+use crate::listing::Listed;
 use crate::mock::{Asked, Mock, Said, said};
 use crate::network::Network;
 use crate::testing::with_caller;
@@ -149,6 +150,29 @@ fn an_upload_of_blocks_comes_together() {
         assert!(!error.to_string().contains(KEY));
         assert_eq!(store.stored(caller, "k").unwrap(), None);
     });
+}
+
+/// Without a word on its state only the first answer is a success.
+#[test]
+fn a_copy_that_was_pending_ends_by_a_word_alone() {
+    let cases = [(None, None, ""), (Some("pending"), Some("success"), "")];
+    let silent = (Some("pending"), None, "does not say what became of the copy");
+    for (first, then, says) in cases.into_iter().chain([silent]) {
+        let mock = Mock::new(move |asked: &Asked| -> Said {
+            let (status, word) = if asked.method == "PUT" { (202, first) } else { (200, then) };
+            let word = word.map(|word: &str| ("x-ms-copy-status".to_owned(), word.to_owned()));
+            Said { fields: word.into_iter().collect(), ..said(status, "") }
+        });
+        let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
+        let from = Listed { key: "from".to_owned(), ..Listed::default() };
+        with_caller(store.authorizer(), |caller| {
+            let copied = store.copy(caller, "c", &from, "to");
+            match says {
+                "" => copied.unwrap(),
+                says => assert!(copied.unwrap_err().to_string().contains(says)),
+            }
+        });
+    }
 }
 
 #[test]

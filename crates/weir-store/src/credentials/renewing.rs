@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use weir_get::GetError;
 
 use super::{Found, Provider};
 use crate::error::StoreError;
@@ -66,7 +67,7 @@ impl<C: PartialEq + Send + Sync> Renewing<C> {
         }
         let fetched = (self.fetch)();
         state.failed = match &fetched {
-            Err(StoreError::Credentials(why)) => Some((Instant::now(), why.clone())),
+            Err(error) if is_failure(error) => Some((Instant::now(), error.to_string())),
             _ => None,
         };
         let Temporary { found, expires } = fetched?;
@@ -89,12 +90,21 @@ impl<C: PartialEq + Send + Sync> Renewing<C> {
         let good = held.filter(|held| held.expires.is_some_and(|expires| now < expires));
         let good = good.map(|held| Arc::clone(&held.found));
         match (self.fetched(&mut state, now), good) {
-            (Err(error @ StoreError::Credentials(_)), Some(good)) => {
+            (Err(error), Some(good)) if is_failure(&error) => {
                 tracing::warn!("{error}; those that are held still hold for a while");
                 Ok(good)
             }
             (fetched, _) => fetched,
         }
+    }
+}
+
+/// Who gives credentials refuses them, or cannot be reached. A stop says neither.
+fn is_failure(error: &StoreError) -> bool {
+    match error {
+        StoreError::Credentials(_) => true,
+        StoreError::Http(error) => !matches!(error, GetError::Interrupted),
+        _ => false,
     }
 }
 
@@ -162,20 +172,44 @@ mod tests {
         assert_eq!(count.load(SeqCst), 1);
     }
 
-    #[test]
-    fn what_cannot_be_renewed_is_used_while_it_holds() {
-        let first = AtomicU64::new(0);
-        let renewing = Renewing::new(move || match first.fetch_add(1, SeqCst) {
+    /// What fetches once, and then fails so. Counts how often it was asked.
+    fn failing(fails: impl Fn() -> StoreError + Send + Sync + 'static) -> (Renewing<u64>, Arc<AtomicU64>) {
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&count);
+        let renewing = Renewing::new(move || match counted.fetch_add(1, SeqCst) {
             0 => Ok(Temporary {
                 found: Found { credential: 7, identity: String::new(), origin: String::new() },
                 expires: Some(SystemTime::now() + Duration::from_secs(1000)),
             }),
-            _ => Err(StoreError::Credentials("cannot".into())),
+            _ => Err(fails()),
         });
+        (renewing, count)
+    }
+
+    fn broken() -> StoreError {
+        GetError::Broken { host: "sts".into(), source: std::io::ErrorKind::ConnectionReset.into() }.into()
+    }
+
+    #[test]
+    fn what_cannot_be_renewed_is_used_while_it_holds() {
+        let refused = || StoreError::Credentials("cannot".into());
+        for (fails, words) in
+            [(refused as fn() -> StoreError, "cannot".to_owned()), (broken, broken().to_string())]
+        {
+            let (renewing, count) = failing(fails);
+            let now = SystemTime::now();
+            assert_eq!(renewing.at(now).unwrap().credential, 7);
+            (0..5)
+                .for_each(|_| assert_eq!(renewing.at(now + Duration::from_secs(900)).unwrap().credential, 7));
+            assert_eq!(renewing.at(now + Duration::from_secs(1100)).unwrap_err().to_string(), words);
+            // Not by each of them: what fails is known for a while.
+            assert!(count.load(SeqCst) < 7, "{words}");
+        }
+        let (renewing, _) = failing(|| GetError::Interrupted.into());
         let now = SystemTime::now();
         assert_eq!(renewing.at(now).unwrap().credential, 7);
-        assert_eq!(renewing.at(now + Duration::from_secs(900)).unwrap().credential, 7);
-        assert_eq!(renewing.at(now + Duration::from_secs(1100)).unwrap_err().to_string(), "cannot");
+        let error = renewing.at(now + Duration::from_secs(900)).unwrap_err();
+        assert!(matches!(error, StoreError::Http(GetError::Interrupted)));
     }
 
     #[test]

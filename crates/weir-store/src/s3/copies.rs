@@ -81,7 +81,8 @@ impl S3Store {
             let url = self.here().query_of(to, &[("uploadId", &id)])?;
             let call =
                 Call { method: "DELETE", url, fields: Vec::new(), most: MAX_ANSWER, asks_first: false };
-            if let Err(error) = caller.done("abort an upload", &call, &mut AtHand::default()) {
+            // After a stop `caller` sends nothing more, and what is left is paid for.
+            if let Err(error) = caller.clearing().done("abort an upload", &call, &mut AtHand::default()) {
                 tracing::warn!("the upload {id} to {} is left: {error}", shown(to));
             }
         }

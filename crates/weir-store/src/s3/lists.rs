@@ -265,7 +265,8 @@ struct PageRead {
     version: ListedVersion,
     is_list: bool,
     is_encoded: bool,
-    is_truncated: bool,
+    /// `None`: it does not say.
+    is_truncated: Option<bool>,
     token: Option<String>,
     marker: Option<String>,
     version_marker: Option<String>,
@@ -299,7 +300,7 @@ impl PageRead {
                 self.objects.push(Listed { version: Some(version), ..std::mem::take(&mut self.object) });
             }
             ["CommonPrefixes", "Prefix"] => self.prefixes.push(text.to_owned()),
-            ["IsTruncated"] => self.is_truncated = text.trim().eq_ignore_ascii_case("true"),
+            ["IsTruncated"] => self.is_truncated = Some(text.trim().eq_ignore_ascii_case("true")),
             ["EncodingType"] => self.is_encoded = text.trim().eq_ignore_ascii_case("url"),
             ["NextContinuationToken"] => self.token = Some(text.to_owned()),
             ["NextMarker" | "NextKeyMarker"] => self.marker = Some(text.to_owned()),
@@ -353,8 +354,11 @@ impl PageRead {
             return Err(format!("lists '{}', which does not begin with the prefix", shown(stray)));
         }
         let marker = self.marker.map(decoded).transpose()?.filter(|text| !text.is_empty());
+        let token = self.token.filter(|token| !token.is_empty());
+        // A token is there to go on with: without a word to the contrary the list goes on.
+        let is_truncated = self.is_truncated.unwrap_or(token.is_some());
         let next = match kind {
-            _ if !self.is_truncated => None,
+            _ if !is_truncated => None,
             Kind::Versions => {
                 marker.map(|key| format!("{}{BETWEEN}{key}", self.version_marker.unwrap_or_default()))
             }
@@ -363,9 +367,9 @@ impl PageRead {
                 let last = || objects.last().map(|object| &object.key).max(prefixes.last()).cloned();
                 marker.or_else(last)
             }
-            _ => self.token.filter(|token| !token.is_empty()),
+            _ => token,
         };
-        if self.is_truncated && next.is_none() {
+        if is_truncated && next.is_none() {
             return Err("says that the list goes on, and gives no token to go on with".to_owned());
         }
         Ok(Page { objects, prefixes, next })
@@ -416,6 +420,16 @@ mod tests {
         assert!(read(&none, &ask, Kind::V2).unwrap_err().contains("no token"));
         let cut = &body[..body.len() - 5];
         assert!(read(cut, &ask, Kind::V2).unwrap_err().contains("ends in the middle"));
+    }
+
+    #[test]
+    fn a_token_alone_says_that_the_list_goes_on() {
+        let body = "<ListBucketResult><Contents><Key>a</Key></Contents><KeyCount>1</KeyCount>\
+            <NextContinuationToken>t</NextContinuationToken></ListBucketResult>";
+        let next = |body: &str| read(body, &ListAsk::default(), Kind::V2).unwrap().next;
+        assert_eq!(next(body).as_deref(), Some("t"));
+        assert_eq!(next(&body.replace(">t<", "><")), None);
+        assert_eq!(next(&body.replace("<KeyCount>", "<IsTruncated>false</IsTruncated><KeyCount>")), None);
     }
 
     #[test]

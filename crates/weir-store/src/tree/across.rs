@@ -105,7 +105,7 @@ pub fn run(
     stop: &AtomicBool,
     sends: &mut dyn FnMut(Vec<Job>),
 ) -> Result<usize, StoreError> {
-    let known = Known::new(across.to);
+    let known = Known::new(across.to, across.copy.rules);
     let found = AtomicUsize::new(0);
     let (to, from) = sync_channel::<Listed>(WAITING);
     let from = &Mutex::new(from);

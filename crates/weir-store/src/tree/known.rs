@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use parking_lot::Mutex;
 
 use super::StorePlace;
-use super::decide::{Facts, Mtime};
+use super::decide::{Facts, Mtime, Rules};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::listing::{Listed, Looked, Page};
@@ -17,6 +17,8 @@ const KNOWN: (usize, usize) = (100_000, 8 << 20);
 /// What is known.
 pub(super) struct Known<'a> {
     place: StorePlace<'a>,
+    /// A rule goes by whether an object is there: what nobody knows must not be taken for absent.
+    is_needed: bool,
     state: Mutex<KnownState>,
 }
 
@@ -31,14 +33,18 @@ struct KnownState {
 }
 
 impl<'a> Known<'a> {
-    pub fn new(place: StorePlace<'a>) -> Known<'a> {
-        Known { place, state: Mutex::default() }
+    pub fn new(place: StorePlace<'a>, rules: &Rules) -> Known<'a> {
+        Known { place, is_needed: rules.ignore_existing || rules.existing, state: Mutex::default() }
     }
 
     /// Takes up the next page. False: no more of them are wanted, or come.
     pub fn take(&self, pages: &Receiver<Result<Page, StoreError>>) -> Result<bool, StoreError> {
         let Ok(page) = pages.recv() else { return Ok(false) };
         let page = match page {
+            Err(error) if error.is_denied() && self.is_needed => {
+                tracing::warn!("{error}; each object is asked for by itself");
+                return Ok(false);
+            }
             Err(error) if error.is_denied() => {
                 tracing::warn!("{error}; everything is copied, whether it is there or not");
                 self.state.lock().is_secret = true;
@@ -78,8 +84,18 @@ impl<'a> Known<'a> {
 
     /// A look at `key`.
     pub fn look(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Facts>, StoreError> {
-        let looked = self.place.lists().look(caller, key, None)?;
+        let looked = self.place.lists().look(caller, key, None).map_err(|error| self.explained(error))?;
         Ok(looked.as_ref().map(facts_of_look))
+    }
+
+    /// Why a look that the store denies fails the object.
+    fn explained(&self, error: StoreError) -> StoreError {
+        match self.is_needed && error.is_denied() {
+            true => StoreError::Local(format!(
+                "{error}; --ignore-existing and --existing need to know what is there"
+            )),
+            false => error,
+        }
     }
 }
 

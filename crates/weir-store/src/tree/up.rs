@@ -78,7 +78,7 @@ struct Met {
 /// Copies: `sends` is given one lot of files after another. Returns when all have ended, or the run was
 /// stopped.
 pub fn run(up: &Up<'_>, stop: &AtomicBool, sends: &mut dyn FnMut(Vec<Job>)) -> Result<Walked, StoreError> {
-    let known = Known::new(up.to);
+    let known = Known::new(up.to, up.copy.rules);
     let failed: Mutex<Option<StoreError>> = Mutex::default();
     let over = AtomicBool::new(false);
     let (to, from) = sync_channel(WAITING);

@@ -206,7 +206,7 @@ fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
 }
 
 /// Takes away all uploads of a job's key that nobody has ended. Returns how many there were. Where a store
-/// does not list them, it is the one that this user's journal names.
+/// does not list them, or not for this user, it is the one that this user's journal names.
 pub fn abort(
     target: Target<'_>,
     job: &Job,
@@ -239,7 +239,7 @@ pub fn abort(
     let own = journal.as_ref().and_then(|(_, said)| said.as_ref()?.id.clone());
     let mut ids: Vec<String> = match target.uploads.pending(&mut caller, &job.key) {
         Ok(pending) => pending.into_iter().map(|one| one.id).collect(),
-        Err(error) if own.is_some() && error.is_unknown_request() => Vec::new(),
+        Err(error) if own.is_some() && (error.is_unknown_request() || error.is_denied()) => Vec::new(),
         Err(error) => return Err(error),
     };
     if let Some(own) = own.filter(|own| !ids.contains(own)) {

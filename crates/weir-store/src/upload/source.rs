@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -69,7 +69,11 @@ impl FileSource {
     /// Opens `path`, which has to be a file.
     pub fn open(path: &Path) -> Result<FileSource, StoreError> {
         let shown = path.display().to_string();
-        let file = File::open(path).map_err(|error| cannot_read(&shown, &error))?;
+        // A pipe without a writer is opened at once, and refused below: otherwise this waits, and hears no
+        // signal. On a file the flag changes nothing.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let file = opened.map_err(|error| cannot_read(&shown, &error))?;
         let is_file = file.metadata().is_ok_and(|data| data.is_file());
         if !is_file {
             return Err(StoreError::Source(format!("cannot send {shown}: it is no file")));

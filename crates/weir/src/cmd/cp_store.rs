@@ -47,6 +47,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     refuse(cp)?;
     let between = Between::of(&cp.paths)?;
     let choice = choice(cp, between.sources())?;
+    between.refuse_pattern(choice.delete)?;
     if cp.what.archive {
         tracing::warn!("-a: a store keeps the times of files, and no owners, modes, links or attributes");
     }

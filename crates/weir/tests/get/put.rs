@@ -154,6 +154,15 @@ fn names_that_no_key_holds_are_told_and_the_others_are_sent() {
     }
 }
 
+/// To open a pipe without a writer would wait for ever.
+#[test]
+fn a_pipe_without_a_writer_is_refused_at_once() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    sandbox.pipe("pipe");
+    bucket.put(&sandbox, &["pipe", "s3://b/k"]).run().fails(1, &["cannot send pipe: it is no file"]);
+    assert!(bucket.holds().objects.is_empty());
+}
+
 #[test]
 fn conditions_hold() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());

@@ -178,39 +178,40 @@ fn a_file_that_changes_is_refused_and_nothing_is_left() {
     assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
 }
 
-/// A store that lists neither parts nor uploads: what was sent before is sent again, and that is said;
-/// --abort goes by the upload that the journal names.
+/// A store that lists neither parts nor uploads, or not for this user: what was sent before is sent again,
+/// and that is said; --abort goes by the upload that the journal names.
 #[test]
 fn a_store_that_lists_no_uploads_costs_the_resume_and_no_more() {
-    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
-    let bytes = pattern(10 * MIB, 5);
-    sandbox.write("x", &bytes);
-    let lists = |request: &support::Request| {
-        request.method == "GET" && (request.target.contains("uploads") || request.target.contains("uploadId"))
-    };
-    let poor = move |breaks: bool| {
-        move |request: &support::Request| match () {
-            () if lists(request) => {
-                Some(Fault::Answer("501 Not Implemented", xml("NotImplemented", "NotImplemented")))
+    for (status, code) in [("501 Not Implemented", "NotImplemented"), ("403 Forbidden", "AccessDenied")] {
+        let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+        let bytes = pattern(10 * MIB, 5);
+        sandbox.write("x", &bytes);
+        let lists = |request: &support::Request| {
+            let of_uploads = ["uploads", "uploadId"].iter().any(|name| request.target.contains(name));
+            request.method == "GET" && of_uploads
+        };
+        let poor = move |breaks: bool| {
+            move |request: &support::Request| match () {
+                () if lists(request) => Some(Fault::Answer(status, xml(code, code))),
+                () if breaks && is_part(&request.target, 2) => {
+                    Some(Fault::Answer("403 Forbidden", xml("AccessDenied", "AccessDenied")))
+                }
+                () => None,
             }
-            () if breaks && is_part(&request.target, 2) => {
-                Some(Fault::Answer("403 Forbidden", xml("AccessDenied", "AccessDenied")))
-            }
-            () => None,
-        }
-    };
-    let put = |args: &[&str]| bucket.put(&sandbox, &[&["x", "s3://b/k", "-c", "1"], args].concat()).run();
-    bucket.hook(poor(true));
-    put(&[]).exits(4).says(&[": AccessDenied"]).hides("AccessDenied: AccessDenied");
-    bucket.hook(poor(false));
-    put(&[]).succeeds().says(&["does not list the parts of an upload"]);
-    assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty());
-    bucket.hook(poor(true));
-    put(&[]).exits(4);
-    assert_eq!(bucket.holds().uploads.len(), 1);
-    put(&["--abort"]).succeeds().says(&["removed 1 unfinished upload"]);
-    assert!(bucket.holds().uploads.is_empty());
-    put(&["--abort"]).fails(1, &["NotImplemented"]);
+        };
+        let put = |args: &[&str]| bucket.put(&sandbox, &[&["x", "s3://b/k", "-c", "1"], args].concat()).run();
+        bucket.hook(poor(true));
+        put(&[]).exits(4).says(&[": AccessDenied"]).hides("AccessDenied: AccessDenied");
+        bucket.hook(poor(false));
+        put(&[]).succeeds().says(&["does not list the parts of an upload"]);
+        assert!(bucket.bytes("k") == bytes && bucket.holds().uploads.is_empty(), "{code}");
+        bucket.hook(poor(true));
+        put(&[]).exits(4);
+        assert_eq!(bucket.holds().uploads.len(), 1, "{code}");
+        put(&["--abort"]).succeeds().says(&["removed 1 unfinished upload"]);
+        assert!(bucket.holds().uploads.is_empty(), "{code}");
+        put(&["--abort"]).fails(1, &[code]);
+    }
 }
 
 #[test]

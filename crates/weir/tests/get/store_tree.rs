@@ -288,6 +288,61 @@ fn a_list_that_breaks_deletes_nothing() {
     }
 }
 
+/// What a pattern leaves out is at the source all the same: it would go from the target.
+#[test]
+fn a_pattern_and_delete_are_refused_before_anything_is_asked() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    for key in ["p/a.gz", "p/b.txt", "q/a.gz", "q/b.txt"] {
+        bucket.hold(key, key.as_bytes().to_vec());
+    }
+    write(&sandbox, "out/b.txt", b"mine");
+    for target in ["out", "s3://b/q/"] {
+        for flag in ["--delete", "--delete-excluded"] {
+            let args = ["cp", flag, "s3://b/p/*.gz", target];
+            let run = weir_of(&sandbox, &bucket.server.url(""), &args).run();
+            run.fails(2, &["--delete would remove all that the pattern does not name"]);
+        }
+    }
+    assert!(bucket.server.requests().is_empty());
+    assert_eq!((sandbox.read("out/b.txt"), bucket.bytes("q/b.txt")), (b"mine".to_vec(), b"q/b.txt".to_vec()));
+    // With the prefix and rules in its place, what they leave out stays.
+    let args = ["cp", "--delete", "--include", "*.gz", "--exclude", "*", "s3://b/p/", "out"];
+    weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds();
+    assert_eq!((sandbox.read("out/b.txt"), sandbox.read("out/a.gz")), (b"mine".to_vec(), b"p/a.gz".to_vec()));
+}
+
+/// What a rule spares is asked for one by one where the target may not be listed.
+#[test]
+fn what_may_not_be_listed_is_not_taken_for_absent() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    write(&sandbox, "src/there", b"mine, and longer");
+    write(&sandbox, "src/new", b"new");
+    for key in ["p/there", "p/new", "q/there"] {
+        bucket.hold(key, key.as_bytes().to_vec());
+    }
+    let denied = || Fault::Answer("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>".to_owned());
+    let is_list = |target: &str| target.contains("list-type") && target.contains("prefix=q");
+    bucket.hook(move |request| is_list(&request.target).then(denied));
+    let copies = |rule: &str, from: &str| {
+        weir_of(&sandbox, &bucket.server.url(""), &["cp", rule, from, "s3://b/q/"]).run()
+    };
+    for (from, new) in [("src/", &b"new"[..]), ("s3://b/p/", b"p/new")] {
+        copies("--ignore-existing", from).succeeds().says(&["each object is asked for by itself"]);
+        assert_eq!((bucket.bytes("q/there"), bucket.bytes("q/new")), (b"q/there".to_vec(), new.to_vec()));
+        bucket.holds().objects.remove("q/new");
+    }
+    // Nor may it be looked at: it stays, and that is an error.
+    bucket.hook(move |request| (is_list(&request.target) || request.target.contains("q/there")).then(denied));
+    let run = copies("--ignore-existing", "src/");
+    run.fails(1, &["AccessDenied", "--ignore-existing and --existing need to know what is there"]);
+    assert_eq!((bucket.bytes("q/there"), bucket.bytes("q/new")), (b"q/there".to_vec(), b"new".to_vec()));
+    bucket.holds().objects.remove("q/new");
+    bucket.hook(move |request| is_list(&request.target).then(denied));
+    copies("--existing", "src/").succeeds();
+    assert_eq!(bucket.bytes("q/there"), b"mine, and longer");
+    assert!(!bucket.holds().objects.contains_key("q/new"));
+}
+
 #[test]
 fn keys_that_no_file_can_have_are_told_and_the_others_come() {
     let long = format!("p/{}", "n".repeat(256));

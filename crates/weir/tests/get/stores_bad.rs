@@ -7,9 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use rustix::process::Signal;
 use support::bucket::{Bucket, Fault};
 use support::listed::{ListedBucket, Manner, weir_of};
-use support::{MIB, Object, Request, Sandbox, Server, Wire, pattern};
+use support::{MIB, Object, Request, Sandbox, Server, Wire, pattern, wait_for};
 
 /// What signs, and must be seen nowhere.
 const SECRET: &str = "a-secret-of-tests";
@@ -93,6 +94,12 @@ fn each_command_goes_where_the_bucket_is() {
         ("400 Bad Request", "AuthorizationHeaderMalformed", &[][..]),
         ("301 Moved Permanently", "PermanentRedirect", &[("x-amz-bucket-region", "eu-north-1")]),
         ("400 Bad Request", "IllegalLocationConstraintException", &[("x-amz-bucket-region", "eu-north-1")]),
+        // An address that answers nobody: the region counts.
+        (
+            "307 Temporary Redirect",
+            "TemporaryRedirect",
+            &[("x-amz-bucket-region", "eu-north-1"), ("Location", "http://127.0.0.1:1/b/k")],
+        ),
     ] {
         let server = Server::start(move |request, wire| {
             taken(request, wire)?;
@@ -266,6 +273,33 @@ fn a_copy_within_the_store_that_says_no_is_none() {
         let expected = if body.contains("InternalError") { 2 } else { 1 };
         assert!(turns.load(Relaxed) >= expected, "{body}: {} requests", turns.load(Relaxed));
     }
+}
+
+/// A copy above 5 GiB goes part by part: one that is interrupted leaves no upload.
+#[test]
+fn an_interrupted_copy_within_the_store_takes_its_upload_away() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    bucket.hold("p/k", b"said to be larger".to_vec());
+    bucket.hook(|request| {
+        let is_source = request.target.contains("list-type") && request.target.contains("prefix=p");
+        let list = "<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>p/k</Key>\
+                    <Size>6442450944</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents>\
+                    </ListBucketResult>";
+        match () {
+            () if is_source => Some(Fault::Answer("200 OK", list.to_owned())),
+            () if request.target.contains("partNumber=") => Some(Fault::Hang),
+            () => None,
+        }
+    });
+    let args = ["cp", "s3://b/p/", "s3://b/q/"];
+    let running = weir_of(&sandbox, &bucket.server.url(""), &args).spawn();
+    let asks_part = |seen: &Arc<support::LoggedRequest>| seen.request.target.contains("partNumber=");
+    wait_for("a part", || bucket.server.requests().iter().any(asks_part));
+    running.signal(Signal::INT);
+    running.wait().exits(130);
+    assert!(bucket.holds().uploads.is_empty());
+    let aborts = |seen: &Arc<support::LoggedRequest>| seen.request.method == "DELETE";
+    assert!(bucket.server.requests().iter().any(aborts));
 }
 
 /// Keys that a shell, an encoding, a path or a terminal makes something else of.

@@ -93,7 +93,8 @@ impl Client<'_> {
             let asks_again =
                 (known.as_ref()).is_some_and(|(space, _)| hears(http, space, &head, &sent, may_answer));
             let said = (!asks_again).then(|| self.words(url, &ask, &head, &mut body)).flatten();
-            let speaker = authorizer.filter(|_| may_be_refused(&head));
+            let is_refused = may_be_refused(&head);
+            let speaker = authorizer.filter(|_| is_refused || names_region(&head));
             let mend = match speaker.filter(|_| mended < MAX_MENDED) {
                 Some(speaker) => speaker.mends(url, &head, said.as_deref())?,
                 None => Mend::No,
@@ -105,7 +106,8 @@ impl Client<'_> {
                 let moved = self.moved(mend, url, &head, is_known);
                 let shown = Shown::of(sent.is_some(), known.is_some());
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let explained = speaker.and_then(|one| one.explains(url, &head, said.as_deref()));
+                let refused = speaker.filter(|_| is_refused);
+                let explained = refused.and_then(|one| one.explains(url, &head, said.as_deref()));
                 let (said, explained) = (explained.clone().or(said), explained.is_some());
                 let told = Answered { head, body, ranged, judged };
                 return Ok(UserAnswer { told, shown, said, explained, moved, lacks_certificate });
@@ -160,6 +162,12 @@ fn signed(
 /// An error, or a redirect that leads nowhere: of a store, one to another region.
 pub(in crate::http) fn may_be_refused(head: &ResponseHead) -> bool {
     head.status >= 400 || is_redirect(head.status) && head.header("location").is_none()
+}
+
+/// A redirect of a store to where a bucket is. Followed as it stands it would be asked without a signature:
+/// the authorizer has to sign for that region.
+pub(in crate::http) fn names_region(head: &ResponseHead) -> bool {
+    matches!(head.status, 301 | 307) && head.header("x-amz-bucket-region").is_some()
 }
 
 /// Whether the server asks for another login than what was `sent`, and there is one.

@@ -349,22 +349,40 @@ fn pattern(path: &str) -> Result<Filter, StoreError> {
     Ok(filter)
 }
 
-/// The next page of a list (RFC 8288): the target of the `Link` whose relation is `next`.
+/// The next page of a list (RFC 8288): the target of the `Link` whose relation is `next`. One that cannot be
+/// read is an error: the list is longer than what is here.
 fn next_page(url: &Url, fields: &Fields) -> Result<Option<Url>, String> {
-    let links = fields.headers_all("link").flat_map(|value| value.split(','));
-    let next = links.filter_map(|link| {
-        let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
-        let mut parameters = parameters.split(';').filter_map(|one| one.trim().split_once('='));
+    for link in fields.headers_all("link").flat_map(links_in) {
+        let read = link.trim().strip_prefix('<').and_then(|rest| rest.split_once('>'));
+        let (target, parameters) = read.map_or((None, link), |(target, rest)| (Some(target), rest));
         let is_next = |(name, value): (&str, &str)| {
-            name.trim().eq_ignore_ascii_case("rel") && value.trim().trim_matches('"') == "next"
+            let mut relations = value.trim().trim_matches('"').split_ascii_whitespace();
+            name.trim().eq_ignore_ascii_case("rel") && relations.any(|one| one.eq_ignore_ascii_case("next"))
         };
-        parameters.any(is_next).then_some(target)
-    });
-    let Some(target) = next.into_iter().next() else { return Ok(None) };
-    match url.join(target) {
-        Ok(next) if next.scheme() == url.scheme() || next.scheme() == "https" => Ok(Some(next)),
-        _ => Err("leads to a next page that is no address of the web".to_owned()),
+        if !parameters.split(';').filter_map(|one| one.split_once('=')).any(is_next) {
+            continue;
+        }
+        return match target.map(|target| url.join(target)) {
+            Some(Ok(next)) if next.scheme() == url.scheme() || next.scheme() == "https" => Ok(Some(next)),
+            _ => Err("leads to a next page that is no address of the web".to_owned()),
+        };
     }
+    Ok(None)
+}
+
+/// The links of a field. A comma in a target or in quotes is part of a link.
+fn links_in(value: &str) -> Vec<&str> {
+    let (mut is_target, mut is_quoted) = (false, false);
+    let ends = |letter: char| {
+        match letter {
+            '<' if !is_quoted => is_target = true,
+            '>' if !is_quoted => is_target = false,
+            '"' if !is_target => is_quoted = !is_quoted,
+            _ => {}
+        }
+        letter == ',' && !is_target && !is_quoted
+    };
+    value.split(ends).collect()
 }
 
 #[cfg(test)]
@@ -384,6 +402,11 @@ mod tests {
         let found = next("</api?c=1>; rel=\"prev\", </api?c=3>; rel=next").unwrap().unwrap();
         assert_eq!(found.as_str(), "https://h/api?c=3");
         assert_eq!(next("<https://h/>; rel=\"last\"").unwrap(), None);
+        // A comma ends a link only between two of them.
+        let found = next("</api?at=a,b>; rel=\"prev\"; title=\"x, y\", </api?at=c,d>; rel=\"Next last\"");
+        assert_eq!(found.unwrap().unwrap().as_str(), "https://h/api?at=c,d");
+        assert!(next("<https://h/api?at=a; rel=\"next\"").is_err());
+        assert!(next("https://h/api?at=a; rel=next").is_err());
         assert!(next("<http://h/>; rel=\"next\"").is_err());
     }
 }

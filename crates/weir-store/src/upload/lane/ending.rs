@@ -1,22 +1,15 @@
 //! How an upload of parts ends: as an object, kept for another run, or taken away.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Lane;
 use super::opening::whole_or_why;
-use crate::caller::{Caller, CallerSetup};
+use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::upload::job::{JobReport, PutOutcome};
 use crate::upload::journal::Journal;
 use crate::upload::transfer::{Transfer, Whole};
 use crate::upload::{Condition, Finish, Part, Stored, Upload};
-
-/// What is taken away after a stop has this long: the user waits for it.
-const CLEARING: Duration = Duration::from_secs(5);
-
-/// Nobody stops what takes away what a stop has left.
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Codes after which no other attempt makes an object of the parts.
 const HOPELESS: [&str; 4] = ["EntityTooSmall", "EntityTooLarge", "InvalidPart", "InvalidPartOrder"];
@@ -143,15 +136,8 @@ impl Lane<'_> {
 
     /// Takes an upload away, also after a stop. Whether that was done.
     pub(super) fn abort(&mut self, job: usize, id: &str) -> bool {
-        let setup = CallerSetup {
-            stop: &NEVER,
-            timeout: self.setup.timeout.min(CLEARING),
-            connect_timeout: self.setup.connect_timeout.min(CLEARING),
-            retries: 1,
-            ..self.setup
-        };
         let upload = Upload { object: self.run.object(job), id };
-        let aborted = self.run.uploads.abort(&mut Caller::new(setup), &upload);
+        let aborted = self.run.uploads.abort(&mut Caller::new(self.setup.clearing()), &upload);
         if let Err(error) = &aborted {
             tracing::info!("{error}");
         }

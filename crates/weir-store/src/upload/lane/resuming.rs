@@ -132,7 +132,8 @@ impl Lane<'_> {
                 }
                 Ok(stored.map_or(Left::Nothing, Left::Stored))
             }
-            Err(error) if error.is_unknown_request() => {
+            // A right that is missing now is missing in the next run too: kept, the upload would never end.
+            Err(error) if error.is_unknown_request() || error.is_denied() => {
                 notes.push(
                     "the store does not list the parts of an upload, so that of an earlier run begins again"
                         .to_owned(),

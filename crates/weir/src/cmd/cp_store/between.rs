@@ -27,7 +27,7 @@ use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Target, destination};
 
 use super::Choice;
-use super::meant::{Meant, folder_of, meant, nothing, place_of_one};
+use super::meant::{Meant, folder_of, glob_of, meant, nothing, place_of_one};
 use super::told::{Held, Told, WayEnd};
 use crate::args::Cp;
 use crate::cmd::asked_store;
@@ -92,6 +92,24 @@ impl Between {
         match self {
             Between::Up { from, .. } => from.len(),
             Between::Down { .. } | Between::Across { .. } => 1,
+        }
+    }
+
+    /// With `--delete` all goes that the source lacks. What a pattern leaves out is at the source all the
+    /// same, and would go.
+    pub fn refuse_pattern(&self, deletes: bool) -> Result<(), Usage> {
+        let is_pattern = match self {
+            Between::Down { from, .. } | Between::Across { from, .. } => glob_of(from).is_some(),
+            // The shell has expanded those of files: each is a source.
+            Between::Up { .. } => false,
+        };
+        match deletes && is_pattern {
+            true => Err(Usage(
+                "--delete would remove all that the pattern does not name; name the prefix and use --include and \
+                 --exclude instead"
+                    .to_owned(),
+            )),
+            false => Ok(()),
         }
     }
 

@@ -27,6 +27,11 @@ pub struct Meant<'a> {
     pub is_one: bool,
 }
 
+/// The pattern of keys that `url` is, if it is one.
+pub fn glob_of(url: &StoreUrl) -> Option<Glob> {
+    Glob::parse(&url.key).filter(|_| url.version.is_none())
+}
+
 /// What `url` names: an object, all below a folder, or what matches.
 pub fn meant<'a>(
     store: &'a dyn Store,
@@ -45,7 +50,7 @@ pub fn meant<'a>(
         })
     };
     let base = Name::root();
-    if let Some(glob) = Glob::parse(&url.key).filter(|_| url.version.is_none()) {
+    if let Some(glob) = glob_of(url) {
         let chosen = list(glob.prefix());
         let end = glob.prefix().rfind('/').map_or(0, |slash| slash + 1);
         let prefix = glob.prefix()[..end].to_owned();
