@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
-use crate::to_hosts::{Site, row};
+use crate::to_hosts::{Site, is_one_chain, row};
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,15 +47,12 @@ fn one_host_fetches_and_all_have_it() {
     assert_eq!((&record["command"], &record["outcome"]), (&"get".into(), &"complete".into()), "{record}");
     assert_eq!((&record["fetch"]["host"], &record["cp"]["complete"]), (&"a".into(), &3.into()), "{record}");
     assert_eq!(record["fetch"]["record"]["files"][0]["digest"]["hex"], digest["sha256:".len()..], "{record}");
-    for (host, from) in [("a", Value::Null), ("b", "a".into()), ("c", "b".into())] {
+    is_one_chain(&record, &Value::Null, &["a", "b", "c"]);
+    for host in ["a", "b", "c"] {
         assert!(site.on(host, "data/model.bin") == *object.bytes, "{host}");
         assert_eq!(site.names_on(host), ["data/", "data/model.bin"], "{host}");
         let row = row(&record, host);
-        assert_eq!(
-            (&row["from"], &row["bytes"], &row["verified"]),
-            (&from, &size.into(), &true.into()),
-            "{row}"
-        );
+        assert_eq!((&row["bytes"], &row["verified"]), (&size.into(), &true.into()), "{row}");
     }
     assert!((size as u64..size as u64 * 11 / 10).contains(&server.sent()), "once: {} bytes", server.sent());
     // What all have is neither fetched nor sent again.
@@ -178,7 +175,8 @@ fn the_chain_begins_while_the_file_is_fetched() {
     // brings the last of it, or finds that all is there: the row is of that one, and its bytes say nothing
     // here.
     let of_c = row(&record, "c");
-    assert_eq!((&of_c["from"], &of_c["outcome"]), (&"b".into(), &"complete".into()), "{of_c}");
+    assert!(of_c["from"] == "a" || of_c["from"] == "b", "{of_c}");
+    assert_eq!(of_c["outcome"], "complete", "{of_c}");
     // Some of it twice, where connections stood still.
     assert!(server.sent() < size as u64 * 2, "by one host: {}", server.sent());
     let again = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).run().succeeds().json();
