@@ -31,8 +31,8 @@ pub(crate) struct Feed {
     is_source: bool,
     /// Blocks as they came, compressed, the oldest first: the last of them.
     packed: Mutex<VecDeque<Arc<PackedBlock>>>,
-    /// Folders that are complete here, and whose mark stays until all hosts have theirs: the same command goes
-    /// on in them.
+    /// Folders that are complete here, and whose mark stays until all hosts have theirs: the same command
+    /// goes on in them.
     marked: Mutex<Vec<(Arc<Target>, Name)>>,
 }
 

@@ -215,6 +215,12 @@ pub enum GetError {
         /// The server's name.
         host: String,
     },
+    /// Parts were given, and are not any more.
+    #[error("{host} gives no parts any more, so that the object has to be fetched from its start")]
+    NoParts {
+        /// The server's name.
+        host: String,
+    },
     /// A web page in place of the file.
     #[error("{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it")]
     WebPage {
@@ -318,7 +324,7 @@ impl GetError {
             GetError::Truncated { .. } | GetError::Stalled { .. } | GetError::Malformed { .. } => false,
             GetError::Unclean { .. } | GetError::OnlyHttp1 { .. } => false,
             GetError::WrongPart { .. } | GetError::Changed { .. } | GetError::Unproven { .. } => false,
-            GetError::EmptyRange { .. } | GetError::Crumbs { .. } => false,
+            GetError::EmptyRange { .. } | GetError::NoParts { .. } | GetError::Crumbs { .. } => false,
             GetError::Tls { permanent, .. } | GetError::Socks { permanent, .. } => *permanent,
             // A quota that is used up, with the time when it is not (GitHub says 403 for 429).
             GetError::Status { status: 403, retry_after: Some(_), .. } => false,

@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn without_a_source_it_has_it_from_whoever_has_all() {
-        // Two chains: the first host of one has all, that of the other was receiving when the source was lost.
+        // Two chains: the first host of one has all, that of the other was receiving when the source was
+        // lost.
         let mut chain = stands(2, &[]);
         chain[0] = Stand { feeds: true, ..Stand::default() };
         chain[1] = Stand { chain: 1, has_no_source: true, ..Stand::default() };

@@ -32,7 +32,8 @@ use crate::wire::message::Found;
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Between two looks of a driver that was not stopped: they take milliseconds, and a busy machine some tenths.
+/// Between two looks of a driver that was not stopped: they take milliseconds, and a busy machine some
+/// tenths.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.

@@ -26,6 +26,7 @@ pub(super) fn class_of(error: &GetError) -> FailureClass {
         | GetError::WrongPart { .. }
         | GetError::Unproven { .. }
         | GetError::EmptyRange { .. }
+        | GetError::NoParts { .. }
         | GetError::Crumbs { .. } => FailureClass::Server,
         GetError::Resolve { .. }
         | GetError::NamePending(_)

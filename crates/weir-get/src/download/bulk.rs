@@ -188,11 +188,14 @@ impl Download {
         !self.is_over() && (self.is_ranged() || !split && others == 0)
     }
 
-    /// A lane is to fetch the bytes from `start` on. Returns whether as a part.
-    pub(crate) fn on_claim(&self, start: u64, host: &str) -> Result<bool, GetError> {
+    /// A lane is to fetch the bytes from `start` on, beside `others` that carry. Returns whether as a part.
+    pub(crate) fn on_claim(&self, start: u64, others: usize, host: &str) -> Result<bool, GetError> {
         if !self.is_ranged() && start > 0 {
-            let detail = "the server gives no parts, so it has to be fetched from the start".to_owned();
-            return Err(GetError::Changed { host: host.to_owned(), detail });
+            if others > 0 {
+                // That there are no parts was learned just now: the lane that is at work brings all.
+                return Err(GetError::Dropped);
+            }
+            return Err(GetError::NoParts { host: host.to_owned() });
         }
         Ok(self.is_ranged())
     }
@@ -343,7 +346,9 @@ impl Download {
         let Some(bulk) = &self.bulk else { return Action::Leave };
         match error {
             GetError::Dropped | GetError::Interrupted => Action::Leave,
-            GetError::EmptyRange { .. } if bulk.to_file => self.begin_anew(error, true, moment),
+            GetError::EmptyRange { .. } | GetError::NoParts { .. } if bulk.to_file => {
+                self.begin_anew(error, true, moment)
+            }
             // Nothing has been passed on, and the next request of a transfer without parts is a plain one.
             GetError::EmptyRange { .. } => Action::Leave,
             GetError::Crumbs { .. } if bulk.to_file => Action::AskPlainly(error),

@@ -311,8 +311,9 @@ fn an_answer_belongs_to_the_object_if_its_version_is_proven() {
     assert!(download.is_ranged());
     assert!(matches!(part(&mut download, whole("a")), Ok(Carry::NoParts)));
     assert!(!download.is_ranged());
-    assert!(download.on_claim(0, HOST).is_ok_and(|ranged| !ranged));
-    assert!(matches!(download.on_claim(1, HOST), Err(GetError::Changed { .. })));
+    assert!(download.on_claim(0, 0, HOST).is_ok_and(|ranged| !ranged));
+    assert!(matches!(download.on_claim(1, 0, HOST), Err(GetError::NoParts { .. })));
+    assert!(matches!(download.on_claim(1, 1, HOST), Err(GetError::Dropped)), "the other one brings it");
     // It was pinned, so that what comes without a range is checked too.
     let plain = |download: &mut Download, judged| download.on_part(judged, false, false, HOST);
     assert!(matches!(plain(&mut download, whole("a")), Ok(Carry::Whole(_))));
@@ -368,11 +369,14 @@ fn each_failure_of_a_part_has_its_answer() {
     let asks: Fits = |action| matches!(action, Action::AskPlainly(_));
     let looks: Fits = |action| matches!(action, Action::Look(_));
     let empty = || GetError::EmptyRange { host: HOST.to_owned() };
+    let no_parts = || GetError::NoParts { host: HOST.to_owned() };
     for (error, ranged, to_file, done, fits) in [
         (GetError::Dropped, true, true, 0, leaves),
         (GetError::Interrupted, true, true, 0, leaves),
         (empty(), false, true, 0, plain),
         (empty(), false, false, 0, leaves),
+        (no_parts(), false, true, 1, plain),
+        (no_parts(), false, false, 1, ends),
         (crumbs(), true, true, 0, asks),
         (crumbs(), true, false, 0, leaves),
         (changed(), true, true, 1, looks),

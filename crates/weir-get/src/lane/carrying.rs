@@ -29,7 +29,8 @@ impl Lane<'_> {
         self.began = Instant::now();
         self.state.started.store(false, Relaxed);
         self.state.bulk.store(true, Relaxed);
-        let ranged = transfer.download().on_claim(claim.start, &object::host_of(&transfer.url))?;
+        let (others, host) = (transfer.ledger().started(), object::host_of(&transfer.url));
+        let ranged = transfer.download().on_claim(claim.start, others, &host)?;
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
         let location = transfer.location.lock().clone();
         let mut answer = self.client.get(

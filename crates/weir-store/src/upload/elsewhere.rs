@@ -101,8 +101,8 @@ pub struct Elsewhere {
     /// The version that is meant, as far as it is known before: a tag that is not weak, or a date that is
     /// strong.
     pub version: Option<String>,
-    /// The coding that its store keeps it in, which is what is asked for: Google decompresses for whoever does
-    /// not take gzip, and then neither size nor digest is the object's.
+    /// The coding that its store keeps it in, which is what is asked for: Google decompresses for whoever
+    /// does not take gzip, and then neither size nor digest is the object's.
     pub coding: Option<String>,
     /// The digest that all of it must have.
     pub kept: Option<Sum>,

@@ -18,8 +18,8 @@ const BODY: &[u8] = b"by HTTP/2 alone, and piece by piece where the link is slow
 const DATA: u8 = 0;
 const END_STREAM: u8 = 1;
 
-/// What a slow link is busy for between two pieces: a fifth of the timeout, while one body and more so several
-/// take longer.
+/// What a slow link is busy for between two pieces: a fifth of the timeout, while one body and more so
+/// several take longer.
 const BUSY: Duration = Duration::from_millis(200);
 
 /// `:status: 200`, the eighth entry of the static table (RFC 7541 appendix A).

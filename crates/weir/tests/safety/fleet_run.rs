@@ -140,7 +140,7 @@ fn hosts_share_the_work_and_one_that_refuses_is_named() {
     // Slow enough that the last worker to come still finds work.
     let run = site.run("hosts", &["--json", "--limit-rate", "1500k"]).run();
     run.succeeds().says(&[
-        &format!("127.0.0.1:{closed}: cannot reach 127.0.0.1: ssh could not connect or log in: "),
+        &format!("127.0.0.1:{closed}: cannot reach 127.0.0.1:{closed}: ssh could not connect or log in: "),
         "Connection refused; try the same by hand: ssh",
     ]);
     let record = run.json();

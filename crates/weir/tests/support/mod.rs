@@ -43,8 +43,8 @@ pub(crate) use terminal::terminal;
 /// A test that waits this long for anything has failed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Copies a program that is to be run, by another program: a file that this one has open to write may be so in
-/// a child of another test just then, and cannot be run (ETXTBSY).
+/// Copies a program that is to be run, by another program: a file that this one has open to write may be so
+/// in a child of another test just then, and cannot be run (ETXTBSY).
 pub(crate) fn copy_program(from: &str, to: impl AsRef<std::path::Path>) {
     let copied = std::process::Command::new("cp").arg(from).arg(to.as_ref()).status();
     assert!(copied.expect("cp").success());

@@ -217,7 +217,7 @@ impl World {
     fn ask(&mut self, lane: usize, attempt: usize, roll: u8) {
         let Attempt { download, ledger, .. } = &mut self.attempts[attempt];
         let claim = ledger.claim(lane as LaneId).expect("a claim");
-        let answer = download.on_claim(claim.start, HOST).and_then(|ranged| {
+        let answer = download.on_claim(claim.start, ledger.started(), HOST).and_then(|ranged| {
             let judged = self.server.answer(ranged, claim.end, roll);
             Ok((ranged, download.on_part(judged, ranged, false, HOST)?))
         });

@@ -95,10 +95,8 @@ impl Client<'_> {
             let said = (!asks_again).then(|| self.words(url, &ask, &head, &mut body)).flatten();
             let is_refused = may_be_refused(&head);
             let speaker = authorizer.filter(|_| is_refused || names_region(&head));
-            let mend = match speaker.filter(|_| mended < MAX_MENDED) {
-                Some(speaker) => speaker.mends(url, &head, said.as_deref())?,
-                None => Mend::No,
-            };
+            let mends = speaker.filter(|_| mended < MAX_MENDED);
+            let mend = mends.map_or(Ok(Mend::No), |one| one.mends(url, &head, said.as_deref()))?;
             if mend == Mend::Again {
                 mended += 1;
             } else if !asks_again {

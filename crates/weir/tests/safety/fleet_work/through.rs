@@ -343,7 +343,7 @@ fn large_objects_between_two_services_of_one_kind_are_cut() {
         let object = "<Key>p/large</Key><Size>20000000000</Size><ETag>\"e-3\"</ETag>\
                       <LastModified>2026-11-26T10:00:00.000Z</LastModified>";
         let list = format!("<ListBucketResult><Contents>{object}</Contents></ListBucketResult>");
-        request.target.contains("list-type=2").then(|| Fault::Answer("200 OK", list))
+        request.target.contains("list-type=2").then_some(Fault::Answer("200 OK", list))
     });
     let plan = |ledger: &str, args: &[&str]| {
         let words = ["fleet", "plan", "s3://b/p/", "s3://c/q/", "--ledger", ledger];
