@@ -193,7 +193,7 @@ fn the_record_of_a_resumed_run() {
     let server = Server::start(move |request, wire| match request.number {
         // It cannot come to its end before the signal is heard.
         0 => {
-            object.serve_up_to(request, wire, 3 * MIB)?;
+            object.clone().rate(8 << 20).serve_up_to(request, wire, 3 * MIB)?;
             wire.wait_for_close()
         }
         _ => object.serve(request, wire),

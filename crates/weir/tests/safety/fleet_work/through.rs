@@ -429,7 +429,7 @@ fn a_worker_that_is_interrupted_leaves_nothing_at_the_store() {
             sandbox.write(&format!("files/{key}"), pattern(20 * MIB, 20 * MIB as u64));
         }
         // First parts are there at once. Then four lanes are at work on the others of some uploads, and
-        // nobody on the rest.
+        // mostly nobody on the rest.
         let is_late = |target: &str| target.contains("partNumber=") && !target.contains("partNumber=1&");
         bucket.hook(move |request| is_late(&request.target).then_some(Fault::Slow(64 << 10)));
         let run = |args: &[&str]| weir(&sandbox, &google.url(""), &bucket.server.url(""), args);
@@ -437,11 +437,13 @@ fn a_worker_that_is_interrupted_leaves_nothing_at_the_store() {
         let source = if source.contains("://") { source.to_owned() } else { folder() };
         let ends = PlanEnds { source, target: "s3://dst/q/".to_owned() };
         plan_at(&sandbox.path("a.db"), &ends, &[&objects]);
-        let worker = run(&["fleet", "work", "--ledger", "a.db"]).spawn();
+        // Four, whatever a trial with fewer would say of so slow a store.
+        let worker = run(&["fleet", "work", "--ledger", "a.db", "-c", "4"]).spawn();
         bucket.server.wait("four parts", |_, requests| {
             requests.iter().filter(|seen| is_late(&seen.request.target)).count() >= 4
         });
-        assert!(bucket.holds().uploads.len() >= 3);
+        // Which are of two uploads at least: of more where lanes began side by side.
+        assert!(bucket.holds().uploads.len() >= 2);
         worker.signal(Signal::INT);
         worker.wait().fails(130, &["the rest was given back"]);
         assert!(bucket.holds().uploads.is_empty() && bucket.holds().objects.is_empty(), "{ends:?}");
