@@ -31,7 +31,7 @@ pub struct List {
     spool: Option<Spool>,
 }
 
-/// What came through a pipe, which can be read but once.
+/// What came through a pipe, which can be read only once.
 #[derive(Debug, Clone)]
 struct Spool(Arc<File>);
 

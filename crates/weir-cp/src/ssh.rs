@@ -98,6 +98,15 @@ impl Host {
         self.words.as_deref().or(self.name.as_deref()).unwrap_or("this machine")
     }
 
+    /// The same at a port of its own; `written` is its name with the port.
+    #[must_use]
+    pub fn at_port(mut self, port: u16, written: &str) -> Host {
+        // Of a port given twice ssh takes the first.
+        self.ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
+        self.words = Some(written.to_owned());
+        self
+    }
+
     /// Starts the far end and waits until it is ready to talk; copies this program there where it is missing.
     /// Ends early when `stop` is set.
     pub fn start(&self, version: &str, stop: &Arc<AtomicBool>) -> Result<Far, CopyError> {

@@ -106,6 +106,11 @@ impl StoreError {
         self.is_one_of(&["NotImplemented", "MethodNotAllowed"], &[405, 501])
     }
 
+    /// The store does not do that, or not for whoever asks: where there is another way, that is gone.
+    pub fn is_withheld(&self) -> bool {
+        self.is_unknown_request() || self.is_denied()
+    }
+
     /// The store may have refused the form of the request: a parameter that it does not know.
     pub fn is_of_its_form(&self) -> bool {
         self.is_one_of(

@@ -70,8 +70,8 @@ impl Holder {
         drop(self.part(false));
     }
 
-    /// The same; where `all_have`, it is told that all hosts have all. What is returned ends once that is
-    /// said.
+    /// The same, and with `all_have` the host hears that all hosts have all. The channel closes once that is
+    /// sent.
     pub(super) fn part(&self, all_have: bool) -> Receiver<()> {
         // On a thread of its own: one that does not read would hold it.
         let (control, (said, ends)) = (Arc::clone(&self.control), channel());

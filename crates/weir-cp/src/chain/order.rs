@@ -71,7 +71,7 @@ pub(super) fn feeder_of(stands: &[Stand], index: usize) -> Choice {
         return match others().find(is_idle).or_else(|| others().next()) {
             Some(last) => Choice::Host(last),
             None if own.has_no_source => Choice::Wait,
-            None if is_free(None) && (is_alone(stands, index) || avoids_all(stands, index)) => Choice::Here,
+            None if is_free(None) && has_no_feeder(stands, index) => Choice::Here,
             None => Choice::Wait,
         };
     }
@@ -152,16 +152,11 @@ fn is_behind(stands: &[Stand], other: usize, index: usize) -> bool {
     true
 }
 
-/// No other host receives, or will, that could feed it later.
-fn is_alone(stands: &[Stand], index: usize) -> bool {
-    stands.iter().enumerate().all(|(other, stand)| other == index || !(stand.comes || stand.feeds))
-}
-
-/// All that could feed it are those from whom it could not have it.
-fn avoids_all(stands: &[Stand], index: usize) -> bool {
-    let avoids = &stands[index].avoids;
-    let others = stands.iter().enumerate().filter(|(other, _)| *other != index);
-    others.into_iter().all(|(other, stand)| !stand.comes && (!stand.feeds || avoids.contains(&Some(other))))
+/// No other host receives, or will, that could feed it later, but those from whom it could not have it.
+fn has_no_feeder(stands: &[Stand], index: usize) -> bool {
+    let avoids = |other| stands[index].avoids.contains(&Some(other));
+    let mut others = stands.iter().enumerate().filter(|(other, _)| *other != index);
+    others.all(|(other, stand)| !stand.comes && (!stand.feeds || avoids(other)))
 }
 
 /// In which chain each of `hosts` is, where there are so many: hosts of one group stay in one where groups

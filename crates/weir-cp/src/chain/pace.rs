@@ -76,7 +76,7 @@ impl Pace {
         }
     }
 
-    /// Until now nobody looked: what it took meanwhile is not known.
+    /// Nobody looked until `now`, so what it took meanwhile is not known.
     pub(super) fn forgive(&mut self, now: Instant) {
         self.seen.clear();
         (self.moved.0, self.gained) = (now, now);

@@ -32,8 +32,8 @@ use crate::wire::message::Found;
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Between two looks of a driver that was not stopped: they take milliseconds, and a busy machine some
-/// tenths.
+/// A driver that has not looked for so long was stopped itself: a look takes milliseconds, and some tenths of
+/// a second on a busy machine.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Hosts that are started at once: each takes a process of ssh and some 10 ms of a processor.
@@ -118,8 +118,6 @@ struct Chain<'a> {
     first_up: Option<Instant>,
     found: Found,
     start: Instant,
-    /// What is not heard before says nothing.
-    watches_from: Instant,
     tell: Sender<News>,
     news: Mailbox<News>,
 }
@@ -221,7 +219,6 @@ impl Chain<'_> {
             first_up: None,
             found: Found::default(),
             start,
-            watches_from: start,
             tell,
             news,
         }
@@ -235,6 +232,7 @@ impl Chain<'_> {
         let mut ended = None;
         let cut = self.find_source();
         let mut looked = Instant::now();
+        let mut watches_from = looked;
         loop {
             let first = self.news.recv_timeout(TICK).ok();
             let more: Vec<News> = first.into_iter().chain(self.news.try_iter()).collect();
@@ -243,12 +241,15 @@ impl Chain<'_> {
                 ended = Some(CopyError::Interrupted);
                 break;
             }
-            if looked.elapsed() > STOOD_STILL {
-                self.forgive();
-            }
+            let stood_still = looked.elapsed() > STOOD_STILL;
             looked = Instant::now();
+            if stood_still {
+                // Until then what hosts said meanwhile is read.
+                watches_from = looked + STOOD_STILL;
+                self.forgive(looked);
+            }
             self.start_holders();
-            if self.watches_from <= looked {
+            if watches_from <= looked {
                 self.watch();
             }
             self.begin_hops();
@@ -263,11 +264,9 @@ impl Chain<'_> {
         ended
     }
 
-    /// This process stood still itself (Ctrl-Z, a machine that slept): what hosts said meanwhile is not read
-    /// yet, and their silence says nothing.
-    fn forgive(&mut self) {
-        let now = Instant::now();
-        self.watches_from = now + STOOD_STILL;
+    /// This process itself stood still until `now` (Ctrl-Z, a machine that slept), so that no hop is to blame
+    /// for what it seems not to have taken.
+    fn forgive(&mut self, now: Instant) {
         for place in &mut self.places {
             place.hop.iter_mut().for_each(|hop| hop.pace.forgive(now));
         }
@@ -386,9 +385,9 @@ impl Chain<'_> {
         }
     }
 
-    /// A hop broke at the end that sends. The second time it is tried from another. Of a host that was taken
-    /// out before, and to which nothing came, it counts as its own failure as well: else the two would be
-    /// tried for ever.
+    /// A hop broke at the end that sends. The second time it is tried from another. If the host was taken out
+    /// before and nothing came to it, that counts as a failure of its own as well, or the two would be tried
+    /// for ever.
     fn retry(&mut self, index: usize, hop: &Hop, why: String) {
         let (feeder, came) = (hop.feeder, hop.now().totals.bytes > 0);
         let place = &mut self.places[index];
@@ -587,8 +586,8 @@ impl Chain<'_> {
             }
         }
         let all_have = self.places.iter().all(|place| place.standing == Standing::Complete && !place.lacks);
-        let parting: Vec<_> = self.places.iter().filter_map(|place| place.holder.as_ref()).collect();
-        let parting: Vec<_> = parting.into_iter().map(|holder| holder.part(all_have)).collect();
+        let holders = self.places.iter().filter_map(|place| place.holder.as_ref());
+        let parting: Vec<_> = holders.map(|holder| holder.part(all_have)).collect();
         let since = Instant::now();
         for said in parting {
             // It ends without a word.

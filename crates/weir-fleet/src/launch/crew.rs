@@ -267,19 +267,17 @@ impl Crew<'_> {
 
     fn start(&self, number: usize, slot: &Slot<'_>) -> Result<weir_cp::ssh::Far, Fate> {
         let CrewManner { ssh, program, builds, silence, version, words, ledger, .. } = self.manner;
-        let mut ssh = ssh.clone();
-        // Of a port given twice ssh takes the first.
-        if let Some(port) = slot.host.port {
-            ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
-        }
-        let host = weir_cp::ssh::Host {
+        let mut host = weir_cp::ssh::Host {
             name: slot.host.login.clone(),
             words: Some(slot.host.name.clone()),
-            ssh,
+            ssh: ssh.clone(),
             program: program.clone(),
             builds: builds.clone(),
             silence: *silence,
         };
+        if let Some(port) = slot.host.port {
+            host = host.at_port(port, &slot.host.name);
+        }
         let tell = self.events.lock().clone();
         let hears = Arc::new(move |line: &str| {
             // Nobody listens any more only when all is over.

@@ -265,7 +265,7 @@ impl Across<'_> {
                     self.copy.hears.moved(&self.to.url(to), object.size);
                     return Ok(None);
                 }
-                Err(error) if !error.is_unknown_request() && !error.is_denied() => return Err(error),
+                Err(error) if !error.is_withheld() => return Err(error),
                 Err(error) => {
                     if self.within.refused() {
                         let note = format!("{error}; what the store does not copy itself comes through here");

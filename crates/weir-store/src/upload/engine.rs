@@ -239,7 +239,7 @@ pub fn abort(
     let own = journal.as_ref().and_then(|(_, said)| said.as_ref()?.id.clone());
     let mut ids: Vec<String> = match target.uploads.pending(&mut caller, &job.key) {
         Ok(pending) => pending.into_iter().map(|one| one.id).collect(),
-        Err(error) if own.is_some() && (error.is_unknown_request() || error.is_denied()) => Vec::new(),
+        Err(error) if own.is_some() && error.is_withheld() => Vec::new(),
         Err(error) => return Err(error),
     };
     if let Some(own) = own.filter(|own| !ids.contains(own)) {

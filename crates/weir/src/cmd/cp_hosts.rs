@@ -140,10 +140,8 @@ fn job(args: &Cp) -> anyhow::Result<ChainJob> {
 /// A host of a list; `far` says how ssh reaches one.
 pub(super) fn chain_host((group, host): Grouped, far: impl Fn(Option<String>) -> Host) -> ChainHost {
     let mut far = far(host.login);
-    // Of a port given twice ssh takes the first.
     if let Some(port) = host.port {
-        far.ssh.splice(1..1, ["-p".to_owned(), port.to_string()]);
-        far.words = Some(host.name.clone());
+        far = far.at_port(port, &host.name);
     }
     ChainHost { name: host.name, group, host: far }
 }

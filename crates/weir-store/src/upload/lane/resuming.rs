@@ -133,7 +133,7 @@ impl Lane<'_> {
                 Ok(stored.map_or(Left::Nothing, Left::Stored))
             }
             // A right that is missing now is missing in the next run too: kept, the upload would never end.
-            Err(error) if error.is_unknown_request() || error.is_denied() => {
+            Err(error) if error.is_withheld() => {
                 notes.push(
                     "the store does not list the parts of an upload, so that of an earlier run begins again"
                         .to_owned(),
