@@ -73,7 +73,9 @@ pub enum CopyError {
         ours: String,
     },
     /// A frame that cannot be.
-    #[error("{host} sent {what}; it is faulty, or not weir")]
+    #[error(
+        "{host} sent {what}; it is faulty, or not weir, or what a login script there left running prints into its words"
+    )]
     Frame {
         /// Who.
         host: String,

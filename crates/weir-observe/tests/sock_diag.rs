@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use weir_observe::flow::FlowProbe;
@@ -84,6 +85,43 @@ fn a_socket_is_found_read_again_and_told_at_its_end() {
         ended.iter().any(|socket| socket.id == found.id && socket.info.bytes_received >= Some(1000))
     });
     until("the socket is gone", || diag.one(&found.id).unwrap().is_none());
+}
+
+/// Lets a listener's connections be requests until their first byte (TCP_DEFER_ACCEPT, tcp(7)).
+#[allow(unsafe_code, reason = "rustix does not know this option")]
+fn hold_back(listener: &TcpListener) {
+    let seconds: libc::c_int = 20;
+    // SAFETY: the descriptor is open, and the value is as long as its length says.
+    let rc = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    assert_eq!(rc, 0);
+}
+
+/// A request is no socket yet, and its cookie is not always that of the socket that it becomes.
+#[test]
+fn a_half_open_request_is_not_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    hold_back(&listener);
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let ends = || {
+        let filter = Filter { port: Some(near.peer_addr().unwrap().port()), ..Filter::default() };
+        let mut diag = SockDiag::open().unwrap();
+        let read: Vec<_> = diag.tcp(&filter).unwrap().into_iter().map(|it| it.id.local).collect();
+        let quick: Vec<_> = diag.quick(&filter).unwrap().into_iter().map(|it| it.id.local).collect();
+        assert_eq!(read, quick);
+        read
+    };
+    assert_eq!(ends(), [near.local_addr().unwrap()], "the other end is a request still");
+    (&near).write_all(b"x").unwrap();
+    let (_far, _) = listener.accept().unwrap();
+    assert_eq!(ends().len(), 2);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `weir bench disk`: figures of a disk whose limits are known, and what is left behind by whatever ends it.
+//! Slow disks, alone on the machine: figures of `weir bench disk` where the limits are known, what is left behind
+//! by whatever ends it, and the verdict on one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -270,4 +271,21 @@ fn a_page_has_the_rates_and_the_files() {
         assert!(page.contains(fact), "no '{fact}'");
     }
     assert_eq!(sandbox.names(), ["disk.html"]);
+}
+
+/// The demo's slow disk: a loop device of 30 MB/s whose dirty pages are bounded. The verdict must name it,
+/// and the knee.
+#[test]
+fn a_disk_that_paces_its_writers_is_named() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let run = sandbox.weir(WEIR, ["demo", "disk"]).run();
+    run.exits(0);
+    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr);
+    if let Some(why) = said.lines().find(|line| line.contains("skipped:")) {
+        return skip(why);
+    }
+    let limit = said.lines().find(|line| line.starts_with("limit: ")).unwrap_or_default();
+    assert!(limit.starts_with("limit: dirty-throttle"), "{said}");
+    assert!(said.contains("memory took the first"), "no knee: {said}");
 }

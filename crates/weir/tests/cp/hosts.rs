@@ -244,7 +244,7 @@ fn login_scripts_do_not_hold_it_up() {
         "read -t 1 x",
         "printf 'name? '; read -t 1 x; echo \"hello $x\"",
         "head -c 5000 /dev/zero",
-        "(sleep 0.2; printf late) & printf 'weir-peer\\n'",
+        "(sleep 0.2; printf late) & printf 'weir-peer\\n'; wait",
     ] {
         let config = format!("ForceCommand {words}; eval \"$SSH_ORIGINAL_COMMAND\"");
         let Some(sshd) = Sshd::special(Special { config: &config, ..Special::default() }) else { return };

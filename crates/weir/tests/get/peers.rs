@@ -1,9 +1,9 @@
-//! Against servers that people run: nginx with its defaults, plain, TLS and HTTP/2. And a real slow disk.
+//! Against servers that people run: nginx with its defaults, plain, TLS and HTTP/2.
 
 use crate::support;
 
 use support::http_servers::{Nginx, sandbox_with_www};
-use support::{MIB, Sandbox, pattern, skip};
+use support::{MIB, pattern, skip};
 
 #[test]
 fn a_large_file_from_nginx_plain_and_over_tls() {
@@ -48,20 +48,4 @@ fn more_small_files_than_nginx_serves_on_one_connection() {
             assert_eq!(sandbox.read(&format!("got/{file}.bin")), sandbox.read(&format!("www/{file}.bin")));
         }
     }
-}
-
-/// The demo's slow disk: a loop device of 30 MB/s whose dirty pages are bounded. The verdict must name it,
-/// and the knee.
-#[test]
-fn a_disk_that_paces_its_writers_is_named() {
-    let sandbox = Sandbox::new();
-    let run = sandbox.weir(support::WEIR, ["demo", "disk"]).run();
-    run.exits(0);
-    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr);
-    if let Some(why) = said.lines().find(|line| line.contains("skipped:")) {
-        return skip(why);
-    }
-    let limit = said.lines().find(|line| line.starts_with("limit: ")).unwrap_or_default();
-    assert!(limit.starts_with("limit: dirty-throttle"), "{said}");
-    assert!(said.contains("memory took the first"), "no knee: {said}");
 }
