@@ -73,7 +73,7 @@ soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and
 
 soak-hosts: ## cp --to-hosts: eight hosts on wires of 100 Mbit/s, six at two sites, in the time of one; mishaps, 100 kills (12 minutes, root)
 	@scripts/need test
-	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture to_hosts_yard:: to_hosts_apart::
+	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture --test-threads 1 to_hosts_yard:: to_hosts_apart::
 	WEIR_SOAK=400 cargo test --release $(LOCKED) -p weir --test cp -- --nocapture to_hosts::killed
 
 soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated dialogues (an hour)

@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 use weir_tree::entry::Xattr;
 use weir_tree::xattr::At;
 
+use super::beside;
 use super::folder::{Target, is_same, kind};
 
 /// The rights of named users and groups, as the kernel keeps them.
@@ -179,7 +180,7 @@ fn give_xattrs(file: &File, from: &At<'_>, target: &Target) {
 fn is_kept(name: &[u8]) -> bool {
     const OF_THE_CONTENT: [&[u8]; 3] = [b"security.capability", b"security.ima", b"security.evm"];
     let known = [&b"user."[..], b"security.", b"trusted."].iter().any(|kind| name.starts_with(kind));
-    known && !OF_THE_CONTENT.contains(&name)
+    known && !OF_THE_CONTENT.contains(&name) && name != beside::MARK.as_bytes()
 }
 
 fn umask() -> u32 {

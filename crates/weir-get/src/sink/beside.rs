@@ -9,14 +9,19 @@
 //! 3. It belongs to this user. For root, the folder's owner counts too: root resumes what they began.
 //! 4. Nobody else may write it.
 //!
-//! Anything else is renamed, not deleted, since it may be somebody's file.
+//! Anything else is renamed, not deleted, since it may be somebody's file. So may a part that all of it holds
+//! for: browsers and other fetchers call theirs `NAME.part` too. It is weir's if a journal lies beside it or
+//! if weir has marked it ([`is_leftover`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fcntl_setfl, fstat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, XattrFlags, fcntl_setfl, fgetxattr, fremovexattr,
+    fsetxattr, fstat, openat, seek, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use weir_units::atomic_file;
@@ -35,6 +40,9 @@ const ASIDES: usize = 100;
 
 /// NAME_MAX of Linux.
 const MAX_NAME: usize = 255;
+
+/// The attribute of a file that has a part's name, as long as it has that.
+pub const MARK: &str = "user.weir.part";
 
 /// What a file beside a target is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +119,31 @@ pub fn create_passing(folder: &Folder, target: &OsStr) -> io::Result<(OsString, 
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => tries += 1,
             other => return Ok((name, other?)),
         }
+    }
+}
+
+/// Says of a file that is to have a part's name that it is weir's, where the file system keeps such words.
+pub fn mark(file: &File) {
+    let _ = fsetxattr(file, MARK, b"1", XattrFlags::empty());
+}
+
+/// Takes the word back, before the file gets its own name.
+pub fn unmark(file: &File) {
+    let _ = fremovexattr(file, MARK);
+}
+
+/// Whether a file of ours that has a part's name, without a journal, is one that weir began: marked so, or
+/// without any data. Where the file system keeps no marks, one that nobody else may read.
+pub fn is_leftover(file: &File) -> bool {
+    let Ok(stat) = fstat(file) else { return false };
+    // A reserved file that nothing was written to has a size and no data (lseek(2), ENXIO).
+    if stat.st_size == 0 || seek(file, SeekFrom::Data(0)) == Err(Errno::NXIO) {
+        return true;
+    }
+    match fgetxattr(file, MARK, &mut [0_u8; 8]) {
+        Ok(_) => true,
+        Err(Errno::NODATA) => false,
+        Err(_) => Mode::from_raw_mode(stat.st_mode) == PRIVATE,
     }
 }
 

@@ -96,6 +96,12 @@ impl Home {
         Home { folder: Arc::clone(target.folder()), part, journal, existing: Existing::Kept }
     }
 
+    /// A file that has the part's name is a part of weir's. In a shared tree nothing else has such names.
+    fn is_weirs(&self, file: &File) -> bool {
+        let has_journal = || matches!(beside::peek(&self.folder, &self.journal, For::Reading), Ok(Some(_)));
+        self.existing == Existing::Kept || beside::is_leftover(file) || has_journal()
+    }
+
     /// The folder and name of its journal.
     pub(crate) fn journal(&self) -> (&Arc<Folder>, &OsStr) {
         (&self.folder, &self.journal)
@@ -163,6 +169,19 @@ fn open_or_create(folder: &Folder, part: &OsStr) -> io::Result<Found> {
     }
 }
 
+/// Gives another program's file, which has a part's name, another one.
+fn put_aside(folder: &Folder, part: &OsStr) -> io::Result<()> {
+    if let Some(aside) = beside::put_aside(folder, part)? {
+        let shown = folder.shown(part);
+        tracing::warn!(
+            "{} was left by another program, for weir has no journal of it; renamed to {}",
+            shown.display(),
+            aside.display()
+        );
+    }
+    Ok(())
+}
+
 impl PartFile {
     /// Opens or creates the part file of `target` and locks it against other weirs.
     pub fn open(target: &Target, home: Home) -> Result<PartFile, GetError> {
@@ -186,12 +205,20 @@ impl PartFile {
                     return Err(GetError::Locked { path: target.path().to_owned() });
                 }
                 // No locks on this file system (some network ones): go on without.
-                Err(_) => return PartFile::own(file, target, home),
+                Err(_) => {}
             }
             // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part
             // file.
-            if folder.has(part, &file).map_err(failed)? {
+            if !folder.has(part, &file).map_err(failed)? {
+                continue;
+            }
+            if home.is_weirs(&file) {
                 return PartFile::own(file, target, home);
+            }
+            if let Err(error) = put_aside(folder, part) {
+                let why = weir_units::plain(&error);
+                let why = format!("{} is another program's and cannot be renamed: {why}", folder.shown(part).display());
+                return PartFile::for_this_run(target, home, &why);
             }
         }
         let why = format!("{} is being changed by another program", folder.shown(part).display());
@@ -272,12 +299,14 @@ impl PartFile {
                 // Refused where all files have one mode (FAT).
                 let _ = fchmod(&file, Mode::from_raw_mode(0o600));
             }
+            beside::mark(&file);
             return Ok(PartFile::new(file, target, home));
         }
         // Root resumes what the folder's owner began, but in its own file: they may still have theirs open.
         let taken_over = || {
             let (passing, own) = beside::create_passing(&home.folder, target.name())?;
             let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
+            beside::mark(&own);
             in_place::copy(&file, &own, stat.len())
                 .map_err(|(_, error)| error)
                 .and_then(|()| Ok(renameat(&home.folder, &passing, &home.folder, &home.part)?))
@@ -453,10 +482,14 @@ impl PartFile {
     /// synced too.
     pub fn publish(&self, sync: bool) -> Result<(), GetError> {
         let Home { folder, part, .. } = &self.home;
+        beside::unmark(&self.file);
         let named = match self.home.existing {
             Existing::Replaced => naming::give_name(&self.file, folder, part, &self.target, sync),
             Existing::Kept => naming::give_free_name(&self.file, folder, part, &self.target),
         };
+        if named.is_err() {
+            beside::mark(&self.file);
+        }
         match named {
             Ok(()) => {}
             Err(Failure::Differs) => {

@@ -105,6 +105,7 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     }
     attributes::give(&file, target, old.as_ref())?;
     let passing = give_passing_name(&file, target)?;
+    beside::unmark(&file);
     match naming::swap_in(&file, target, &passing) {
         Ok(()) => Ok(Stored::Named),
         Err(error) => unless_in_place(target, error),
@@ -118,10 +119,12 @@ fn give_passing_name(file: &File, target: &Target) -> io::Result<OsString> {
     // Another weir that finds it knows that it is at work.
     let is_locked = flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
     let part = free_part(target).filter(|_| is_locked);
-    if let Some(part) = part
-        && link(file, target, &part).is_ok()
-    {
-        return Ok(part);
+    if let Some(part) = part {
+        beside::mark(file);
+        if link(file, target, &part).is_ok() {
+            return Ok(part);
+        }
+        beside::unmark(file);
     }
     let mut tries = 0;
     loop {
@@ -144,6 +147,9 @@ fn free_part(target: &Target) -> Option<OsString> {
     if folder.look(&part).ok()?.is_some() {
         let left = beside::peek(folder, &part, For::Writing).ok()??;
         flock(&left, FlockOperation::NonBlockingLockExclusive).ok()?;
+        if !beside::is_leftover(&left) {
+            return None;
+        }
         beside::remove(folder, &part, &left);
     }
     Some(part)
@@ -168,6 +174,7 @@ fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     let of_part = free_part(target).and_then(|part| {
         let file = beside::create(target.folder(), &part).ok()?;
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        beside::mark(&file);
         Some(Ok((part, file)))
     });
     let made = of_part.unwrap_or_else(|| beside::create_passing(target.folder(), target.name()));
@@ -177,6 +184,7 @@ fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     };
     let written = file
         .write_all(bytes)
+        .map(|()| beside::unmark(&file))
         .and_then(|()| attributes::give(&file, target, old.as_ref()))
         .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
     if let Err(error) = written {
@@ -232,14 +240,14 @@ mod tests {
         // What a kill has left goes; what is of another download, or at work, stays.
         let part = dir.path().join("x.part");
         for (store, way) in [(write as fn(&_, &_, _) -> _, "linked"), (by_rename, "renamed")] {
-            let private = || {
+            let leave = || {
                 fs::write(&part, "left").unwrap();
-                fs::set_permissions(&part, PermissionsExt::from_mode(0o600)).unwrap();
+                beside::mark(&File::open(&part).unwrap());
             };
-            private();
+            leave();
             assert_eq!(store(&target, b"six", false).unwrap(), Stored::Named);
             assert!(!part.exists(), "{way}");
-            private();
+            leave();
             fs::write(dir.path().join("x.weir"), "").unwrap();
             assert_eq!(store(&target, b"seven", false).unwrap(), Stored::Named);
             assert_eq!(fs::read(&part).unwrap(), b"left", "{way}");
@@ -247,6 +255,11 @@ mod tests {
             let at_work = File::options().write(true).open(&part).unwrap();
             flock(&at_work, FlockOperation::NonBlockingLockExclusive).unwrap();
             assert_eq!(store(&target, b"eight", false).unwrap(), Stored::Named);
+            assert_eq!(fs::read(&part).unwrap(), b"left", "{way}");
+            drop(at_work);
+            // Another program's, for whatever it is.
+            beside::unmark(&File::open(&part).unwrap());
+            assert_eq!(store(&target, b"nine", false).unwrap(), Stored::Named);
             assert_eq!(fs::read(&part).unwrap(), b"left", "{way}");
             fs::remove_file(&part).unwrap();
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{way}");

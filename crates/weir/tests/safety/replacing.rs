@@ -439,6 +439,53 @@ fn a_disk_that_fills_up_while_it_is_written_in_place_leaves_the_old_content() {
     assert!(kept.contains(&(3 * MIB as u64)), "the complete download is kept: {kept:?}");
 }
 
+/// Browsers and other fetchers call theirs so, too: without a journal of weir's it is nobody's to write over,
+/// whoever may read it.
+#[test]
+fn another_programs_part_is_kept() {
+    let mut content = vec![7; 5000];
+    for length in SIZES {
+        for mode in [0o600, 0o644] {
+            let (server, bytes) = serve(length);
+            let sandbox = Sandbox::new();
+            let theirs = sandbox.write("out.part", &content);
+            set_mode(&theirs, mode);
+            // A file that is small and new never has a part's name; one that replaces another has.
+            for run in 0..2 {
+                sandbox.get([&server.url("x"), "-o", "out"]).run().succeeds();
+                assert!(sandbox.read("out") == bytes, "{length}, run {run}");
+                let aside = sandbox.path("out.part.aside-1");
+                let kept = if aside.exists() { aside } else { theirs.clone() };
+                assert!(fs::read(&kept).unwrap() == content, "{length}, {mode:o}, run {run}");
+                assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o777, mode);
+                assert_eq!(sandbox.names().len(), 2, "{:?}", sandbox.names());
+            }
+            content.push(1);
+        }
+    }
+}
+
+/// What weir began is its own: one that it was killed at before it had a journal goes on being a part.
+#[test]
+fn a_part_of_weirs_own_without_a_journal_is_used() {
+    let (server, bytes) = serve(3 * MIB);
+    for (mark, size) in [(Some("user.weir.part"), 5000), (None, 0)] {
+        let sandbox = Sandbox::new();
+        let left = sandbox.write("out.part", vec![7; size]);
+        if let Some(mark) = mark
+            && setxattr(&left, mark, b"1", XattrFlags::empty()).is_err()
+        {
+            skip("no extended attributes here");
+            continue;
+        }
+        sandbox.get([&server.url("x"), "-o", "out"]).run().succeeds();
+        assert!(sandbox.read("out") == bytes);
+        assert_eq!(sandbox.names(), ["out"]);
+        let marked = getxattr(&sandbox.path("out"), "user.weir.part", &mut [0_u8; 8]);
+        assert!(marked.is_err(), "the complete file has no mark");
+    }
+}
+
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_end() {
     let (server, _) = serve(3 * MIB);
