@@ -66,6 +66,8 @@ pub struct Run<'a> {
     broken: Mutex<Option<GetError>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
+    /// It has one job.
+    alone: bool,
     folders: Folders,
     /// `--temp-dir`.
     temp: Option<Arc<Folder>>,
@@ -111,7 +113,7 @@ impl Run<'_> {
     /// part or the journal of another.
     pub(crate) fn take_name(&self, target: &Path, number: usize, job: &Job) -> Result<(), GetError> {
         match self.options.existing {
-            Existing::Replaced => self.names.take(target, claimant(target, number, job)),
+            Existing::Replaced => self.names.take(target, self.claimant(target, number, job)),
             // Names are taken when files are complete.
             Existing::Kept => Ok(()),
         }
@@ -119,15 +121,24 @@ impl Run<'_> {
 
     /// `target` for this job, or with a number behind its name where another job of the run has that name.
     pub(crate) fn free_name(&self, target: PathBuf, number: usize, job: &Job) -> PathBuf {
-        let by = claimant(&target, number, job);
+        let by = self.claimant(&target, number, job);
         self.names.free(target, by)
+    }
+
+    /// Whose name `target` is.
+    fn claimant<'a>(&self, target: &Path, number: usize, job: &'a Job) -> Claimant<'a> {
+        let chosen = job.target().is_none_or(|own| own != target);
+        let around = target.parent().unwrap_or(Path::new("."));
+        // A job that is alone shares no name with another.
+        let folds = !self.alone && self.folders.folder(around).is_ok_and(|folder| folder.folds_names());
+        Claimant { job: number, url: &job.url, chosen, folds }
     }
 
     /// A job had ended before this run, which must not give its name to another.
     fn ended_before(&self, job: &Job, report: FileReport) {
         let number = self.pool.add_ended(report.bytes);
         if let Some(path) = &report.path {
-            self.names.keep(path.clone(), claimant(path, number, job));
+            self.names.keep(path.clone(), self.claimant(path, number, job));
         }
         self.results.ended_before(number, job, report);
     }
@@ -162,12 +173,6 @@ impl Run<'_> {
     fn lanes(&self) -> Vec<Arc<LaneState>> {
         self.lanes.lock().clone()
     }
-}
-
-/// Whose name `target` is.
-fn claimant<'a>(target: &Path, number: usize, job: &'a Job) -> Claimant<'a> {
-    let chosen = job.target().is_none_or(|own| own != target);
-    Claimant { job: number, url: &job.url, chosen }
 }
 
 /// What a run works on, and who hears of it.
@@ -212,6 +217,7 @@ pub fn run(
         broken: Mutex::default(),
         next_lane: AtomicU32::new(0),
         fresh_folder: None,
+        alone: count == Some(1),
         folders: Folders::default(),
         temp: options.temp_dir.as_ref().and_then(|path| Folder::open(path).ok()).map(Arc::new),
     };

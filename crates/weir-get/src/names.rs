@@ -5,12 +5,19 @@
 //! have ended are kept as bits of a filter (Bloom, 1970), which never forgets one and now and then takes a
 //! name for one of them: a name counts as taken only if a file has it, too. A wrong guess costs a number
 //! behind a name that a server chose (one in forty, of those that exist already), never a file.
+//!
+//! Where a file system takes names that differ by case, or by the spelling of an accent, for one, so are they
+//! here. Which letters it takes for the same is not asked: what any of them would is, so that now and then a
+//! name is refused that would have gone.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::hash::RandomState;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use unicode_normalization::UnicodeNormalization;
 use url::Url;
 
 use crate::error::GetError;
@@ -57,6 +64,21 @@ pub(crate) struct Claimant<'a> {
     pub url: &'a Url,
     /// A server chose the name: one that a list or a URL gives is no other job's by itself.
     pub chosen: bool,
+    /// The name's folder takes several spellings for one ([`Folder::folds_names`]).
+    ///
+    /// [`Folder::folds_names`]: crate::sink::folder::Folder::folds_names
+    pub folds: bool,
+}
+
+impl Claimant<'_> {
+    /// What `name` is remembered as.
+    fn known_as<'a>(&self, name: &'a Path) -> Cow<'a, Path> {
+        let last = name.file_name().and_then(OsStr::to_str).filter(|_| self.folds);
+        let Some(last) = last else { return Cow::Borrowed(name) };
+        // Capitals first: some letters have one in common with another.
+        let letters = last.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+        Cow::Owned(name.with_file_name(letters.nfkd().collect::<String>()))
+    }
 }
 
 impl Names {
@@ -71,15 +93,17 @@ impl Names {
     /// `target` is this job's from now on; an error if it is another's.
     pub(crate) fn take(&self, target: &Path, by: Claimant<'_>) -> Result<(), GetError> {
         let mut state = self.0.lock();
-        if let Some(owner) = state.owner(target, by.job, by.chosen) {
+        let known_as = by.known_as(target);
+        if let Some(owner) = state.owner(&known_as, by.job, by.chosen) {
+            let folds = if by.folds { ", whose name may be the same to this file system" } else { "" };
             return Err(GetError::Refused(format!(
-                "{} is already taken by {owner}; name it in a list, URL<TAB>NAME a line",
+                "{} is already taken by {owner}{folds}; name it in a list, URL<TAB>NAME a line",
                 target.display()
             )));
         }
         let is_taken = |name: &Path| state.owner(name, by.job, true).is_some();
-        let whole = part_file::whole_of(target).filter(|whole| is_taken(whole));
-        let part = part_file::all_names(target).into_iter().find(|name| is_taken(name));
+        let whole = part_file::whole_of(&known_as).filter(|whole| is_taken(whole));
+        let part = part_file::all_names(&known_as).into_iter().find(|name| is_taken(name));
         let pair = whole.map(|whole| (target, whole)).or(part.as_deref().map(|part| (part, target)));
         if let Some((part, whole)) = pair {
             return Err(GetError::Refused(format!(
@@ -88,7 +112,7 @@ impl Names {
                 whole.display()
             )));
         }
-        state.add(target.to_owned(), by);
+        state.add(known_as.into_owned(), by);
         Ok(())
     }
 
@@ -98,17 +122,18 @@ impl Names {
         if let Some((_, numbered)) = state.numbered.get(&by.job).filter(|(wanted, _)| *wanted == target) {
             return numbered.clone();
         }
-        if state.owner(&target, by.job, by.chosen).is_none() {
-            state.add(target.clone(), by);
+        let known_as = by.known_as(&target);
+        if state.owner(&known_as, by.job, by.chosen).is_none() {
+            state.add(known_as.into_owned(), by);
             return target;
         }
         let mut number = state.numbers.get(&target).copied().unwrap_or(1);
         let mut numbered = weir_http::filename::numbered(&target, number);
-        while state.owner(&numbered, by.job, true).is_some() {
+        while state.owner(&by.known_as(&numbered), by.job, true).is_some() {
             number += 1;
             numbered = weir_http::filename::numbered(&target, number);
         }
-        state.add(numbered.clone(), Claimant { chosen: true, ..by });
+        state.add(by.known_as(&numbered).into_owned(), Claimant { chosen: true, ..by });
         if state.numbers.len() >= EXACT {
             state.numbers.clear();
         }
@@ -120,7 +145,7 @@ impl Names {
     /// An earlier run gave `name` to this job, which is not begun again.
     pub(crate) fn keep(&self, name: PathBuf, by: Claimant<'_>) {
         let mut state = self.0.lock();
-        state.add(name, by);
+        state.add(by.known_as(&name).into_owned(), by);
         state.live.remove(&by.job);
     }
 
@@ -169,7 +194,29 @@ mod tests {
     use super::*;
 
     fn by(url: &Url, job: usize, chosen: bool) -> Claimant<'_> {
-        Claimant { job, url, chosen }
+        Claimant { job, url, chosen, folds: false }
+    }
+
+    #[test]
+    fn names_that_a_file_system_takes_for_one_are_one() {
+        let (url, names) = (Url::parse("http://h/x").unwrap(), Names::default());
+        let folding = |job| Claimant { folds: true, ..by(&url, job, false) };
+        let taken =
+            [("d/Read.me", true), ("d/READ.ME", false), ("d/caf\u{e9}", true), ("d/Cafe\u{301}", false)];
+        for (job, (name, is_free)) in taken.into_iter().enumerate() {
+            assert_eq!(names.take(Path::new(name), folding(job)).is_ok(), is_free, "{name}");
+        }
+        let said = names.take(Path::new("d/READ.me"), folding(7)).unwrap_err().to_string();
+        assert!(
+            said.starts_with("d/READ.me is already taken by http://h/x, whose name may be the same"),
+            "{said}"
+        );
+        assert!(names.take(Path::new("d/rEAD.me.part"), folding(8)).is_err(), "its part");
+        let numbered = names.free("d/read.ME".into(), Claimant { chosen: true, ..folding(9) });
+        assert_eq!(numbered, Path::new("d/read.ME.1"));
+        for (job, name) in ["e/a", "e/A"].into_iter().enumerate() {
+            names.take(Path::new(name), by(&url, 20 + job, false)).unwrap();
+        }
     }
 
     #[test]

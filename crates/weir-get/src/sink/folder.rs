@@ -31,6 +31,7 @@ pub struct Folder {
     stat: OnceLock<Stat>,
     writable: OnceLock<bool>,
     made: OnceLock<Option<(u32, u32)>>,
+    folds: OnceLock<bool>,
 }
 
 impl AsFd for Folder {
@@ -53,7 +54,14 @@ impl Folder {
             Err(Errno::NOTDIR | Errno::LOOP) => links::open_folder(&path)?,
             other => other?,
         };
-        Ok(Folder { open, path, stat: OnceLock::new(), writable: OnceLock::new(), made: OnceLock::new() })
+        Ok(Folder {
+            open,
+            path,
+            stat: OnceLock::new(),
+            writable: OnceLock::new(),
+            made: OnceLock::new(),
+            folds: OnceLock::new(),
+        })
     }
 
     /// Its path, as it was asked for: for messages only.
@@ -87,6 +95,11 @@ impl Folder {
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
         // Without flags: older container engines refuse faccessat2(2), which takes them.
         *self.writable.get_or_init(|| accessat(self, ".", wanted, AtFlags::empty()).is_ok())
+    }
+
+    /// Two names that differ by case, or by the spelling of an accent, are one in it.
+    pub(crate) fn folds_names(&self) -> bool {
+        *self.folds.get_or_init(|| weir_tree::destination::folds_names(self))
     }
 
     /// A file of this owner is this user's.

@@ -217,7 +217,10 @@ impl PartFile {
             }
             if let Err(error) = put_aside(folder, part) {
                 let why = weir_units::plain(&error);
-                let why = format!("{} is another program's and cannot be renamed: {why}", folder.shown(part).display());
+                let why = format!(
+                    "{} is another program's and cannot be renamed: {why}",
+                    folder.shown(part).display()
+                );
                 return PartFile::for_this_run(target, home, &why);
             }
         }

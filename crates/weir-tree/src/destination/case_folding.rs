@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{AtFlags, Mode, Statx, fstatfs, ioctl_getflags, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, fstatfs, ioctl_getflags, openat, unlinkat};
 use weir_units::atomic_file;
 
 use super::directories::Directory;
@@ -198,15 +198,26 @@ impl Known {
     }
 }
 
+/// Whether two names that differ by case, or by the spelling of an accent, are one in the directory that is
+/// open, be it for its path alone.
+pub fn folds_names(directory: impl AsFd) -> bool {
+    // Flags are not told of one that is open for its path.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(&directory, ".", flags, Mode::empty()).is_ok_and(|open| has_flag(&open)) || try_names(&directory)
+}
+
 fn flagged(directory: &Directory) -> bool {
-    *directory
-        .flagged
-        .get_or_init(|| ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0))
+    *directory.flagged.get_or_init(|| has_flag(directory))
+}
+
+fn has_flag(directory: impl AsFd) -> bool {
+    ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)
 }
 
 /// Whether a file in `directory` is found under another case, or another spelling of an accent. One that
 /// cannot be written there proves nothing.
-fn try_names(directory: &Directory) -> bool {
+fn try_names(directory: impl AsFd) -> bool {
+    let directory = directory.as_fd();
     // ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h) compare bytes wherever that flag is not
     // set.
     let exact = [0xef53, 0x9123_683e, 0x0102_1994, 0xf2f5_2010];
