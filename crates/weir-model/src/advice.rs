@@ -18,7 +18,8 @@ use crate::limit::Limit;
 use crate::path::buffer_for;
 use crate::rule::spent::{active, min_rtt, spent};
 use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
-use crate::words::{bytes, count, rate, seconds};
+use crate::words::{bytes, rate, seconds};
+use weir_units::counted;
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -310,7 +311,7 @@ fn for_cpu_core(held: &Held<'_>) -> Vec<Advice> {
             vec![Advice::new(
                 format!(
                     "use more connections (-c {more}): {} idle{shared}",
-                    count(u64::from(free), "processor")
+                    counted(u64::from(free), "processor")
                 ),
                 (!facts.peer_is_local).then(|| held.each() * f64::from(more)),
             )]

@@ -26,8 +26,3 @@ pub(crate) fn bytes(count: f64) -> String {
 pub(crate) fn seconds(span: f64) -> String {
     human_duration(Duration::try_from_secs_f64(span).unwrap_or_default())
 }
-
-/// `1 lane`, `3 lanes`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}

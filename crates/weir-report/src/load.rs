@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use weir_units::{Bytes, Rate, human_duration};
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 use crate::escape::escape;
 use crate::schema::VerdictRecord;
@@ -191,10 +191,11 @@ pub fn render(
         time(seconds),
         record.requests_rate,
         Rate(if seconds > 0.0 { received as f64 / seconds } else { 0.0 }),
-        plural(record.connections.into(), "connection"),
-        record
-            .streams
-            .map_or_else(String::new, |streams| format!(" of {} (HTTP/2)", plural(streams.into(), "stream"))),
+        counted(record.connections.into(), "connection"),
+        record.streams.map_or_else(String::new, |streams| format!(
+            " of {} (HTTP/2)",
+            counted(streams.into(), "stream")
+        )),
     )?;
     if record.requests > 0 {
         let from = if record.rate_asked.is_some() { "from the planned time" } else { "as measured" };
@@ -211,7 +212,7 @@ pub fn render(
             out,
             "client: {} of processor time a request over {}, {} sent",
             micros(record.client_cpu),
-            plural(record.threads.into(), "loop"),
+            counted(record.threads.into(), "loop"),
             Bytes(record.sent)
         )?;
     }
@@ -313,10 +314,6 @@ fn time(seconds: f64) -> String {
 /// What a request costs is a few microseconds: the tenths count.
 fn micros(seconds: f64) -> String {
     if seconds < 1e-3 { format!("{:.2} µs", seconds * 1e6) } else { time(seconds) }
-}
-
-fn plural(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

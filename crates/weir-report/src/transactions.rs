@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_units::human_duration;
+use weir_units::{counted, human_duration};
 
 use crate::escape::escape;
 
@@ -114,11 +114,8 @@ pub fn render_run(number: usize, run: &RunRecord, out: &mut dyn Write) -> io::Re
 pub fn render(record: &TransactionsRecord, out: &mut dyn Write) -> io::Result<()> {
     let what = if record.kind == "crr" { "connect/request/response" } else { "request/response" };
     let TransactionsRecord { rate, request, response, streams, .. } = record;
-    let connections = if *streams == 1 { "" } else { "s" };
-    writeln!(
-        out,
-        "{rate:.0} transactions/s ({what}, {request} and {response} bytes, {streams} connection{connections})"
-    )?;
+    let connections = counted((*streams).into(), "connection");
+    writeln!(out, "{rate:.0} transactions/s ({what}, {request} and {response} bytes, {connections})")?;
     if let Some(confidence) = &record.confidence {
         render_confidence(confidence, record.runs.len(), out)?;
     }

@@ -27,6 +27,7 @@ pub mod stats;
 
 mod bounded;
 mod cause;
+mod counted;
 mod foreign;
 pub mod instant;
 mod lines;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bounded::{open_file, read_file, read_text, read_up_to};
 pub use cause::{plain, unreached, unresolved};
+pub use counted::counted;
 pub use foreign::{push_html, quoted};
 pub use lines::{CodingError, control, lines, list_bytes, list_text};
 

@@ -7,7 +7,7 @@ use super::{Advice, Held};
 use crate::around::{Around, Attempt, Crowded, Listener, Neighbour, Step};
 use crate::limit::Limit;
 use crate::rule::{dns, think_time};
-use crate::words::count;
+use weir_units::counted;
 
 /// What to do about a limit of this kind.
 pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
@@ -33,7 +33,7 @@ fn for_connect(around: &Around) -> Vec<Advice> {
             Advice::new(
                 format!(
                     "have the server accept sooner (more workers): {} may wait at {}, and more are dropped",
-                    count(u64::from(backlog) + 1, "connection"),
+                    counted(u64::from(backlog) + 1, "connection"),
                     attempt.peer
                 ),
                 None,
@@ -47,7 +47,7 @@ fn for_connect(around: &Around) -> Vec<Advice> {
             Advice::new(
                 format!(
                     "accept sooner (more workers): {} may wait at port {port}, and more are dropped",
-                    count(backlog, "connection")
+                    counted(backlog, "connection")
                 ),
                 None,
             ),

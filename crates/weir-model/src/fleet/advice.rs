@@ -8,7 +8,7 @@ use super::{FleetHold, FleetVerdict, HeldBy, Outlier, SharedEnd, TrialChange, Tr
 use crate::advice::Advice;
 use crate::limit::Limit;
 use crate::verdict::MainLimit;
-use crate::words::count;
+use weir_units::counted;
 
 /// From here on a slow host is more trouble than help: it holds the last batches of a plan longest.
 const OUT: f64 = 0.25;
@@ -77,13 +77,13 @@ fn widen(end: SharedEnd, verdict: &FleetVerdict) -> Vec<Advice> {
     let mut advice = vec![Advice::new(format!("widen {}: all hosts wait for it", end.words()), Some(wide))];
     match trial.outcome {
         TrialOutcome::Nothing => {
-            let action = format!("add no host: {} move as much as {more}", count(fewer.into(), "host"));
+            let action = format!("add no host: {} move as much as {more}", counted(fewer.into(), "host"));
             advice.push(Advice::new(action, Some(of_fewer.min(of_more))));
         }
         _ => advice.push(Advice::new(
             format!(
                 "add no host: the last took from the others what {} now share",
-                count(more.into(), "host")
+                counted(more.into(), "host")
             ),
             None,
         )),

@@ -6,8 +6,8 @@ use super::HeldBy;
 use super::timeline::HostLine;
 use crate::limit::Limit;
 use crate::verdict::{MainLimit, QUARTER};
-use crate::words::count;
 use crate::worth::{self, Grounds};
+use weir_units::counted;
 
 /// Below so many spans nothing is named: of one, half may be the start of everything.
 pub(super) const FEWEST: u32 = 3;
@@ -71,7 +71,7 @@ impl Held {
         if intervals < FEWEST {
             return Err(format!(
                 "too short: {} told of, {FEWEST} are needed",
-                count(intervals.into(), "interval")
+                counted(intervals.into(), "interval")
             ));
         }
         let large: Vec<(Limit, f64)> =

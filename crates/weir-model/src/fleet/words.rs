@@ -2,7 +2,8 @@
 
 use super::{FleetHold, FleetTrial, FleetVerdict, SharedEnd, TrialChange};
 use crate::verdict::MainLimit;
-use crate::words::{count, percent, rate};
+use crate::words::{percent, rate};
+use weir_units::counted;
 
 impl FleetVerdict {
     /// The verdict in sentences, most important first: what holds where that is known, all of the evidence,
@@ -83,9 +84,9 @@ pub(super) fn evidence_lines(verdict: &FleetVerdict) -> Vec<String> {
             "{} moves {}, the median of its {} {}{peers}; {by}, over {}",
             odd.host,
             rate(odd.rate),
-            count(odd.peers.into(), "peer"),
+            counted(odd.peers.into(), "peer"),
             rate(odd.peers_rate),
-            count(odd.intervals.into(), "interval"),
+            counted(odd.intervals.into(), "interval"),
         ));
     }
     lines
@@ -100,7 +101,7 @@ fn trial_line(trial: &FleetTrial) -> String {
         "when {} {did}, the {} beside them went from {} to {} and all together from {} to {} \
          ({} and {} intervals)",
         named(&trial.hosts),
-        count(trial.others.into(), "host"),
+        counted(trial.others.into(), "host"),
         rate(trial.others_before),
         rate(trial.others_after),
         rate(trial.before),

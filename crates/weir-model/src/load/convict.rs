@@ -8,7 +8,8 @@ use super::Holder;
 use super::figures::{FULL, Figures};
 use super::words::{acks, connecting, little, paused, short, waited};
 use crate::limit::Limit;
-use crate::words::{count, percent, rate, seconds};
+use crate::words::{percent, rate, seconds};
+use weir_units::counted;
 
 /// The asked rate counts as reached at this share: the last requests of a run are under way when it ends.
 const REACHED: f64 = 0.98;
@@ -125,9 +126,9 @@ fn no_ports(figures: &Figures<'_>) -> Option<Conviction> {
         let evidence = format!(
             "{} found no free local port to connect from (EADDRNOTAVAIL), and the pauses after them took {} \
              of the time: {} left theirs in TIME_WAIT",
-            count(connects.no_port, "attempt"),
+            counted(connects.no_port, "attempt"),
             percent(share),
-            count(connects.made, "connection")
+            counted(connects.made, "connection")
         );
         Conviction::of_time(Holder::Ports, Limit::Connect, share, evidence)
     })
@@ -359,8 +360,8 @@ fn path_loses(figures: &Figures<'_>) -> Option<Conviction> {
     (share >= HALF).then(|| {
         let evidence = format!(
             "{} sent again over {}, each after {} or more: that is most of the requests' time",
-            count(path.retransmits, "segment"),
-            count(path.sockets.into(), "connection"),
+            counted(path.retransmits, "segment"),
+            counted(path.sockets.into(), "connection"),
             seconds(RTO)
         );
         Conviction::new(Holder::Path, Limit::PathLoss, 0.6, evidence)

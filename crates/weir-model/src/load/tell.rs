@@ -5,7 +5,8 @@ use super::convict::Conviction;
 use super::figures::Figures;
 use super::words::short;
 use crate::advice::Advice;
-use crate::words::{count, percent};
+use crate::words::percent;
+use weir_units::counted;
 
 /// Whom the run was not held by, with the number that says so.
 pub(super) fn innocent(figures: &Figures<'_>, convictions: &[Conviction]) -> Vec<String> {
@@ -108,7 +109,7 @@ fn use_more_loops(figures: &Figures<'_>) -> Option<Advice> {
             format!(
                 "use more loops (-t {}): {} idle",
                 seen.loops.len() + idle,
-                count(idle as u64, "processor")
+                counted(idle as u64, "processor")
             ),
             None,
         ),

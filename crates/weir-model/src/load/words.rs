@@ -2,7 +2,8 @@
 
 use super::figures::Figures;
 use super::{Acks, Use};
-use crate::words::{count, percent, seconds};
+use crate::words::{percent, seconds};
+use weir_units::counted;
 
 /// A number of requests, to the digits that mean something.
 pub(super) fn short(number: f64) -> String {
@@ -26,7 +27,7 @@ pub(super) fn little(figures: &Figures<'_>) -> String {
     let latency = seen.latency.as_secs_f64();
     format!(
         "{}{each}, each waiting {} for its answer, can ask no more than {} times a second",
-        count(seen.connections.into(), "connection"),
+        counted(seen.connections.into(), "connection"),
         seconds(latency),
         short(figures.places() / latency.max(1e-9))
     )
@@ -40,8 +41,8 @@ pub(super) fn connecting(figures: &Figures<'_>) -> String {
     let server = server.map_or_else(String::new, |busy| format!(", the server's thread {}", percent(busy)));
     format!(
         "{} for {}, {} each, took {} of the connections' time; weir's loop was busy {} of the time{server}",
-        count(made, "connection"),
-        count(figures.seen.requests, "request"),
+        counted(made, "connection"),
+        counted(figures.seen.requests, "request"),
         seconds(each),
         percent(time.share(time.connecting)),
         percent(client)
@@ -64,7 +65,7 @@ pub(super) fn paused(figures: &Figures<'_>) -> String {
     if connects.refused > 0 {
         text.push_str(&format!(
             "; {} refused: no server listened there",
-            count(connects.refused, "connection")
+            counted(connects.refused, "connection")
         ));
     }
     if let Some(server) = figures.server().filter(|server| !server.halted.is_zero()) {

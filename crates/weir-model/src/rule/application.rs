@@ -28,7 +28,8 @@ use crate::around::Around;
 use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::waits;
 use crate::waits::{Ended, Stall};
-use crate::words::{count, percent, seconds};
+use crate::words::{percent, seconds};
+use weir_units::counted;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -65,7 +66,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
             spent.first_byte,
             format!(
                 "{} waited {}{} for the first byte{}, {} of the time",
-                count(u64::from(requests.max(1)), "request"),
+                counted(u64::from(requests.max(1)), "request"),
                 seconds(wait),
                 if requests <= 1 { "" } else { " each" },
                 rtt.map(|rtt| format!(", against a round trip of {}", seconds(rtt))).unwrap_or_default(),

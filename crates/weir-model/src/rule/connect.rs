@@ -24,7 +24,8 @@ use std::time::Duration;
 use super::{Context, Judgement};
 use crate::around::{Around, Attempt, Crowded, Listener, Step};
 use crate::evidence::Interval;
-use crate::words::{count, percent, seconds};
+use crate::words::{percent, seconds};
+use weir_units::counted;
 
 /// The first retransmission of a SYN comes after a second (RFC 6298, section 2.1). The last sample of an
 /// attempt that it ended may lie up to an interval before; no round trip comes near that, those of satellites
@@ -80,7 +81,7 @@ fn crowded(around: &Around) -> Option<Judgement> {
         "the program's own listener at port {port} was full in {} of samples: {} waited to be accepted, where {} may, and \
          the kernel dropped others, who try again after a second or more",
         percent(share),
-        count(listener.queued.into(), "connection"),
+        counted(listener.queued.into(), "connection"),
         listener.backlog.saturating_add(1)
     );
     Some(Judgement::convict(0.6 + 0.37 * share, evidence))
@@ -136,7 +137,7 @@ fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
     let listener = match worst.listener {
         Some(full) if full.is_full() => format!(
             "; its listener on this machine was full: {} waited to be accepted, where {} may",
-            count(full.queued.into(), "connection"),
+            counted(full.queued.into(), "connection"),
             full.backlog.saturating_add(1)
         ),
         Some(_) => "; its listener on this machine had room".to_owned(),
@@ -144,7 +145,7 @@ fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
     };
     let dropped = match around.listen_overflows {
         0 => String::new(),
-        times => format!("; this namespace counted {} of listen queues", count(times, "overflow")),
+        times => format!("; this namespace counted {} of listen queues", counted(times, "overflow")),
     };
     let others =
         if attempts > 1 { format!("; it is the longest of {attempts} attempts") } else { String::new() };
@@ -176,7 +177,7 @@ pub(crate) fn refused(interval: &Interval, context: &Context<'_>) -> Option<Stri
         };
         format!(
             "{} failed at once in this network namespace (refused, or no route){rests}",
-            count(failed, "attempt")
+            counted(failed, "attempt")
         )
     })
 }

@@ -33,9 +33,9 @@ use super::{Context, Judgement, connect, cpu_core, nagle, protocol_window, reque
 use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::path;
 use crate::rule::waits;
-use crate::words::{bytes, count, percent, rate, seconds};
+use crate::words::{bytes, percent, rate, seconds};
 use std::time::Duration;
-use weir_units::{Bytes, Rate};
+use weir_units::{Bytes, Rate, counted};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -119,7 +119,7 @@ fn round_trips(interval: &Interval, context: &Context<'_>, spent: Spent) -> Opti
     let each = match rtt {
         Some(rtt) if requests > 0 && spent.first_byte > 0.0 => format!(
             "; {} waited {}{}, the round trip is {}",
-            count(requests, "request"),
+            counted(requests, "request"),
             seconds(wait),
             if requests == 1 { "" } else { " each" },
             seconds(rtt)
@@ -253,9 +253,9 @@ fn one_after_another(interval: &Interval, context: &Context<'_>, spent: Spent) -
     }
     let evidence = format!(
         "{} of {} one after another on {}: waits for answers took {} of the time, the work on each between them the rest",
-        count(interval.objects.into(), "object"),
+        counted(interval.objects.into(), "object"),
         bytes(size),
-        count(u64::from(spent.lanes), "connection"),
+        counted(u64::from(spent.lanes), "connection"),
         percent(waits)
     );
     Some(Judgement::convict(0.5, evidence))

@@ -21,7 +21,8 @@ use crate::evidence::{Clocks, Interval};
 use crate::path::SEGMENT;
 use crate::rule::waits;
 use crate::waits::Waits;
-use crate::words::{bytes, count, percent, seconds};
+use crate::words::{bytes, percent, seconds};
+use weir_units::counted;
 
 /// Seconds looked at on each side.
 const AROUND: f64 = 5.0;
@@ -88,7 +89,7 @@ fn broke_off(interval: &Interval, context: &Context<'_>) -> Option<String> {
                 "whether the rest of an answer is lost on the way or its server is silent: after {} in {} nothing came for {} \
                  (full segments that never pass look so from here; the sender's end would show retransmissions)",
                 bytes(came as f64),
-                count(segments, "small segment"),
+                counted(segments, "small segment"),
                 seconds(silent)
             )
         })

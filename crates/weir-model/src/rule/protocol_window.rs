@@ -18,7 +18,8 @@ use super::spent::min_rtt;
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, Interval, LaneInterval};
-use crate::words::{bytes, count, seconds};
+use crate::words::{bytes, seconds};
+use weir_units::counted;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -44,7 +45,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         evidence.get_or_insert_with(|| {
             format!(
                 "{} of {} each release {} of data, once a round trip of {}: the sender waits for them",
-                count(turns.count, "small segment"),
+                counted(turns.count, "small segment"),
                 bytes((turns.asked / turns.count.max(1)) as f64),
                 bytes(turns.size() as f64),
                 seconds(rtt)

@@ -27,7 +27,8 @@ use super::{Context, Judgement};
 use crate::evidence::Interval;
 use crate::limit::Limit;
 use crate::stages::Stages;
-use crate::words::{count, percent};
+use crate::words::percent;
+use weir_units::counted;
 
 /// A stage's share from which it can be the limit.
 const LARGE: f64 = 0.4;
@@ -185,7 +186,7 @@ pub(crate) fn at_work(interval: &Interval) -> Option<String> {
     (threads.is_finite() && threads >= 0.5).then(|| {
         format!(
             "{threads:.1} of the sender's {} were at work: see its stages",
-            count(u64::from(stages.threads), "thread")
+            counted(u64::from(stages.threads), "thread")
         )
     })
 }

@@ -22,7 +22,8 @@ use crate::evidence::{Clocks, Interval, LaneInterval, ThreadInterval};
 use crate::path::INITIAL_WINDOW;
 use crate::rule::waits;
 use crate::waits::{Ended, Stall};
-use crate::words::{bytes, count, percent, seconds};
+use crate::words::{bytes, percent, seconds};
+use weir_units::counted;
 
 /// A stall that is worth a word, seconds: the smallest retransmission timeout is 0.2 s (TCP_RTO_MIN), less
 /// what looks miss.
@@ -55,7 +56,7 @@ pub(crate) fn judge_end(interval: &Interval, context: &Context<'_>, end: End) ->
         _ if context.before.is_empty() && context.after.is_empty() && timers(interval, end) > 0 => {
             Judgement::unknown(format!(
                 "what {} cost: none of them ended a rest by itself",
-                count(timers(interval, end), "retransmission timer")
+                counted(timers(interval, end), "retransmission timer")
             ))
         }
         _ => Judgement::acquit("no stall that a timer ended"),
@@ -93,13 +94,13 @@ fn held_by_timer(lane: &LaneInterval, interval: &Interval, context: &Context<'_>
         Some(Stall { lasted, ended: Ended::Timeout, .. }) if small => Some(format!(
             "nothing moved for {} until the retransmission timer fired; {} over {}",
             seconds(lasted.as_secs_f64()),
-            count(around.timeouts.max(1), "timer"),
+            counted(around.timeouts.max(1), "timer"),
             seconds(time)
         )),
         _ if small && part >= 0.5 && around.timeouts > 0 => Some(format!(
             "{} of the time in retransmission timers, {} over {}",
             percent(part),
-            count(around.timeouts, "timer"),
+            counted(around.timeouts, "timer"),
             seconds(time)
         )),
         _ => None,

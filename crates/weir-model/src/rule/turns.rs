@@ -13,8 +13,8 @@ use crate::evidence::{Interval, LaneInterval, Reading};
 use crate::path::{INITIAL_WINDOW, slow_start_rounds};
 use crate::rule::waits;
 use crate::waits::Waits;
-use crate::words::{bytes, count, seconds};
-use weir_units::Bytes;
+use crate::words::{bytes, seconds};
+use weir_units::{Bytes, counted};
 
 /// The end of a connection that was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,12 +214,15 @@ impl Turns {
         let restarts = match self.waits.restarts {
             0 => String::new(),
             times => {
-                format!("; the congestion window began anew after a rest {}", count(u64::from(times), "time"))
+                format!(
+                    "; the congestion window began anew after a rest {}",
+                    counted(u64::from(times), "time")
+                )
             }
         };
         format!(
             "{} of {}, {} each over a round trip of {}: nothing can be sent for {} of each{restarts}",
-            count(self.count, "turn"),
+            counted(self.count, "turn"),
             bytes(self.size() as f64),
             seconds(self.each()),
             seconds(self.rtt),

@@ -6,12 +6,12 @@ mod verdict;
 
 use std::time::Duration;
 
-use weir_units::{Bytes, Rate, human_duration};
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 use crate::escape::escape;
 use crate::figures::percent;
 use crate::fleet_history::FleetFailure;
-use crate::html::words::{count, plural, short};
+use crate::html::words::{count, short};
 use crate::progress::rounded;
 
 /// Objects and bytes.
@@ -154,7 +154,7 @@ impl FleetView {
         let [waiting, leased, done] = self.batches;
         let mut words = format!("batches: {waiting} wait, {leased} are held, {done} are done");
         if self.lost_leases > 0 {
-            words.push_str(&format!("; {} ended without a word", plural(self.lost_leases, "lease")));
+            words.push_str(&format!("; {} ended without a word", counted(self.lost_leases, "lease")));
         }
         if self.overdue > 0 {
             words.push_str(&format!(", {} of them not taken over yet", self.overdue));
@@ -230,7 +230,7 @@ pub fn text(view: &FleetView) -> String {
 
 fn push_hosts(text: &mut String, view: &FleetView) {
     if view.gone > 0 {
-        text.push_str(&format!("{} without a word for two minutes or more\n", plural(view.gone, "worker")));
+        text.push_str(&format!("{} without a word for two minutes or more\n", counted(view.gone, "worker")));
     }
     if view.hosts.is_empty() {
         text.push_str("no worker has joined or all have left\n");

@@ -7,9 +7,10 @@ use super::figure::{Canvas, Figure, Table};
 use super::markup::Markup;
 use super::page::{eyebrow, heading, lead, notices, parts, section};
 use super::scale::{Linear, top};
-use super::words::{bytes, percent, plural, rate, short, time};
+use super::words::{bytes, percent, rate, short, time};
 use super::{Run, limits};
 use crate::join::{Joined, join};
+use weir_units::counted;
 
 /// The lines' classes; more runs than classes have no line in the picture.
 const CLASSES: [&str; 4] = ["line", "line second", "line third", "line fourth"];
@@ -18,7 +19,7 @@ const CLASSES: [&str; 4] = ["line", "line second", "line third", "line fourth"];
 pub fn render(page: &mut Markup, runs: &[Run]) {
     page.within("header", &[("class", "top")], |page| {
         page.leaf("p", &[("class", "eyebrow")], "weir report");
-        page.leaf("h1", &[], &format!("{} compared", plural(runs.len() as u64, "run")));
+        page.leaf("h1", &[], &format!("{} compared", counted(runs.len() as u64, "run")));
         page.leaf("p", &[("class", "lead")], &summary(runs));
     });
     page.within("main", &[], |page| {

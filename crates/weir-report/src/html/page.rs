@@ -2,9 +2,10 @@
 
 use super::markup::Markup;
 use super::style::{POLICY, STYLE};
-use super::words::{bytes, kind, percent, plural, rate, sentence, short, subject, time};
+use super::words::{bytes, kind, percent, rate, sentence, short, subject, time};
 use super::{Run, chart, compare, limits, members, verdict};
 use crate::schema::{FileRecord, Record, RunOutcome};
+use weir_units::counted;
 
 /// What the page says made it: by this a page is known as one that may be replaced.
 pub const GENERATOR: &str = "weir report";
@@ -47,7 +48,7 @@ fn head(page: &mut Markup, runs: &[Run]) {
     page.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
     let title = match runs {
         [only] => format!("weir {}: {}", kind(&only.record), sentence(&only.record)),
-        more => format!("weir: {} compared", plural(more.len() as u64, "run")),
+        more => format!("weir: {} compared", counted(more.len() as u64, "run")),
     };
     page.leaf("title", &[], &short(&title, 200));
     page.within("style", &[], |page| page.fixed(STYLE));
@@ -122,7 +123,7 @@ pub(crate) fn notices(page: &mut Markup, run: &Run) {
     }
     if failed > 0 {
         page.within("p", &[("class", "failed")], |page| {
-            page.leaf("strong", &[], &format!("{} failed", plural(failed, "file")));
+            page.leaf("strong", &[], &format!("{} failed", counted(failed, "file")));
             let all = failed <= run.record.files.len().min(FILES) as u64;
             page.text(if all { "; they are listed below." } else { "; the first of them are listed below." });
         });

@@ -7,8 +7,9 @@ use super::chart::rate::entry;
 use super::figure::{Canvas, Figure, Frame, Table};
 use super::markup::Markup;
 use super::scale::{Linear, sane, top};
-use super::words::{bytes, count, percent, plural, short, time};
+use super::words::{bytes, count, percent, short, time};
 use crate::capture::{CaptureRecord, CapturedFlow, SequenceRecord, StallRecord, ended_by};
+use weir_units::counted;
 
 /// Connections that are drawn, points of each, and stalls of each, at most: a record may hold any number.
 const MOST: (usize, usize, usize) = (4, 1000, 50);
@@ -201,7 +202,7 @@ fn stalls(page: &mut Markup, flows: &[CapturedFlow]) {
         return;
     }
     page.within("details", &[], |page| {
-        page.leaf("summary", &[], &format!("Stalls: the {} longest", plural(all, "stall")));
+        page.leaf("summary", &[], &format!("Stalls: the {} longest", counted(all, "stall")));
         table.render(page, "Stalls");
     });
 }

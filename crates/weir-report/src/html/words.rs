@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_units::{Bytes, Rate, human_duration};
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 use super::scale::sane;
 pub use crate::figures::percent;
@@ -52,16 +52,11 @@ pub fn short(text: &str, most: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// `1 connection`, `2 connections`.
-pub(crate) fn plural(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
 /// What the record is of, for a title: `image.iso`, `nginx (pid 7)`, `codecs`.
 pub fn subject(record: &Record) -> String {
     let member = |name: &str, inner: &str| Some(record.extra.get(name)?.get(inner)?.as_str()?.to_owned());
     if let Some(counts) = record.counts.as_ref().filter(|counts| counts.files > 1) {
-        return plural(counts.files, "file");
+        return counted(counts.files, "file");
     }
     match record.files.as_slice() {
         [] => {}
@@ -70,7 +65,7 @@ pub fn subject(record: &Record) -> String {
             return name.trim_end_matches('/').rsplit('/').next().unwrap_or(name).to_owned();
         }
         files if matches!(record.command.as_str(), "get" | "put") => {
-            return plural(files.len() as u64, "file");
+            return counted(files.len() as u64, "file");
         }
         _ => {}
     }
@@ -78,7 +73,7 @@ pub fn subject(record: &Record) -> String {
         let names: Vec<&str> = sources.iter().filter_map(|source| source.as_str()).collect();
         return match names.as_slice() {
             [only] => (*only).to_owned(),
-            more => plural(more.len() as u64, "source"),
+            more => counted(more.len() as u64, "source"),
         };
     }
     let named = [
@@ -134,7 +129,7 @@ pub fn sentence(record: &Record) -> String {
         _ => "Received",
     };
     let over = record.connections.filter(|count| *count > 0);
-    let over = over.map(|count| format!(" over {}", plural(count.into(), "connection"))).unwrap_or_default();
+    let over = over.map(|count| format!(" over {}", counted(count.into(), "connection"))).unwrap_or_default();
     let ended = match record.outcome {
         RunOutcome::Complete => "",
         RunOutcome::Partial if record.command == "fleet" => " Not all is done.",
@@ -155,17 +150,17 @@ fn measured(record: &Record) -> String {
     };
     match kind(record).as_str() {
         "bench codec" => {
-            format!("Measured {} in {}.", plural(rows("codecs", "rows"), "codec"), time(record.seconds))
+            format!("Measured {} in {}.", counted(rows("codecs", "rows"), "codec"), time(record.seconds))
         }
         "bench cipher" => {
-            format!("Measured {} in {}.", plural(rows("ciphers", "rows"), "cipher"), time(record.seconds))
+            format!("Measured {} in {}.", counted(rows("ciphers", "rows"), "cipher"), time(record.seconds))
         }
         "bench http" => format!(
             "{} requests in {}: {} a second over {}.",
             count(number("http", "requests")),
             time(record.seconds),
             count(number("http", "requests_rate")),
-            plural(number("http", "connections") as u64, "connection")
+            counted(number("http", "connections") as u64, "connection")
         ),
         "bench net" => format!(
             "Carried {} in {}: {} ({}).",
@@ -175,7 +170,7 @@ fn measured(record: &Record) -> String {
             crate::net::bits(sane(record.rate))
         ),
         "bench pps" => {
-            format!("Sent packets of {} in {}.", plural(rows("pps", "rows"), "kind"), time(record.seconds))
+            format!("Sent packets of {} in {}.", counted(rows("pps", "rows"), "kind"), time(record.seconds))
         }
         "bench host --local" => {
             format!("Measured memory, disk, codecs and ciphers in {}.", time(record.seconds))
@@ -183,12 +178,12 @@ fn measured(record: &Record) -> String {
         "bench host" => {
             format!(
                 "Took {} of the host in {}.",
-                plural(rows("host", "figures"), "figure"),
+                counted(rows("host", "figures"), "figure"),
                 time(record.seconds)
             )
         }
         "lab" => {
-            format!("Played {} in {}.", plural(rows("lab", "scenarios"), "scenario"), time(record.seconds))
+            format!("Played {} in {}.", counted(rows("lab", "scenarios"), "scenario"), time(record.seconds))
         }
         "bench net, transactions" => format!(
             "{} transactions in {}: {} a second.",
@@ -198,7 +193,7 @@ fn measured(record: &Record) -> String {
         ),
         "self-check" => format!(
             "{} {}.",
-            plural(rows("self_check", "rows"), "thing"),
+            counted(rows("self_check", "rows"), "thing"),
             if record.outcome == RunOutcome::Complete {
                 "tried; get, cp and why have all they need"
             } else {

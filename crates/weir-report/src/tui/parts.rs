@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ratatui_core::style::{Modifier, Style};
-use weir_units::Bytes;
+use weir_units::{Bytes, counted};
 
 use super::fit::Part;
 use super::pane::Pane;
 use super::{Lane, Look, Snapshot};
-use crate::html::words::{percent, plural, rate as rate_in_words, short};
+use crate::html::words::{percent, rate as rate_in_words, short};
 use crate::progress::{amount, connections, percent as percent_done, rounded};
 use crate::stages::{Stage, narrowest};
 
@@ -192,7 +192,7 @@ fn rate(pane: &mut Pane<'_>, snapshot: &Snapshot, look: Look) {
 
 fn lanes(pane: &mut Pane<'_>, snapshot: &Snapshot, look: Look) {
     let lanes = &snapshot.lanes;
-    let title = plural(lanes.len() as u64, "connection");
+    let title = counted(lanes.len() as u64, "connection");
     let at = pane.put(0, 0, &title, look.title());
     if pane.height() == 1 {
         let rates: Vec<String> = lanes.iter().map(|lane| rate_in_words(lane.rate)).collect();

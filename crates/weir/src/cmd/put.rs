@@ -28,7 +28,7 @@ use weir_store::upload::finished::Finished;
 use weir_store::upload::job::{Job, JobReport, Options, PutOutcome, RunReport};
 use weir_store::upload::plain::PlainPut;
 use weir_store::upload::{Condition, Uploads, journal};
-use weir_units::Bytes;
+use weir_units::{Bytes, counted};
 
 use self::jobs::{Plan, PutPlace};
 use crate::args::{GivenFields, Put};
@@ -285,10 +285,10 @@ fn dry_run(put: &Put, plan: &Plan, filled: &Filled) -> anyhow::Result<u8> {
     }
     plan.failed.iter().for_each(|(name, error)| voice::warn(&format!("{}: {}", escape(name), escape(error))));
     if !put.voice.quiet {
-        let (files, s) = (plan.jobs.len(), if plan.jobs.len() == 1 { "" } else { "s" });
+        let files = counted(plan.jobs.len() as u64, "file");
         let target = plan.target();
         let to = escape(&target);
-        eprintln!("nothing was sent (-n): {files} file{s}, {} to {to}", Bytes(bytes));
+        eprintln!("nothing was sent (-n): {files}, {} to {to}", Bytes(bytes));
     }
     Ok(code)
 }
@@ -307,8 +307,7 @@ fn abort(
         removed += engine::abort(target, job, options, http, stop)?;
     }
     if !put.voice.quiet {
-        let plural = if removed == 1 { "" } else { "s" };
-        eprintln!("removed {removed} unfinished upload{plural}; nothing was sent");
+        eprintln!("removed {}; nothing was sent", counted(removed as u64, "unfinished upload"));
     }
     Ok(0)
 }

@@ -19,7 +19,8 @@ use crate::evidence::Interval;
 use crate::rule::Context;
 use crate::rule::cpu_core::free_cores;
 use crate::rule::spent::active;
-use crate::words::{count, percent, seconds};
+use crate::words::{percent, seconds};
+use weir_units::counted;
 
 /// A share of the time from which waits for answers are what holds the sender: as of a stage of a copy.
 const LARGE: f64 = 0.4;
@@ -124,7 +125,7 @@ pub(crate) fn slow_store(interval: &Interval, context: &Context<'_>) -> Option<(
         let words = format!(
             "the store took {} to answer each of {}, {} of the connections' time; the round trip is {}",
             seconds(waited.each * share / waited.out),
-            count(waited.requests, "request"),
+            counted(waited.requests, "request"),
             percent(share),
             seconds(round_trip)
         );
@@ -149,7 +150,7 @@ pub(crate) fn round_trips(interval: &Interval, context: &Context<'_>) -> Option<
     let words = format!(
         "{handshakes}waits for answers took {} of the time: {} waited {} each, the round trip is {}",
         percent(waited.out),
-        count(waited.requests, "request"),
+        counted(waited.requests, "request"),
         seconds(waited.each),
         seconds(round_trip)
     );

@@ -26,8 +26,8 @@ use crate::rule::spent::active;
 use crate::rule::turns::{CREDIT, are_credits};
 use crate::rule::{Context, Judgement, nagle};
 use crate::sender::SenderInterval;
-use crate::words::{bytes, count, rate, seconds};
-use weir_units::{Bytes, Rate};
+use crate::words::{bytes, rate, seconds};
+use weir_units::{Bytes, Rate, counted};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -86,7 +86,7 @@ pub(crate) fn exchanges(interval: &Interval, context: &Context<'_>) -> Option<(f
         || {
             let evidence = format!(
                 "{} of {}, {} each over a round trip of {}",
-                count(sum.asked, "exchange"),
+                counted(sum.asked, "exchange"),
                 bytes(size),
                 seconds(each),
                 seconds(rtt)

@@ -17,7 +17,8 @@ use crate::evidence::Interval;
 use crate::rule::waits;
 use crate::rule::{Context, Judgement};
 use crate::waits::Waits;
-use crate::words::{bytes, count};
+use crate::words::bytes;
+use weir_units::counted;
 
 /// Seconds looked at on each side: three timers from 0.2 s on, doubling.
 const AROUND: f64 = 5.0;
@@ -40,7 +41,7 @@ fn black_hole(waits: &Waits) -> Result<String, String> {
     let again = waits.retransmitted_segments;
     let size = waits.retransmitted / again.max(1);
     let (least, most) = waits.segment;
-    let numbers = format!("{} of {} retransmitted", count(again, "segment"), bytes(size as f64));
+    let numbers = format!("{} of {} retransmitted", counted(again, "segment"), bytes(size as f64));
     let timers = waits.timeouts >= 2 || waits.backoff >= 2;
     if again < 2 || !timers || most == 0 {
         return Err(numbers);
@@ -49,7 +50,7 @@ fn black_hole(waits: &Waits) -> Result<String, String> {
     let full = size as f64 >= 0.9 * if shrank { least } else { most } as f64;
     let passed = waits.acked_ever / waits.delivered_ever.max(1);
     let none_passed = waits.acked_ever < most || passed < most / 2;
-    let timers = count(waits.timeouts.max(u64::from(waits.backoff)), "retransmission timer");
+    let timers = counted(waits.timeouts.max(u64::from(waits.backoff)), "retransmission timer");
     if full && shrank {
         Ok(format!(
             "{numbers} after {timers} until the kernel tried segments of {} in place of {}",
@@ -60,7 +61,7 @@ fn black_hole(waits: &Waits) -> Result<String, String> {
         Ok(format!(
             "{numbers} after {timers} and none acknowledged, though smaller ones pass: {} in {}",
             bytes(waits.acked_ever as f64),
-            count(waits.delivered_ever, "segment")
+            counted(waits.delivered_ever, "segment")
         ))
     } else {
         Err(format!("{numbers}, but segments of {} passed", bytes(passed as f64)))

@@ -4,8 +4,9 @@ use super::super::axis::{self, Anchor};
 use super::super::figure::{Canvas, Figure, Table};
 use super::super::markup::Markup;
 use super::super::scale::{Linear, sane};
-use super::super::words::{bytes, plural, time};
+use super::super::words::{bytes, time};
 use crate::schema::{LaneRecord, Record};
+use weir_units::counted;
 
 /// Lanes that are drawn, and stretches of each, at most.
 const MOST: (usize, usize) = (64, 500);
@@ -25,7 +26,7 @@ pub fn render(page: &mut Markup, record: &Record) {
     let least = lanes.iter().map(|lane| lane.bytes).min().unwrap_or(0);
     let says = format!(
         "{}, when each was at work and what it carried: {} to {}.",
-        plural(lanes.len() as u64, "connection"),
+        counted(lanes.len() as u64, "connection"),
         bytes(least),
         bytes(most)
     );

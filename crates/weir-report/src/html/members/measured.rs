@@ -1,6 +1,7 @@
 //! What `weir bench` adds: requests, a path, packets, codecs, ciphers, a host.
 
 use serde_json::Value;
+use weir_units::counted;
 
 use super::super::chart::bars::{self, Bar};
 use super::super::chart::codecs;
@@ -9,7 +10,7 @@ use super::super::chart::spectrum::{self, Spectrum};
 use super::super::figure::Table;
 use super::super::markup::Markup;
 use super::super::scale::sane;
-use super::super::words::{bytes, count, percent, plural, rate, short, time};
+use super::super::words::{bytes, count, percent, rate, short, time};
 use super::super::{limits, verdict};
 use super::{ROWS, card, read};
 use crate::ciphers::CiphersRecord;
@@ -37,7 +38,7 @@ pub(super) fn http(
     table.row(["asked for".to_owned(), short(&load.url, 200)]);
     table.row([
         "connections".to_owned(),
-        format!("{} on {}", load.connections, plural(load.threads.into(), "loop")),
+        format!("{} on {}", load.connections, counted(load.threads.into(), "loop")),
     ]);
     table.row([
         "client's processor".to_owned(),

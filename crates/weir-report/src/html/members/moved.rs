@@ -1,12 +1,13 @@
 //! What `weir plan`, `cp`, `why` (live or of a capture) and `lab` add.
 
 use serde_json::Value;
+use weir_units::counted;
 
 use super::super::chart::bars::{self, Bar};
 use super::super::chart::gains;
 use super::super::figure::Table;
 use super::super::markup::Markup;
-use super::super::words::{bytes, percent, plural, rate, short, time};
+use super::super::words::{bytes, percent, rate, short, time};
 use super::super::{lab, limits, time_sequence};
 use super::{ROWS, card, read};
 use crate::capture::CaptureRecord;
@@ -60,7 +61,7 @@ pub(super) fn survey(
     let survey: SurveyRecord = read(value)?;
     let mut bars: Vec<Bar> = (survey.bursts.iter())
         .map(|burst| Bar {
-            name: format!("path, {}", plural(burst.connections.into(), "connection")),
+            name: format!("path, {}", counted(burst.connections.into(), "connection")),
             value: burst.rate,
             words: rate(burst.rate),
             fill: None,
@@ -83,7 +84,7 @@ pub(super) fn survey(
     let says = format!(
         "{} in {}; predicted {} with {}, held by {}.",
         bytes(survey.bytes),
-        plural(survey.files, "file"),
+        counted(survey.files, "file"),
         rate(survey.predicted.rate),
         short(&survey.predicted.codec, 20),
         limits::title(&survey.predicted.limit)
@@ -204,7 +205,7 @@ pub(super) fn why(
         ]);
     }
     let says =
-        format!("The busiest of {}, in the look of what held each.", plural(why.connections, "connection"));
+        format!("The busiest of {}, in the look of what held each.", counted(why.connections, "connection"));
     if let Some(line) = crate::why::unproven_line(&why) {
         page.leaf("p", &[("class", "notice")], &line);
     }

@@ -9,7 +9,7 @@ use weir_fleet::plan::list::ListListing;
 use weir_fleet::plan::{Plan, PlanReport, PlanRules};
 use weir_report::escape::escape;
 use weir_store::environment::End;
-use weir_units::Bytes;
+use weir_units::{Bytes, counted};
 
 use super::ends::{Asking, Planned, PlannedEnd, listed};
 use crate::args::FleetPlan;
@@ -84,7 +84,12 @@ fn say(plan: &FleetPlan, place: &str, report: &PlanReport, keeps_nothing: bool) 
         return Ok(());
     }
     let PlanReport { added, before, batches, large, .. } = report;
-    let mut text = format!("planned {} objects, {}, in {batches} batches", added.objects, Bytes(added.bytes));
+    let mut text = format!(
+        "planned {}, {}, in {}",
+        counted(added.objects, "object"),
+        Bytes(added.bytes),
+        if *batches == 1 { "1 batch".to_owned() } else { format!("{batches} batches") }
+    );
     if *before > 0 {
         text.push_str(&format!(", beside {before} of an interrupted plan"));
     }

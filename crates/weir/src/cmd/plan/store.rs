@@ -19,7 +19,7 @@ use weir_store::glob::Glob;
 use weir_store::listing::{self, PagesSetup};
 use weir_tree::walk::{Root, Step, Walk, Wanted};
 use weir_tree::{Filter, Kind};
-use weir_units::{Bytes, Rate, human_duration};
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 use crate::args;
 use crate::cmd::asked_store;
@@ -233,12 +233,11 @@ fn member(planned: &Planned, forecasts: &[(Rate, Duration, &str)]) -> Value {
 
 fn tell(planned: &Planned, forecasts: &[(Rate, Duration, &str)], out: &mut dyn Write) -> std::io::Result<()> {
     let Requests { objects, bytes, in_parts, parts, part_sizes, writes, reads } = planned.requests;
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    writeln!(out, "{objects} object{}, {}, to {}", plural(objects), Bytes(bytes), escape(&planned.target))?;
+    writeln!(out, "{}, {}, to {}", counted(objects, "object"), Bytes(bytes), escape(&planned.target))?;
     if in_parts > 0 {
         let (least, most) = (Bytes(part_sizes.0), Bytes(part_sizes.1));
         let each = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-        writeln!(out, "parts: {parts} of {each}, of {in_parts} object{}", plural(in_parts))?;
+        writeln!(out, "parts: {parts} of {each}, of {}", counted(in_parts, "object"))?;
     }
     writeln!(out, "requests: {writes} that write or list, {reads} that read")?;
     if let Some(price) = &planned.price {
