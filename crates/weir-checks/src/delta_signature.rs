@@ -18,7 +18,7 @@ pub fn check(bytes: &[u8]) -> bool {
     let memory = rustix::fs::memfd_create("new", rustix::fs::MemfdFlags::CLOEXEC).expect("memory for a file");
     let mut file = std::fs::File::from(memory);
     file.write_all(content).expect("room for the file");
-    let recipe = delta::missing(&file, &Name::root(), &signature).expect("a file that can be read");
+    let recipe = delta::missing(&file, &Name::root(), &signature, &|_| ()).expect("a file that can be read");
     assert!(recipe.size() == content.len() as u64 && recipe.fits(signature.size()));
     true
 }

@@ -292,8 +292,8 @@ fn of_trees(add: &mut Add) {
     let mut random = fastrand::Rng::with_seed(7);
     let old: Vec<u8> = (0..40_000).map(|_| random.u8(..)).collect();
     let new = [&old[..20_000], b"something else", &old[20_000..]].concat();
-    let signature = Signature::of(&file(&old), &Name::root()).unwrap();
-    let recipe = delta::missing(&file(&new), &Name::root(), &signature).unwrap();
+    let signature = Signature::of(&file(&old), &Name::root(), &|_| ()).unwrap();
+    let recipe = delta::missing(&file(&new), &Name::root(), &signature, &|_| ()).unwrap();
     let signature = postcard::to_allocvec(&signature).unwrap();
     let length = u16::try_from(signature.len()).unwrap();
     add("delta_signature", "changed", &[&length.to_le_bytes()[..], &signature, &new].concat());

@@ -19,6 +19,10 @@ pub(crate) struct Counts {
     pub(crate) packed: AtomicU64,
     /// A receiver's alone.
     pub(crate) unkept: AtomicU64,
+    /// By this end.
+    pub(crate) compared: AtomicU64,
+    /// By the receiver, as a sender hears of it.
+    pub(crate) compared_there: AtomicU64,
 }
 
 impl Counts {
@@ -32,6 +36,12 @@ impl Counts {
             kept: self.kept.load(Relaxed),
             packed: self.packed.load(Relaxed),
             unkept: self.unkept.load(Relaxed),
+            compared: self.compared.load(Relaxed).saturating_add(self.compared_there.load(Relaxed)),
         }
+    }
+
+    /// So many bytes were read to compare them. How many there were before.
+    pub(crate) fn reads(&self, bytes: u64) -> u64 {
+        self.compared.fetch_add(bytes, Relaxed)
     }
 }

@@ -42,8 +42,8 @@ pub(crate) fn survey(file: &File, size: u64, runs: &[Range<u64>]) -> Survey {
 }
 
 /// The digest of all of a file, holes unread; `None` where it cannot be read. A file that says it is empty
-/// (/proc) is read all the same.
-pub(crate) fn digest_of_file(mut file: File) -> Option<Digest> {
+/// (/proc) is read all the same. `reads` hears of bytes as they are read.
+pub(crate) fn digest_of_file(mut file: File, reads: impl Fn(u64)) -> Option<Digest> {
     let size = file.metadata().ok()?.len();
     let mut block = vec![0; BLOCK as usize];
     if size == 0 {
@@ -63,6 +63,7 @@ pub(crate) fn digest_of_file(mut file: File) -> Option<Digest> {
         let Range { start, end } = extent(index, size);
         let bytes = &mut block[..(end - start) as usize];
         file.read_exact_at(bytes, start).ok()?;
+        reads(bytes.len() as u64);
         subtrees.insert(index, digest_of(bytes, index, size));
     }
     subtrees.root()
@@ -129,7 +130,7 @@ mod tests {
                 subtrees.insert(index, value);
             }
             (&holed).seek(SeekFrom::Start(0)).unwrap();
-            let digests = [holed, full].map(digest_of_file);
+            let digests = [holed, full].map(|file| digest_of_file(file, |_| ()));
             assert_eq!(digests, [subtrees.root(); 2], "{size}");
         }
     }

@@ -250,12 +250,16 @@ impl Relay {
             kind: failure.kind,
         };
         let event = match (from, said) {
-            (Role::Sender, ToDriver::Tally(_, found)) => {
-                self.progress().1 = found;
+            // What was compared the sender knows of both.
+            (Role::Sender, ToDriver::Tally(totals, found)) => {
+                let mut progress = self.progress();
+                progress.0.compared = totals.compared;
+                progress.1 = found;
                 return Ok(false);
             }
             (Role::Receiver, ToDriver::Tally(totals, _)) => {
-                self.progress().0 = totals;
+                let mut progress = self.progress();
+                progress.0 = Totals { compared: progress.0.compared, ..totals };
                 return Ok(false);
             }
             (Role::Receiver, ToDriver::Would(deed, name)) => Event::Would(deed, name),

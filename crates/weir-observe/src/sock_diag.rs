@@ -171,8 +171,8 @@ impl Filter {
             && self.peer.is_none_or(|peer| id.remote.ip() == peer.to_canonical())
     }
 
-    /// A mask of states: all but TIME_WAIT and CLOSE, which have no counters, LISTEN, and SYN_RECV, with which
-    /// come requests that are no sockets yet: the kernel may give their sockets another cookie
+    /// A mask of states: all but TIME_WAIT and CLOSE, which have no counters, LISTEN, and SYN_RECV. With the
+    /// last come requests that are no sockets yet: the kernel may give their sockets another cookie
     /// (inet_diag_dump_icsk, inet_csk_clone_lock), so that one connection would be told as two.
     fn states(&self) -> u32 {
         if self.listening {

@@ -25,4 +25,4 @@ mod recipe;
 mod signature;
 
 pub use recipe::{Op, Recipe, missing};
-pub use signature::{MAX_CHUNKS, SMALLEST, Signature};
+pub use signature::{MAX_CHUNKS, Reads, SMALLEST, Signature};

@@ -24,10 +24,11 @@ fn random(seed: u64, length: usize) -> Vec<u8> {
 /// The way a copy goes, over the wire and back; the recipe, and the bytes of the signature on the wire.
 fn exchange(old: &[u8], new: &[u8]) -> (Recipe, usize) {
     let name = Name::root();
-    let signature = postcard::to_allocvec(&Signature::of(&file(old), &name).unwrap()).unwrap();
+    let signature = postcard::to_allocvec(&Signature::of(&file(old), &name, &|_| ()).unwrap()).unwrap();
     let received: Signature = postcard::from_bytes(&signature).unwrap();
     assert_eq!(received.size(), old.len() as u64);
-    let recipe = postcard::to_allocvec(&delta::missing(&file(new), &name, &received).unwrap()).unwrap();
+    let recipe =
+        postcard::to_allocvec(&delta::missing(&file(new), &name, &received, &|_| ()).unwrap()).unwrap();
     (postcard::from_bytes(&recipe).unwrap(), signature.len())
 }
 
@@ -160,15 +161,15 @@ fn holes_are_cut_as_zeros_are_and_not_read() {
         bytes
     };
     let (old, new) = (holed(size as u64, 9_000_000, &data), holed(size as u64, 14_000_000, &data));
-    let signature = Signature::of(&old, &name).unwrap();
+    let signature = Signature::of(&old, &name, &|_| ()).unwrap();
     for new in [&new, &file(&zeros(14_000_000))] {
-        let recipe = delta::missing(new, &name, &signature).unwrap();
+        let recipe = delta::missing(new, &name, &signature, &|_| ()).unwrap();
         assert!(rebuild(&zeros(9_000_000), &zeros(14_000_000), &recipe) == zeros(14_000_000));
         let literal: u64 =
             recipe.ops().map(|op| if let Op::Literal { length, .. } = op { length } else { 0 }).sum();
         assert!(literal < 200_000, "{literal} bytes are to come");
     }
     let (old, new) = (holed(1 << 40, 1 << 39, &data), holed(1 << 40, (1 << 39) + 5_000_000, &data));
-    let recipe = delta::missing(&new, &name, &Signature::of(&old, &name).unwrap()).unwrap();
+    let recipe = delta::missing(&new, &name, &Signature::of(&old, &name, &|_| ()).unwrap(), &|_| ()).unwrap();
     assert_eq!(recipe.size(), 1 << 40);
 }

@@ -1,5 +1,5 @@
-//! Slow disks, alone on the machine: figures of `weir bench disk` where the limits are known, what is left behind
-//! by whatever ends it, and the verdict on one.
+//! Slow disks, alone on the machine: figures of `weir bench disk` where the limits are known, what is left
+//! behind by whatever ends it, and the verdict on one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

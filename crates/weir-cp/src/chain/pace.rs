@@ -50,6 +50,8 @@ pub(super) struct Pace {
     gained: Instant,
     /// The best rate of a whole long window, in bytes per second.
     best: f64,
+    /// Bytes of what it has that it had read to compare them.
+    compared: u64,
     watched: Duration,
     behind: Duration,
 }
@@ -71,6 +73,7 @@ impl Pace {
             moved: (now, 0),
             gained: now,
             best: 0.0,
+            compared: 0,
             watched: Duration::ZERO,
             behind: Duration::ZERO,
         }
@@ -123,6 +126,10 @@ impl Pace {
             self.gained = at;
         }
         let begins = now.lanes == 0 && at.duration_since(self.began) < BEGINS;
+        // It reads what it has before it says what it wants.
+        let compares = now.totals.compared != self.compared;
+        self.compared = now.totals.compared;
+        let fed = fed && !compares;
         if !fed || begins {
             // Bytes that it did not take then were not there yet, or had no way.
             self.seen.clear();
@@ -216,6 +223,23 @@ mod tests {
             let hiccup = |tenth: u64| if (30..38).contains(&tenth) { 30_000_000 } else { tenth * 1_000_000 };
             assert_eq!(watched(hiccup, comes), None, "it stood still for a moment");
         }
+    }
+
+    #[test]
+    fn one_that_compares_what_it_has_is_left_alone() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let comes = Some(([Some(1e7); 2], 1 << 40));
+        // It tells that twice a second, and stands still in the end.
+        let found = (0..200).find_map(|tenth: u64| {
+            let at = start + Duration::from_millis(100 * tenth);
+            let compared = tenth.min(100) / 5 * (8 << 20);
+            let totals = Totals { compared, ..Totals::default() };
+            let now = HopNow { totals, ..now(0, 1 << 40) };
+            pace.look(at, &now, (true, Some(1 << 40)));
+            pace.trouble(at, &now, comes, false).map(|_| tenth)
+        });
+        assert!(found.is_some_and(|tenth| (110..130).contains(&tenth)), "{found:?}");
     }
 
     #[test]

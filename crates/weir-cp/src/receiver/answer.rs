@@ -51,6 +51,9 @@ const LOOKERS: u32 = 4;
 /// Threads that compare: each file is read by several anyway.
 const COMPARERS: u32 = 2;
 
+/// Bytes read to compare them, after which the sender hears of it: a second's worth of a slow disk.
+const TOLD_EVERY: u64 = 8 << 20;
+
 impl Receiver {
     /// Begins to answer what is handed in.
     pub(super) fn begin_to_answer(self: &Arc<Self>) {
@@ -209,6 +212,15 @@ impl Receiver {
         }
     }
 
+    /// So many bytes were read to compare them: told now and then, so that nobody takes that for standing
+    /// still.
+    fn reads(&self, bytes: u64) {
+        let before = self.counts.reads(bytes);
+        if before / TOLD_EVERY != (before + bytes) / TOLD_EVERY {
+            self.sender.send(&ToSender::Reads(before + bytes));
+        }
+    }
+
     /// Makes a place for a file that is to come.
     fn begin_file(&self, place: &CopyDestination, id: u64, entry: Entry, will_have_gone: bool) -> Answer {
         match Incoming::begin(&place.target, entry.clone(), will_have_gone) {
@@ -223,7 +235,8 @@ impl Receiver {
 
     fn is_same(&self, place: &CopyDestination, entry: &Entry, there: &Entry, digest: Option<Digest>) -> bool {
         let same = if self.options.checksum {
-            let own = || digest_of_file(place.target.open_existing(&entry.name).ok()?);
+            let own =
+                || digest_of_file(place.target.open_existing(&entry.name).ok()?, |bytes| self.reads(bytes));
             there.is_file() && there.size() == entry.size() && digest.is_some() && digest == own()
         } else {
             self.options.update && self.looks_same(place, entry, there)
@@ -270,8 +283,10 @@ impl Receiver {
         if !file.there().is_empty() {
             return Some(self.take(id, file));
         }
+        // Those behind this host in a chain compare theirs meanwhile.
+        self.passing.grows(id, &file);
         let signed = place.target.open_existing(&old.name).and_then(|old| {
-            let signature = Signature::of(&old, &file.entry.name)?;
+            let signature = Signature::of(&old, &file.entry.name, &|bytes| self.reads(bytes))?;
             Ok((signature, old))
         });
         // Serialising into memory fails only for types without a length, of which there is none.
@@ -279,7 +294,6 @@ impl Receiver {
             signed.ok().and_then(|(signature, old)| Some((postcard::to_allocvec(&signature).ok()?, old)));
         let Some((signature, old)) = signed else { return Some(self.take(id, file)) };
         (file.old, file.permit) = (Some(old), Some(permit));
-        self.passing.grows(id, &file);
         self.files().insert(id, Arc::new(file));
         let _turn = self.offers.turn();
         for piece in signature.chunks(PIECE) {

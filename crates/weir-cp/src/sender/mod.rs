@@ -263,6 +263,10 @@ impl Sender {
             }
             ToSender::Wanted(id, blocks) => self.offers.wanted_again(id, &blocks),
             ToSender::Unplaced(names) => self.removal.not_placed(&names),
+            ToSender::Reads(bytes) => {
+                self.shared.counts.compared_there.store(bytes, Relaxed);
+                Ok(())
+            }
             ToSender::Stored(id, outcome) => {
                 self.offers.stored(id, outcome);
                 Ok(())

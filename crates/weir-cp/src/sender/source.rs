@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use weir_tree::delta::{self, Recipe, Signature};
+use weir_tree::delta::{self, Reads, Recipe, Signature};
 use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
@@ -181,11 +181,12 @@ impl SourceFile {
     }
 
     /// How a block comes from what the other end has, if that saves a tenth or more.
-    pub(crate) fn instructions(&self, index: u64) -> Option<Vec<Step>> {
+    /// `reads` hears of bytes as they are read for that.
+    pub(crate) fn instructions(&self, index: u64, reads: Reads<'_>) -> Option<Vec<Step>> {
         let recipe = self.recipe.get_or_init(|| {
             let (old, _) = self.old.lock().take()?;
             let file = self.source.open(&self.entry).ok()?;
-            delta::missing(&file, &self.entry.name, &old).ok()
+            delta::missing(&file, &self.entry.name, &old, reads).ok()
         });
         let Range { start, end } = extent(index, self.entry.size());
         let steps = patch::steps(recipe.as_ref()?.ops(), start..end);

@@ -340,5 +340,5 @@ fn parts(names: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
 
 /// The digest of a file's content; `None` where it cannot be read, which sending it will say.
 fn digest(source: &Source, entry: &Entry) -> Option<Digest> {
-    digest_of_file(source.open(entry).ok()?)
+    digest_of_file(source.open(entry).ok()?, |_| ())
 }

@@ -254,7 +254,7 @@ impl Workers {
             digest = [0; 32];
             length = (blocks.end - blocks.start) as u32;
         } else if form == Form::Packed
-            && let Some(steps) = file.instructions(blocks.start)
+            && let Some(steps) = file.instructions(blocks.start, &|bytes| _ = self.shared.counts.reads(bytes))
         {
             patch::write(&steps, raw, packed);
             std::mem::swap(raw, packed);

@@ -255,6 +255,9 @@ pub struct Totals {
     pub packed: u64,
     /// Attributes that were asked for and that the target did not take.
     pub unkept: u64,
+    /// Bytes that were read to compare what was there with what was offered, by the sender and the receiver
+    /// as far as each knows.
+    pub compared: u64,
 }
 
 /// What a sender's walk has found so far.

@@ -40,6 +40,8 @@ messages! {
         /// Entries of a batch that are not in their places, or not on the disk, for a sender that removes
         /// what is: told before the batch is as written.
         [32] Unplaced(names: Vec<Name>),
+        /// Bytes of files that are there which were read so far, to compare them with what is offered.
+        [42] Reads(bytes: u64),
     }
 }
 

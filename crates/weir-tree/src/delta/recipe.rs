@@ -5,7 +5,7 @@ use std::fs::File;
 use serde::{Deserialize, Serialize};
 
 use super::chunks::{Chunk, Cutter, Reader};
-use super::signature::Signature;
+use super::signature::{Reads, Signature};
 use crate::error::TreeError;
 use crate::name::Name;
 
@@ -51,7 +51,7 @@ pub enum Op {
 }
 
 /// Reads all of `file`, the new version, and says which pieces the old one holds. `name` is for errors.
-pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, TreeError> {
+pub fn missing(file: &File, name: &Name, old: &Signature, reads: Reads<'_>) -> Result<Recipe, TreeError> {
     let mut reader = Reader::new(file, name, u64::MAX);
     let mut cutter = Cutter::new(old.bits);
     let mut recipe = Recipe::default();
@@ -71,6 +71,7 @@ pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Tree
             let length = chunk.length.into();
             recipe.push(Piece::Copy { from, length });
             at += length;
+            reads(length);
             next = Some((number + 1, from + length));
             continue;
         }
@@ -86,6 +87,7 @@ pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Tree
         });
         next = found.map(|(number, from)| (number + 1, from + length));
         at += length;
+        reads(length);
     }
 }
 

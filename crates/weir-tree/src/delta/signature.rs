@@ -46,7 +46,7 @@ pub struct Signature {
 
 impl Signature {
     /// Reads all of `file`, each part by a thread of its own. `name` is for errors.
-    pub fn of(file: &File, name: &Name) -> Result<Signature, TreeError> {
+    pub fn of(file: &File, name: &Name, reads: Reads<'_>) -> Result<Signature, TreeError> {
         let size = file
             .metadata()
             .map_err(|source| TreeError::Entry { action: "read", name: name.clone(), source })?
@@ -54,7 +54,7 @@ impl Signature {
         let seed = fastrand::u64(..);
         let mut bits = bits_for(size);
         loop {
-            let chunks = read(file, name, size, bits, seed)?;
+            let chunks = read((file, name, reads), size, (bits, seed))?;
             if chunks.len() <= MAX_CHUNKS {
                 let size = chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
                 return Ok(Signature { bits, seed, chunks, size });
@@ -78,6 +78,11 @@ impl Signature {
     }
 }
 
+/// Hears of bytes as they are read, from several threads.
+pub type Reads<'a> = &'a (dyn Fn(u64) + Sync);
+
+type Of<'a> = (&'a File, &'a Name, Reads<'a>);
+
 /// The least normal length with which a file of this size has no more chunks than aimed at.
 fn bits_for(size: u64) -> u32 {
     (SMALLEST_BITS..LARGEST_BITS).find(|bits| size >> bits <= AIMED_CHUNKS).unwrap_or(LARGEST_BITS)
@@ -85,13 +90,13 @@ fn bits_for(size: u64) -> u32 {
 
 /// The chunks of all parts, in order; more than [`MAX_CHUNKS`] where there are too many. A cut is made where
 /// a part ends: the other side follows the lengths that it is told, and cuts by itself only what has changed.
-fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec<Chunk>, TreeError> {
+fn read(of: Of<'_>, size: u64, (bits, seed): (u32, u64)) -> Result<Vec<Chunk>, TreeError> {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let parts = (size / SHARE).clamp(1, cores.min(THREADS));
     let share = size.div_ceil(parts);
     let most = MAX_CHUNKS / parts as usize;
     let part = |number: u64| number * share..size.min((number + 1) * share);
-    let read = |number| read_part(file, name, part(number), (bits, seed, most));
+    let read = |number| read_part(of, part(number), (bits, seed, most));
     thread::scope(|scope| {
         // A part for which the system gives no thread is read here, in its turn.
         let start =
@@ -111,8 +116,7 @@ fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec
 
 /// The chunks of a part; after more than `most` enough is known.
 fn read_part(
-    file: &File,
-    name: &Name,
+    (file, name, reads): Of<'_>,
     part: Range<u64>,
     (bits, seed, most): (u32, u64, usize),
 ) -> Result<Vec<Chunk>, TreeError> {
@@ -122,6 +126,7 @@ fn read_part(
     let mut at = part.start;
     while let Some(chunk) = reader.cut(at, &mut cutter, seed)? {
         at += u64::from(chunk.length);
+        reads(chunk.length.into());
         chunks.push(chunk);
         if chunks.len() > most {
             chunks.resize(MAX_CHUNKS + 1, chunk);
