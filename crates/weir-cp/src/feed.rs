@@ -159,7 +159,7 @@ impl Growing {
     }
 
     /// Bytes that have not arrived.
-    fn outstanding(&self) -> u64 {
+    pub(crate) fn outstanding(&self) -> u64 {
         let there: u32 = self.state.lock().there.iter().map(|word| word.count_ones()).sum();
         self.entry.size().saturating_sub(u64::from(there) * BLOCK)
     }

@@ -302,15 +302,17 @@ impl Sender {
         self.shared.counts.totals()
     }
 
-    /// What the walk has found so far; of a source that grows what is there of it.
+    /// What the walk has found so far; of a source that grows what is there of it, and nothing of a file that
+    /// goes once all of it is here.
     pub(crate) fn has_found(&self) -> Found {
         // Asked first: what is counted after that is counted all.
         let all = self.shared.queue.is_exhausted();
         let source = self.shared.feed.get().filter(|feed| feed.is_source());
         let outstanding = source.map_or(0, |feed| feed.outstanding());
+        let held_back = self.offers.held_back(source.is_some());
         Found {
             files: self.shared.found_files.load(Relaxed),
-            bytes: self.shared.found_bytes.load(Relaxed).saturating_sub(outstanding),
+            bytes: self.shared.found_bytes.load(Relaxed).saturating_sub(outstanding + held_back),
             all,
         }
     }

@@ -194,6 +194,18 @@ impl Offers {
         Ok(())
     }
 
+    /// Bytes of files that grow here and go once they are whole: of a source that grows those that are there,
+    /// since nobody counts the others.
+    pub(super) fn held_back(&self, of_source: bool) -> u64 {
+        let files = self.files();
+        let held_back = files.under_way.values().filter(|file| file.goes_whole()).filter_map(|file| {
+            let growing = file.growing().filter(|growing| growing.outcome().is_none())?;
+            let counted = if of_source { growing.outstanding() } else { 0 };
+            Some(file.entry.size().saturating_sub(counted))
+        });
+        held_back.sum()
+    }
+
     /// All blocks of a file but those that the other end has.
     fn send_file(
         &self,
