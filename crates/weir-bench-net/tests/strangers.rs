@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use support::{
-    BOUND, Served, ended, options, read, read_frame, say, scripted, take_data, tell, test, up_to_data,
+    BOUND, SILENCE, Served, ended, options, read, read_frame, say, scripted, take_data, tell, test,
+    up_to_data,
 };
 use weir_bench_net::NetError;
 use weir_bench_net::client::Options;
@@ -43,7 +44,7 @@ fn a_silent_server_is_given_up() {
     let (port, thread) = scripted(move |_, _| {
         let _ = ended.recv();
     });
-    let error = test(&options(port)).unwrap_err();
+    let error = test(&Options { timeout: SILENCE, ..options(port) }).unwrap_err();
     assert!(matches!(error, NetError::Silent { .. }), "{error}");
     assert!(words(&error).contains("expected its question"), "{error}");
     drop(end);
@@ -104,6 +105,7 @@ fn wrong_words_are_named() {
 /// After the data: results that are too long, no JSON, of wrong types, of unknown streams.
 #[test]
 fn lies_in_the_results_are_told_and_the_own_figures_kept() {
+    const SILENT: &str = "was silent";
     let good = |id| Results {
         streams: vec![StreamResults { id, bytes: 200_000, end: Some(0.1), ..StreamResults::default() }],
         ..Results::default()
@@ -113,7 +115,8 @@ fn lies_in_the_results_are_told_and_the_own_figures_kept() {
         ([&[0, 0, 0, 3][..], b"{\"a"].concat(), Some("malformed JSON")),
         (weir_bench_net::frame::encode(&json!([1, 2])).unwrap(), Some("streams")),
         (weir_bench_net::frame::encode(&json!({ "streams": 7 })).unwrap(), Some("streams")),
-        (vec![0, 0, 1, 0, b'{'], Some("")),
+        // Of which no more comes.
+        (vec![0, 0, 1, 0, b'{'], Some(SILENT)),
         (weir_bench_net::frame::encode(&good(9).to_json()).unwrap(), None),
         (weir_bench_net::frame::encode(&good(1).to_json()).unwrap(), None),
     ];
@@ -127,7 +130,8 @@ fn lies_in_the_results_are_told_and_the_own_figures_kept() {
             say(control, &[TestState::DisplayResults]);
             read(control, 1);
         });
-        let outcome = test(&options(port)).unwrap();
+        let timeout = if word == Some(SILENT) { SILENCE } else { BOUND };
+        let outcome = test(&Options { timeout, ..options(port) }).unwrap();
         let sent = outcome.sum(true, |stream| stream.sent).unwrap();
         assert_eq!(sent.bytes, 200_000, "what this end counted stays");
         match (&outcome.ending, word) {
@@ -268,7 +272,7 @@ fn udp_that_nobody_answers_is_told() {
         read(control, 1);
     });
     let parameters = Parameters { transport: Transport::Udp, block: 0, time: 1, ..Parameters::new() };
-    let error = test(&Options { parameters, ..options(port) }).unwrap_err();
+    let error = test(&Options { parameters, timeout: SILENCE, ..options(port) }).unwrap_err();
     assert!(matches!(error, NetError::NoUdp { .. }), "{error}");
     assert!(words(&error).contains("firewall"), "{error}");
     thread.join().unwrap();
@@ -285,15 +289,16 @@ fn a_server_outlives_clients_that_leave_at_every_state() {
     other.write_all(b"GET / HTTP/1.1\r\nHost: somewhere.example\r\n\r\n").unwrap();
     assert!(read(&mut other, 1) == [0], "nothing is answered to what is no cookie");
     drop(served.greeted());
+    let impatient = Served::impatient();
     for parameters in [
         json!({ "tcp": true, "time": 1, "parallel": 1, "len": 1000 }),
         json!({ "udp": true, "time": 1, "parallel": 2, "len": 1000 }),
     ] {
-        let (mut control, _) = served.greeted();
+        let (mut control, _) = impatient.greeted();
         tell(&mut control, &parameters);
         assert_eq!(read(&mut control, 1), [TestState::CreateStreams.byte()]);
         // Silent, its streams never made: given up within the server's timeout.
-        assert!(matches!(ended(&served), Event::Failed(_, NetError::Streams { .. })));
+        assert!(matches!(ended(&impatient), Event::Failed(_, NetError::Streams { .. })));
     }
     let (mut control, cookie) = served.greeted();
     tell(&mut control, &json!({ "tcp": true, "time": 1, "parallel": 1 }));
@@ -354,7 +359,7 @@ fn a_client_that_is_faster_than_allowed_is_told_and_ended() {
     let served = Served::with(|options| options.most_rate = Some(10_000_000));
     for direction in [Direction::Forward, Direction::Reverse] {
         let parameters = Parameters { time: 30, direction, ..Parameters::new() };
-        let outcome = test(&Options { parameters, timeout: BOUND, ..options(served.port) }).unwrap();
+        let outcome = test(&Options { parameters, ..options(served.port) }).unwrap();
         let told = |why: &str| why.contains("error 27") && why.contains("above the server's limit");
         assert!(matches!(&outcome.ending, Ending::Broken(why) if told(why)), "{:?}", outcome.ending);
         match ended(&served) {
@@ -370,7 +375,11 @@ fn a_client_that_is_faster_than_allowed_is_told_and_ended() {
 /// A byte now and then is not reading: the time for all of a frame is bounded.
 #[test]
 fn a_client_that_reads_byte_by_byte_holds_nobody() {
-    let served = Served::with(|options| options.report = Box::new(|_| Output::Text("x".repeat(4 << 20))));
+    let served = Served::with(|options| {
+        options.report = Box::new(|_| Output::Text("x".repeat(4 << 20)));
+        // With what a report of this size may take beside it, far below the bound.
+        options.timeout = Duration::from_secs(2);
+    });
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     // Little room, so that the server's report does not fit what the kernel takes of it.
     socket.set_recv_buffer_size(4096).unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{BOUND, Served, TIMEOUT, read, read_frame, say, scripted, tell};
+use support::{BOUND, SILENCE, Served, read, read_frame, refusing, say, scripted, tell};
 use weir_bench_net::NetError;
 use weir_bench_net::asked::{Asked, Kind};
 use weir_bench_net::client::Options;
@@ -25,7 +25,7 @@ const BOTH: [Kind; 2] = [Kind::Exchange, Kind::Connect];
 
 fn options(port: u16, parallel: u32) -> Options {
     let parameters = Parameters { time: 1, parallel, ..Parameters::new() };
-    Options { parameters, timeout: TIMEOUT, ..Options::to("127.0.0.1", port) }
+    Options { parameters, timeout: BOUND, ..Options::to("127.0.0.1", port) }
 }
 
 fn ask(options: &Options, asked: Asked, repeats: Repeats) -> Result<TransactionsOutcome, NetError> {
@@ -36,8 +36,13 @@ fn ask(options: &Options, asked: Asked, repeats: Repeats) -> Result<Transactions
 }
 
 fn once(port: u16, kind: Kind) -> Result<TransactionsOutcome, NetError> {
+    once_within(BOUND, port, kind)
+}
+
+/// The same with a server that may be silent for so long.
+fn once_within(timeout: Duration, port: u16, kind: Kind) -> Result<TransactionsOutcome, NetError> {
     let asked = Asked { kind, request: 3, response: 5 };
-    ask(&options(port, 1), asked, Repeats { least: 1, most: 1, goal: None })
+    ask(&Options { timeout, ..options(port, 1) }, asked, Repeats { least: 1, most: 1, goal: None })
 }
 
 fn broken(outcome: &TransactionsOutcome) -> &str {
@@ -53,8 +58,8 @@ fn each_request_has_its_response_whatever_the_sizes() {
     for kind in BOTH {
         for (request, response, parallel) in [(1, 1, 1), (1, 100_000, 2), (300_000, 7, 2)] {
             let asked = Asked { kind, request, response };
-            let options = Options { timeout: BOUND, ..options(served.port, parallel) };
-            let outcome = ask(&options, asked, Repeats { least: 1, most: 1, goal: None }).unwrap();
+            let repeats = Repeats { least: 1, most: 1, goal: None };
+            let outcome = ask(&options(served.port, parallel), asked, repeats).unwrap();
             assert_eq!(outcome.ending, Ending::Complete, "{asked:?}");
             let counted = outcome.part.transactions;
             assert!(counted > 0 && outcome.latency.len() == counted, "{asked:?}: {outcome:?}");
@@ -76,7 +81,7 @@ fn each_request_has_its_response_whatever_the_sizes() {
 fn runs_are_repeated_until_the_mean_is_sure_or_the_bound_is_reached() {
     let served = Served::new();
     let asked = Asked { kind: Kind::Exchange, request: 1, response: 1 };
-    let options = Options { timeout: BOUND, ..options(served.port, 1) };
+    let options = options(served.port, 1);
     // A thousand times the mean: two runs are within it, however the machine's load changes between them.
     let goal = |level, width| Some(Goal { level, width });
     let easy = ask(&options, asked, Repeats { least: 2, most: 5, goal: goal(0.5, 1e3) }).unwrap();
@@ -128,36 +133,44 @@ fn agree_to_exchange(control: &mut TcpStream, listener: &TcpListener) -> TcpStre
 
 #[test]
 fn servers_that_are_silent_or_leave_before_the_first_request_are_errors() {
-    for steps in 0..5 {
-        for leaves in [true, false] {
-            let (port, thread) = scripted(move |control, listener| {
-                let mut data = None;
-                if steps > 0 {
-                    say(control, &[TestState::ParamExchange]);
-                    read_frame(control);
-                }
-                if steps > 1 {
-                    say(control, &[TestState::Transactions]);
-                }
-                if steps > 2 {
-                    tell(control, &json!({}));
-                }
-                if steps > 3 {
-                    say(control, &[TestState::CreateStreams]);
-                    data = listener.accept().ok();
-                }
-                if !leaves {
-                    // Until the client has given up.
-                    let _ = std::io::copy(control, &mut std::io::sink());
-                }
-                drop(data);
-            });
-            let error = once(port, Kind::Exchange).unwrap_err();
-            let silent = matches!(error, NetError::Silent { .. });
-            assert!(silent != leaves, "{steps} {leaves}: {error}");
-            thread.join().unwrap();
+    let ends = |steps: usize, leaves: bool| {
+        let (port, thread) = scripted(move |control, listener| {
+            let mut data = None;
+            if steps > 0 {
+                say(control, &[TestState::ParamExchange]);
+                read_frame(control);
+            }
+            if steps > 1 {
+                say(control, &[TestState::Transactions]);
+            }
+            if steps > 2 {
+                tell(control, &json!({}));
+            }
+            if steps > 3 {
+                say(control, &[TestState::CreateStreams]);
+                data = listener.accept().ok();
+            }
+            if !leaves {
+                // Until the client has given up.
+                let _ = std::io::copy(control, &mut std::io::sink());
+            }
+            drop(data);
+        });
+        let timeout = if leaves { BOUND } else { SILENCE };
+        let error = once_within(timeout, port, Kind::Exchange).unwrap_err();
+        let silent = matches!(error, NetError::Silent { .. });
+        assert!(silent != leaves, "{steps} {leaves}: {error}");
+        thread.join().unwrap();
+    };
+    let ends = &ends;
+    // They wait for silence, so all at once.
+    std::thread::scope(|scope| {
+        for steps in 0..5 {
+            for leaves in [true, false] {
+                scope.spawn(move || ends(steps, leaves));
+            }
         }
-    }
+    });
 }
 
 #[test]
@@ -175,8 +188,8 @@ fn agreements_that_are_none_are_errors() {
     }
     // A port on which nobody listens.
     let (port, thread) = scripted(|control, _| {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        agree(control, &json!({ "port": free }));
+        let (_closed, address) = refusing();
+        agree(control, &json!({ "port": address.port() }));
         say(control, &[TestState::TestStart, TestState::TestRunning]);
         read(control, 1);
     });
@@ -188,6 +201,7 @@ fn agreements_that_are_none_are_errors() {
 #[test]
 fn servers_that_fail_among_the_requests_leave_what_was_counted() {
     type Script = fn(&mut TcpStream, TcpStream);
+    const SILENT: &str = "timed out";
     let answer = |data: &mut TcpStream| {
         read(data, 3);
         data.write_all(&[0; 5]).unwrap();
@@ -200,7 +214,7 @@ fn servers_that_fail_among_the_requests_leave_what_was_counted() {
                 data.write_all(&[0; 2]).unwrap();
                 read(control, 1);
             },
-            "timed out",
+            SILENT,
         ),
         (|control, _data| drop((control.write_all(&[77]), read(control, 1))), "unknown state 77"),
         (
@@ -216,7 +230,8 @@ fn servers_that_fail_among_the_requests_leave_what_was_counted() {
             answer(&mut data);
             script(control, data);
         });
-        let outcome = once(port, Kind::Exchange).unwrap();
+        let timeout = if word == SILENT { SILENCE } else { BOUND };
+        let outcome = once_within(timeout, port, Kind::Exchange).unwrap();
         // A server that leaves is seen on either connection first.
         let why = broken(&outcome);
         assert!(why.contains(word) || (word == "failed" && why.contains("closed")), "{why}: expected {word}");
@@ -281,9 +296,10 @@ fn a_server_outlives_clients_that_leave_or_lie_at_every_state() {
     // Gone after the agreement; and silent, its connection never made.
     drop(agreed(&served, "rr"));
     failed(&served);
-    let silent = agreed(&served, "rr");
-    assert!(matches!(failed(&served), NetError::Streams { .. }));
-    drop(silent);
+    let impatient = Served::impatient();
+    let silent = agreed(&impatient, "rr");
+    assert!(matches!(failed(&impatient), NetError::Streams { .. }));
+    drop((silent, impatient));
     for (kind, request) in
         [("rr", &b""[..]), ("rr", b"ab"), ("crr", b""), ("crr", b"ab"), ("crr", b"abcdefgh")]
     {

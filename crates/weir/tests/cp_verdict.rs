@@ -1,6 +1,8 @@
 //! `weir cp` names what holds it: each cause is made, and the report has to say so.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "cp_verdict/congestion.rs"]
+mod congestion;
 mod support;
 
 use std::path::Path;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
 use weir_bench_net::NetError;
 use weir_bench_net::client::{self, Options, Silent};
 use weir_bench_net::cookie::Cookie;
@@ -19,15 +20,16 @@ use weir_bench_net::results::Output;
 use weir_bench_net::server::{self, Event, Server};
 use weir_bench_net::state::TestState;
 
-/// How long the ends under test wait for a silent peer.
-pub(crate) const TIMEOUT: Duration = Duration::from_millis(300);
+/// How long a silent peer is waited for where its silence is what is tested: long enough for each word before
+/// it to come on a busy machine.
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
-/// Nothing here may take longer.
+/// Nothing here may take longer. Elsewhere the ends under test wait for so long: who is slow is not silent.
 pub(crate) const BOUND: Duration = Duration::from_secs(20);
 
 pub(crate) fn options(port: u16) -> Options {
     let parameters = Parameters { bytes: 200_000, time: 0, ..Parameters::new() };
-    Options { parameters, timeout: TIMEOUT, ..Options::to("127.0.0.1", port) }
+    Options { parameters, timeout: BOUND, ..Options::to("127.0.0.1", port) }
 }
 
 pub(crate) fn test(options: &Options) -> Result<TestOutcome, NetError> {
@@ -50,6 +52,14 @@ pub(crate) fn scripted(
         script(&mut control, &listener);
     });
     (port, thread)
+}
+
+/// An address that refuses: its socket is bound and does not listen, so that nobody else gets it meanwhile.
+pub(crate) fn refusing() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
 }
 
 pub(crate) fn read(stream: &mut TcpStream, count: usize) -> Vec<u8> {
@@ -105,6 +115,11 @@ impl Served {
         Served::with(|_| ())
     }
 
+    /// One that soon gives up a client which says nothing.
+    pub(crate) fn impatient() -> Served {
+        Served::with(|options| options.timeout = SILENCE)
+    }
+
     /// With other bounds than usual.
     pub(crate) fn with(change: impl FnOnce(&mut server::Options)) -> Served {
         let (sender, events) = channel();
@@ -116,7 +131,7 @@ impl Served {
             most_bytes: None,
             most_rate: None,
             rate_span: server::RATE_SPAN,
-            timeout: TIMEOUT,
+            timeout: BOUND,
             receive_timeout: BOUND,
             idle: None,
             wiring: weir_bench_net::Wiring::default(),
@@ -160,7 +175,7 @@ impl Served {
     /// It still serves.
     pub(crate) fn works(&self) {
         loop {
-            match test(&Options { timeout: BOUND, ..options(self.port) }) {
+            match test(&options(self.port)) {
                 Ok(outcome) => {
                     assert_eq!(outcome.ending, Ending::Complete);
                     assert_eq!(outcome.sum(true, |stream| stream.received).unwrap().bytes, 200_000);

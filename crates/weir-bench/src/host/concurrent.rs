@@ -157,6 +157,7 @@ fn is_open(stream: &TcpStream) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::connect::refusing;
     use std::net::TcpListener;
 
     const SOME: Plan = Plan { most: 20, timeout: Duration::from_secs(5), time: Duration::from_secs(20) };
@@ -170,8 +171,8 @@ mod tests {
 
     #[test]
     fn the_first_refusal_ends_it() {
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let reached = run(closed, &SOME, &AtomicBool::new(false));
+        let (_closed, address) = refusing();
+        let reached = run(address, &SOME, &AtomicBool::new(false));
         assert_eq!((reached.opened, reached.kept), (0, 0));
         assert!(matches!(reached.end, End::Host(ConnectOutcome::Refused(_))), "{reached:?}");
     }

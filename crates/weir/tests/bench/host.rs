@@ -85,7 +85,7 @@ fn a_host_that_takes_connections() {
 #[test]
 fn refused_reset_and_unresolvable_are_told_apart() {
     let sandbox = Sandbox::new();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_socket, closed) = crate::refusing();
     let args = ["--only", "availability,rtt,tls,connections", "--tries", "3", "--echoes", "2", "--json"];
     let record = host(&sandbox, closed, &args).run().succeeds().json();
     assert_eq!((value(&record, "availability"), value(&record, "connects-refused")), (0.0, 3.0));
@@ -95,11 +95,11 @@ fn refused_reset_and_unresolvable_are_told_apart() {
     let resetting = listen(|stream| {
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     });
-    let record = host(&sandbox, resetting, &["--only", "availability", "--tries", "3", "--json"])
-        .run()
-        .succeeds()
-        .json();
-    assert_eq!((value(&record, "availability"), value(&record, "connects-reset")), (0.0, 3.0));
+    // A connection is looked at for 50 ms: on a busy machine the program comes too late to some of them.
+    let args = ["--only", "availability", "--tries", "20", "--json"];
+    let record = host(&sandbox, resetting, &args).run().succeeds().json();
+    let reset = value(&record, "connects-reset");
+    assert!(reset > 0.0 && (20.0 * value(&record, "availability") + reset - 20.0).abs() < 1e-9, "{record}");
     host(&sandbox, "no-such-host.invalid", &[])
         .run()
         .fails(1, &["cannot resolve no-such-host.invalid: ", "; check the"]);
@@ -137,8 +137,8 @@ fn ports_that_speak_something_else_or_nothing_have_no_tls() {
     });
     let record = host(&sandbox, greeting, &["--only", "tls", "--json"]).run().succeeds().json();
     assert!(missing(&record, "tls-full").contains("does not speak TLS"), "{record}");
-    let silent = host(&sandbox, patient(), &["--only", "tls", "--timeout", "0.2", "--json"]).run();
-    assert!(missing(&silent.succeeds().json(), "tls-full").contains("no answer to the ClientHello in 0.2 s"));
+    let silent = host(&sandbox, patient(), &["--only", "tls", "--timeout", "1", "--json"]).run();
+    assert!(missing(&silent.succeeds().json(), "tls-full").contains("no answer to the ClientHello in 1 s"));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn every_figure_is_taken_or_says_why() {
     let sandbox = Sandbox::new();
     let few = ["--tries", "3", "--echoes", "3", "--connections", "5", "--timeout", "1", "--json"];
     all_are_told(&host(&sandbox, patient(), &few).run().succeeds().json());
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_socket, closed) = crate::refusing();
     all_are_told(&host(&sandbox, closed, &few).run().succeeds().json());
 }
 
@@ -230,12 +230,14 @@ fn a_port_that_closes_meanwhile_is_told_from_one_that_was_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let held = std::thread::spawn(move || [listener.accept().unwrap(), listener.accept().unwrap()]);
-    let args = ["--only", "availability,rtt,connections,tls", "--tries", "5", "--echoes", "1", "--json"];
+    // Over a second, in which the program closes its port on a busy machine too.
+    let args = ["--only", "availability,rtt,connections,tls", "--tries", "20", "--echoes", "1", "--json"];
     let record = host(&sandbox, address, &args).run().succeeds().json();
     drop(held.join().unwrap());
-    assert_eq!(value(&record, "availability"), 0.4);
+    let taken = 20.0 * value(&record, "availability");
     // Refused, or taken by the closing kernel and reset.
-    assert_eq!(value(&record, "connects-refused") + value(&record, "connects-reset"), 3.0);
+    let not_taken = value(&record, "connects-refused") + value(&record, "connects-reset");
+    assert!(taken > 1.9 && not_taken > 0.0 && (taken + not_taken - 20.0).abs() < 1e-9, "{record}");
     assert_eq!(value(&record, "connections"), 0.0);
     assert!(missing(&record, "tls-agreed").contains("refused"), "{record}");
 }

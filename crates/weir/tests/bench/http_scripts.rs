@@ -368,14 +368,15 @@ fn an_endless_loop_is_left_behind() {
         "local n = 0\nfunction request()\n  n = n + 1\n  while n > 3 do end\n  return wrk.format()\nend\n";
     let (sandbox, recorder) = (Sandbox::new(), Recorder::start());
     sandbox.write("own.lua", endless);
-    let args = ["bench", "http", "-c", "1", "-d", "300ms", "-s", "own.lua", &recorder.url()];
+    let args = ["bench", "http", "-c", "1", "-d", "2s", "-s", "own.lua", &recorder.url()];
     sandbox.weir(WEIR, args).run().fails(1, &["own.lua", "endless loop"]);
 }
 
 #[test]
 fn an_endless_loop_ends_a_run_that_is_counted_in_requests() {
     let endless = "local n = 0\nfunction response()\n  n = n + 1\n  while n > 3 do end\nend\n";
-    run_lines(endless, &["--timeout", "50ms"]).fails(1, &["own.lua", "endless loop"]);
+    // So many that the fourth response comes, however many others time out.
+    run_lines(endless, &["--timeout", "50ms", "-n", "200"]).fails(1, &["own.lua", "endless loop"]);
 }
 
 #[test]

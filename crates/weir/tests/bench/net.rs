@@ -156,13 +156,13 @@ fn two_weirs_move_exactly_what_was_asked_for() {
 fn what_is_omitted_does_not_count() {
     let server = NetServer::weir(&[]);
     for way in [&[][..], &["-R"]] {
-        let args = [&["-n", "300K", "-l", "10K", "-O", "1", "-b", "20M", "--json"][..], way].concat();
+        let args = [&["-n", "300K", "-l", "10K", "-O", "2", "-b", "20M", "--json"][..], way].concat();
         let record = weir_client(server.port, &args).succeeds().json();
         let net = &record["net"];
         let bytes = |end: &str| net[end]["bytes"].as_u64().unwrap();
-        // Each end leaves out its own first second, of 2.5 MB, so what both count differs by what flows
-        // between the two.
-        assert!(bytes("sent").max(bytes("received")) < 1_000_000, "{args:?}: {net}");
+        // Each end leaves out its own first two seconds, of 5 MB, so what both count differs by what flows
+        // between the two: on a busy machine for a good part of a second.
+        assert!(bytes("sent").max(bytes("received")) < 3_500_000, "{args:?}: {net}");
         assert!(bytes("sent").max(bytes("received")) >= 300 << 10, "{args:?}: {net}");
         let intervals = net["intervals"].as_array().unwrap();
         assert!(intervals.iter().any(|one| one["omitted"] == true), "{net}");
@@ -290,7 +290,8 @@ fn the_server_s_report_comes_with_the_results() {
 fn several_clients_are_served_at_once_and_one_too_many_is_told() {
     let server = NetServer::weir(&["--max-clients", "3"]);
     let port = server.port.to_string();
-    let client = || {
+    // All three at once, and for so long that none is through before the fourth one comes.
+    let client = |_| {
         let args = [
             "bench",
             "net",
@@ -301,7 +302,7 @@ fn several_clients_are_served_at_once_and_one_too_many_is_told() {
             "-b",
             "8M",
             "-t",
-            "2",
+            "5",
             "-i",
             "0.1",
             "--format",
@@ -309,11 +310,13 @@ fn several_clients_are_served_at_once_and_one_too_many_is_told() {
         ];
         let mut command = std::process::Command::new(WEIR);
         let mut child = command.args(args).stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-        lines.find(|line| line.as_ref().unwrap().starts_with("[  1 >]")).unwrap().unwrap();
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
         (child, lines)
     };
-    let running: Vec<_> = (0..3).map(|_| client()).collect();
+    let mut running: Vec<_> = (0..3).map(client).collect();
+    for (_, lines) in &mut running {
+        lines.find(|line| line.as_ref().unwrap().starts_with("[  1 >]")).unwrap().unwrap();
+    }
     weir_client(server.port, &["-n", "1", "-q"]).fails(1, &["refuses", "busy"]);
     for (mut child, lines) in running {
         let lines: Vec<String> = lines.map(Result::unwrap).collect();

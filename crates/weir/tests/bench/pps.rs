@@ -309,8 +309,8 @@ fn bad_words() {
     for (args, says) in cases {
         pps(&sandbox, args).run().fails(2, says);
     }
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    pps(&sandbox, &[&closed])
+    let (_socket, closed) = crate::refusing();
+    pps(&sandbox, &[&closed.to_string()])
         .run()
         .fails(1, &["cannot connect to", "connection refused", "weir bench pps -s"]);
     pps(&sandbox, &["no-such-host.invalid"])

@@ -362,9 +362,8 @@ impl Sums {
 impl Cause {
     /// One run's record; `None` where this machine cannot make the cause.
     fn play(&self) -> Option<Value> {
-        let sandbox = sandbox_with_www();
+        let sandbox = sandbox_with_server();
         sandbox.write("www/page", "hello");
-        sandbox.write("server.py", include_str!("server.py"));
         let flags: &[&str] = if self.flags.contains(&"-d") { &[] } else { &["-d", "2s"] };
         let flags = [flags, self.flags].concat();
         let bench = |more: &[&str]| {
@@ -392,21 +391,31 @@ impl Cause {
             }
             Cable(qdisc, words) => over_a_cable(&sandbox, qdisc, words, &flags),
             FewPorts(words) => with_few_ports(&sandbox, words, &flags),
-            Lab(path) => {
-                let script = format!("{WEIR} bench http --json {} $WEIR_LAB_URL/page", flags.join(" "));
-                let shell = |script: &str| {
-                    let lab = sandbox.weir(WEIR, ["lab", "shell"]).args(path);
-                    lab.args(&["--serve", "www", "--", "sh", "-c", script]).run()
-                };
-                let tried = shell("exit 0");
-                if !tried.status.success() {
-                    skip(&tried.stderr);
-                    return None;
-                }
-                Some(shell(&script).json())
-            }
+            Lab(path) => in_a_lab(&sandbox, path, &format!("{} $WEIR_LAB_URL/page", flags.join(" "))),
         }
     }
+}
+
+/// A folder with `server.py`, and `www` for servers of files.
+pub(super) fn sandbox_with_server() -> Sandbox {
+    let sandbox = sandbox_with_www();
+    sandbox.write("server.py", include_str!("server.py"));
+    sandbox
+}
+
+/// `load` over the lab's path with these flags, from a server of `www` at its far end; `None` where no lab
+/// can be made.
+pub(super) fn in_a_lab(sandbox: &Sandbox, path: &[&str], load: &str) -> Option<Value> {
+    let shell = |script: &str| {
+        let lab = sandbox.weir(WEIR, ["lab", "shell"]).args(path);
+        lab.args(&["--serve", "www", "--", "sh", "-c", script]).run()
+    };
+    let tried = shell("exit 0");
+    if !tried.status.success() {
+        skip(&tried.stderr);
+        return None;
+    }
+    Some(shell(&format!("{WEIR} bench http --json {load}")).json())
 }
 
 /// `server.py` with these words in a network of its own, at the far end of a cable with this qdisc.
@@ -442,13 +451,13 @@ fn with_few_ports(sandbox: &Sandbox, words: &[&str], flags: &[&str]) -> Option<V
     Some(in_a_network(sandbox, &script)?.json())
 }
 
-/// `server.py` on this machine, in a process of its own.
-struct Python {
+/// `server.py` on this machine, in a process of its own, so that the tests' threads are not taken for its.
+pub(super) struct Python {
     _process: Ended,
-    url: String,
+    pub(super) url: String,
 }
 
-fn python(sandbox: &Sandbox, words: &[&str]) -> Option<Python> {
+pub(super) fn python(sandbox: &Sandbox, words: &[&str]) -> Option<Python> {
     let mut command = Command::new("python3");
     command.arg(sandbox.path("server.py")).arg("127.0.0.1").args(words).stdout(Stdio::piped());
     let Ok(mut child) = command.stdin(Stdio::null()).spawn() else {

@@ -5,6 +5,7 @@
 use crate::support;
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -27,8 +28,12 @@ fn program(path: &Path, text: &str) {
 fn a_host_that_does_not_answer_is_said() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    copies(&sshd, &sandbox, &["-P", &closed]).fails(
+    // Bound and not listening: nobody else gets it meanwhile.
+    let closed = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let closed = closed.unwrap();
+    rustix::net::bind(&closed, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let refuses: SocketAddr = rustix::net::getsockname(&closed).unwrap().try_into().unwrap();
+    copies(&sshd, &sandbox, &["-P", &refuses.port().to_string()]).fails(
         1,
         &["Connection refused", "cannot reach far", "ssh could not connect", "by hand: ssh ", " far true"],
     );

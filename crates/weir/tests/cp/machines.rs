@@ -5,6 +5,7 @@ use crate::support;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use support::{MIB, Run, Sandbox, Sshd, pattern};
 
@@ -18,11 +19,12 @@ fn host_of(sshd: &Sshd, words: &str) {
     program(&sshd.path("bin/uname"), &format!("#!/bin/sh\necho {words}\n"));
 }
 
-/// This weir as another build: its digest is not the program's.
+/// This weir as another build: its digest is not the program's. Another program appends the byte, since it
+/// runs ([`support::copy_program`]).
 fn build(path: &Path) -> PathBuf {
-    let mut bytes = std::fs::read(support::WEIR).unwrap();
-    bytes.push(0);
-    std::fs::write(path, bytes).unwrap();
+    support::copy_program(support::WEIR, path);
+    let appended = Command::new("sh").args(["-c", "printf x >>\"$1\"", "sh"]).arg(path).status();
+    assert!(appended.unwrap().success());
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path.to_owned()
 }
@@ -206,7 +208,7 @@ fn copies_between_machines() {
     // Its sibling is beside it: no question, no flag.
     std::fs::create_dir(sandbox.path("package")).unwrap();
     let (weir, sibling) = (sandbox.path("package/weir"), sandbox.path("package/weir-aarch64"));
-    std::fs::copy(&x86, &weir).unwrap();
+    support::copy_program(&x86, &weir);
     std::fs::copy(&arm, sibling).unwrap();
     std::fs::remove_dir_all(sandbox.path("ssh.arm/cache")).unwrap();
     sandbox.weir(weir.display().to_string(), ["cp", "-S", &ssh, "tree", &far("unasked")]).run().succeeds();

@@ -8,7 +8,6 @@ mod support;
 mod attributes;
 mod basics;
 mod changes;
-mod congestion;
 mod disks;
 mod files_from;
 mod firewall;

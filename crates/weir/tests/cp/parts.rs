@@ -6,6 +6,7 @@
 use crate::support;
 
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
@@ -17,14 +18,17 @@ const SIZE: usize = 16 * MIB;
 
 /// The blocks that a part's journal tells of: behind the file's end a head of 128 bytes, then 48 for each.
 fn journalled(part: &Path) -> Vec<u64> {
-    let Ok(part) = std::fs::read(part) else { return Vec::new() };
-    let log = part.get(SIZE + 128..).unwrap_or_default();
+    let Ok(mut part) = File::open(part) else { return Vec::new() };
+    let mut log = Vec::new();
+    part.seek(SeekFrom::Start(SIZE as u64 + 128)).unwrap();
+    part.read_to_end(&mut log).unwrap();
     log.chunks_exact(48).map(|record| u64::from_le_bytes(record[..8].try_into().unwrap())).collect()
 }
 
 /// A copy of `a` that was killed when some of it had come, its first block too.
 fn interrupted(sshd: &Sshd, sandbox: &Sandbox, to: &str) {
-    let running = sshd.cp(sandbox, &["-q", "--limit-rate", "16Mi", "a", to]).spawn();
+    // Four seconds, of which one or two are waited for.
+    let running = sshd.cp(sandbox, &["-q", "--limit-rate", "4Mi", "a", to]).spawn();
     let part = sandbox.path(".b.weir-part");
     let enough = |blocks: Vec<u64>| blocks.len() >= 4 && blocks.contains(&0);
     wait_for("a part that grows", || enough(journalled(&part)));
@@ -247,7 +251,7 @@ fn holes_of_an_interrupted_copy_are_not_read_again() {
     let part = sandbox.path(".b.weir-part");
     for changed in [false, true] {
         let running = sandbox
-            .weir(support::WEIR, ["cp", "-q", "--limit-rate", "16Mi", "--codec", "none", "a", "b"])
+            .weir(support::WEIR, ["cp", "-q", "--limit-rate", "4Mi", "--codec", "none", "a", "b"])
             .spawn();
         // The log stands behind the end: its head, two holes, and blocks.
         wait_for("a part that grows", || {

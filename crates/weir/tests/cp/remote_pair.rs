@@ -51,12 +51,12 @@ fn what_both_ends_saw_is_judged_here() {
         let sandbox = Sandbox::new();
         sandbox.write("a", pattern(12 * MIB, 1));
         let (from, to) = (on("one", &sandbox, "a"), on("two", &sandbox, "b"));
-        let run = sshd.copies(&sandbox, &["--json", "--limit-rate", "12Mi", how, &from, &to]);
-        assert_eq!(
-            run.succeeds().json()["verdict"]["limit"],
-            "rate-limit",
-            "a limit that only the sender knows"
-        );
+        let run = sshd.copies(&sandbox, &["--json", "--limit-rate", "3Mi", how, &from, &to]);
+        // The share alone: beside two sshds on a busy machine another limit may hold for a while as well.
+        let record = run.succeeds().json();
+        let verdict = &record["verdict"];
+        let share = verdict["shares"]["rate-limit"].as_f64().unwrap_or(0.0);
+        assert!(share > 0.5, "a limit that only the sender knows: {verdict:#}");
     }
 }
 
@@ -93,7 +93,7 @@ fn an_interrupted_copy_goes_on() {
         let sandbox = Sandbox::new();
         sandbox.write("a", pattern(24 * MIB, 1));
         let (from, to) = (on("one", &sandbox, "a"), on("two", &sandbox, "b"));
-        let running = sshd.cp(&sandbox, how).args(&["-q", "--limit-rate", "24Mi", &from, &to]).spawn();
+        let running = sshd.cp(&sandbox, how).args(&["-q", "--limit-rate", "6Mi", &from, &to]).spawn();
         let part = sandbox.path(".b.weir-part");
         // Space is reserved at once; what was written shows as the journal behind it grows.
         wait_for("a part that grows", || {

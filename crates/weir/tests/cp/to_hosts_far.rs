@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
-use crate::to_hosts::{Site, any_process_is_killed, is_one_chain, kill, row};
+use crate::to_hosts::{Site, any_process_is_killed, are_chains, blames_nobody, is_one_chain, kill, row};
 
 use std::time::Duration;
 
@@ -46,11 +46,11 @@ fn trees_lists_and_several_chains_go_from_another_host() {
     std::os::unix::fs::symlink("large", tree.join("link")).unwrap();
     let args = ["-a", "--json", "--fanout", "2", "src:tree", "--to-hosts", "l: a b; r: c d"];
     let record = site.cp(&args).run().succeeds().json();
-    for (host, from) in [("a", "src"), ("b", "a"), ("c", "src"), ("d", "c")] {
+    are_chains(&record, &"src".into(), [["a", "b"], ["c", "d"]]);
+    for host in ["a", "b", "c", "d"] {
         let copy = site.sandbox.path(format!("hosts/{host}/tree"));
         let diff = std::process::Command::new("diff").arg("-r").args([&tree, &copy]).status().unwrap();
         assert!(diff.success(), "{host}");
-        assert_eq!(row(&record, host)["from"], from, "{host}");
     }
     // Only what a list on this machine names; and without the source's own host, where it is already.
     site.sandbox.write("list", "sub/f3\nlarge\n");
@@ -91,13 +91,13 @@ fn a_source_that_is_lost_is_asked_again() {
     let site = Site::new(&["src", "a", "b"]);
     let size = 24 * MIB;
     site.sandbox.write("hosts/src/data", pattern(size, 3));
-    let running = site.cp(&["--json", "--limit-rate", "12Mi", "src:data", "--to-hosts", "a,b"]).spawn();
+    let running = site.cp(&["--json", "--limit-rate", "6Mi", "src:data", "--to-hosts", "a,b"]).spawn();
     site.await_blocks("b", ".data.weir-part", size);
     site.kill("src");
     let record = running.wait().succeeds().json();
+    blames_nobody(&record, &["a", "b"]);
     for host in ["a", "b"] {
         assert!(site.on(host, "data") == site.on("src", "data"), "{host}");
-        assert_eq!(row(&record, host)["taken_out"], Value::Array(Vec::new()), "{host}: {record}");
     }
     assert!(row(&record, "a")["resumed"].as_u64().unwrap() > 0, "it goes on: {record}");
 }
@@ -136,9 +136,9 @@ fn a_source_that_is_stopped_is_asked_again() {
     let stopped = site.stop("src");
     let record = running.wait_for(Duration::from_secs(150)).succeeds().json();
     stopped.into_iter().for_each(kill);
+    blames_nobody(&record, &["a", "b"]);
     for host in ["a", "b"] {
         assert!(site.on(host, "data") == site.on("src", "data"), "{host}");
-        assert_eq!(row(&record, host)["taken_out"], Value::Array(Vec::new()), "{host}: {record}");
     }
     assert!(row(&record, "a")["sessions"].as_u64().unwrap() > 1, "{record}");
 }

@@ -270,17 +270,16 @@ fn another_host_fetches_where_the_first_cannot() {
 #[test]
 fn a_host_that_is_lost_while_it_fetches() {
     let site = Site::new(&["a", "b", "c"]);
-    let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(6 * MIB) }.rate(3 * MIB as u64);
-    let serves = object.clone();
-    let server = Server::start(move |request, wire| serves.serve(request, wire));
+    let (held, server) = Held::start(6 * MIB as u64);
     let running = site.get(&["--json", &server.url("x"), "--to-hosts", "a,b,c"]).spawn();
     server.wait_sent(MIB as u64);
     site.kill("a");
+    held.then.set(None).unwrap();
     let record = running.wait().succeeds().json();
     assert_eq!((&record["fetch"]["host"], &record["cp"]["complete"]), (&"b".into(), &3.into()), "{record}");
     assert_eq!(record["fetch"]["attempts"][0]["host"], "a");
     for host in ["a", "b", "c"] {
-        assert!(site.on(host, "x") == *object.bytes, "{host}");
+        assert!(site.on(host, "x") == *held.object.bytes, "{host}");
     }
 }
 
@@ -289,13 +288,11 @@ fn a_host_that_is_lost_while_it_fetches() {
 fn the_same_command_resumes_the_fetch() {
     for signal in [Signal::KILL, Signal::INT] {
         let site = Site::new(&["a", "b"]);
-        let object = Object { last_modified: Some(DATE.to_owned()), ..Object::new(6 * MIB) };
-        let object = object.rate(3 * MIB as u64);
-        let serves = object.clone();
-        let server = Server::start(move |request, wire| serves.serve(request, wire));
+        let (held, server) = Held::start(18 * MIB as u64);
         let url = server.url("x");
         let running = site.get(&["--json", &url, "--to-hosts", "a,b"]).spawn();
-        server.wait_sent(2 * MIB as u64);
+        // The fetching host passes on what its journal has, and the next run resumes that.
+        site.await_blocks("b", ".x.weir-part", held.object.bytes.len());
         running.signal(signal);
         let first = running.wait();
         if signal == Signal::INT {
@@ -303,11 +300,12 @@ fn the_same_command_resumes_the_fetch() {
         }
         wait_for("the fetching host has noticed", || site.peers("a").is_empty());
         assert!(site.names_on("a").iter().any(|name| name.ends_with(".part")), "{:?}", site.names_on("a"));
+        held.then.set(None).unwrap();
         let record = site.get(&["--json", &url, "--to-hosts", "a,b"]).run().succeeds().json();
         let resumed = record["fetch"]["record"]["files"][0]["resumed_from"].as_u64().unwrap();
         assert!(resumed > 0, "{record}");
         for host in ["a", "b"] {
-            assert!(site.on(host, "x") == *object.bytes, "{host}");
+            assert!(site.on(host, "x") == *held.object.bytes, "{host}");
             assert_eq!(site.names_on(host), ["x"], "{host}");
         }
     }

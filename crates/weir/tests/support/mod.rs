@@ -50,12 +50,16 @@ pub(crate) fn copy_program(from: &str, to: impl AsRef<std::path::Path>) {
     assert!(copied.expect("cp").success());
 }
 
+/// The pause between two looks at something that comes by itself. A test that spins takes a processor from
+/// the other tests, and from what it waits for.
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
 /// Waits for something that comes by itself.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < TIMEOUT, "waited in vain for {what}");
-        std::thread::yield_now();
+        std::thread::sleep(BETWEEN_LOOKS);
     }
 }
 

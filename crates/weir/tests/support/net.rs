@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{Run, Sandbox, TIMEOUT, WEIR, skip};
+use super::{BETWEEN_LOOKS, Run, Sandbox, TIMEOUT, WEIR, skip};
 
 /// A server at work; killed when the test forgets it.
 pub(crate) struct NetServer {
@@ -150,7 +150,7 @@ fn wait_for_listener(port: u16) {
     let begun = std::time::Instant::now();
     while !std::fs::read_to_string("/proc/net/tcp6").expect("a list of sockets").contains(&line) {
         assert!(begun.elapsed() < TIMEOUT, "iperf3 never listened on {port}");
-        std::thread::yield_now();
+        std::thread::sleep(BETWEEN_LOOKS);
     }
 }
 

@@ -10,7 +10,7 @@ use weir_lab::netns::Namespace;
 
 use super::net::free_port;
 use super::runner::{Run, Sandbox, WEIR, Weir};
-use super::{TIMEOUT, skip};
+use super::{BETWEEN_LOOKS, TIMEOUT, skip};
 
 /// Where sshd lies on the usual systems: it is not on the path of ordinary users.
 const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"];
@@ -129,7 +129,7 @@ impl Sshd {
             let log = || std::fs::read_to_string(sshd.folder.path().join("log")).unwrap_or_default();
             assert!(start.elapsed() < TIMEOUT, "sshd does not listen: {}", log());
             assert!(matches!(sshd.child.try_wait(), Ok(None)), "sshd does not run: {}", log());
-            std::thread::yield_now();
+            std::thread::sleep(BETWEEN_LOOKS);
         }
         Some(sshd)
     }

@@ -12,7 +12,7 @@ use super::{bench, errors, hello, stdout};
 use crate::support::http_servers::{Nginx, microsocks, s_server, sandbox_with_www, tinyproxy};
 use crate::support::net::free_port;
 use crate::support::socks::Socks;
-use crate::support::{Sandbox, Server, base64, skip};
+use crate::support::{Sandbox, Server, base64, skip, wait_for};
 
 #[test]
 fn a_host_is_reached_as_the_user_says() {
@@ -185,25 +185,30 @@ fn watching() -> (SocketAddr, Arc<Mutex<Vec<Instant>>>) {
 fn connections_are_opened_over_a_ramp() {
     let (address, times) = watching();
     let url = format!("http://{address}/");
-    let args = ["-c", "4", "-t", "2", "-d", "200ms", "--ramp", "800ms", "--json", &url];
+    let args = ["-c", "4", "-t", "2", "-d", "1s", "--ramp", "800ms", "--json", &url];
     let record = bench(&Sandbox::new(), &args).run().succeeds().json();
-    let times = times.lock().unwrap();
     // The first one only asks whether somebody is there; of the four one comes every 200 ms.
+    wait_for("the fifth connection", || times.lock().unwrap().len() >= 5);
+    let times = times.lock().unwrap();
     assert_eq!(times.len(), 5);
-    assert!(times[4] - times[1] > Duration::from_millis(500), "{times:?}");
-    assert!(record["seconds"].as_f64().unwrap() < 0.5, "measured is what comes after the ramp: {record}");
+    // Planned are 600 ms; a busy machine may be late with the first one. Without a ramp they come at once.
+    assert!(times[4] - times[1] > Duration::from_millis(200), "{times:?}");
+    assert!(record["seconds"].as_f64().unwrap() < 1.4, "measured is what comes after the ramp: {record}");
 }
 
 #[test]
 fn a_rate_grows_over_a_ramp() {
     let server = Server::start(|_, wire| hello(wire));
-    // 200 a second after a second of growing: half of it, then all of it.
-    let args = ["-c", "4", "--rate", "200", "--ramp", "1s", "-d", "1s", "--json", &server.url("x")];
+    // 100 a second after two seconds of growing: 100 while it grows, then 200. Without a ramp 400 would be
+    // asked, and were it measured, 300.
+    let args = ["-c", "4", "--rate", "100", "--ramp", "2s", "-d", "2s", "--json", &server.url("x")];
     let record = bench(&Sandbox::new(), &args).run().succeeds().json();
+    // The measured time begins as late as a busy machine comes to it, up to a few tenths of a second. What it
+    // was late with before is answered then; what it is late with at the end, never.
     let asked = server.requests().len();
-    assert!((250..=305).contains(&asked), "{asked} asked");
+    assert!((220..=360).contains(&asked), "{asked} asked");
     let measured = record["http"]["requests"].as_u64().unwrap();
-    assert!((150..=205).contains(&measured), "measured is what comes after the ramp: {record}");
+    assert!((120..=260).contains(&measured), "measured is what comes after the ramp: {record}");
 }
 
 /// What a client says first, to a listener that says nothing: from where, and the bytes.

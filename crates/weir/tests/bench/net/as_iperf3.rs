@@ -103,7 +103,8 @@ fn scripts_find_what_they_cut_out() {
     let number =
         |script: &str| shell(script).parse::<f64>().unwrap_or_else(|_| panic!("{script}: {}", shell(script)));
     for client in ["$WEIR bench net", "./iperf3"] {
-        let near = |value: f64| assert!((6.0..12.0).contains(&value), "{client}: {value}");
+        // Of 8 Mbit/s, a good part of a second that a busy machine may lose at the end.
+        let near = |value: f64| assert!((3.0..12.0).contains(&value), "{client}: {value}");
         let run = format!("{client} -c 127.0.0.1 -p $PORT -t 1 -b 8M");
         near(number(&format!("{run} | grep receiver | awk '{{print $7}}'")));
         near(number(&format!("{run} -f m | grep sender | tail -1 | awk '{{print $7}}'")));
@@ -326,7 +327,10 @@ fn sockets_are_made_as_options_say() {
     let json =
         |args: &[&str]| weir_client(server.port, &[&["-J", "-n", "100K"], args].concat()).succeeds().json();
     for transport in [&[][..], &["-u", "-b", "10M"]] {
-        let first = free_port();
+        // The second stream's is the next one, which no other test may be handed.
+        let (first, _) = std::iter::repeat_with(|| (free_port(), free_port()))
+            .find(|(first, second)| first + 1 == *second)
+            .unwrap();
         let told = json(&[&["-P", "2", "--cport", &first.to_string()], transport].concat());
         let ports = [0, 1].map(|at| told["start"]["connected"][at]["local_port"].as_u64().unwrap());
         assert_eq!(ports, [first.into(), u64::from(first) + 1]);
