@@ -1,9 +1,9 @@
 //! PostgreSQL over TCP, with a password, plain and by TLS: a server of the test's own with a certificate of
 //! an authority of the test's own.
 
-use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use weir_fleet::FleetError;
@@ -14,8 +14,23 @@ use weir_fleet::ledger::{Claimed, FleetLedger, LedgerPlace, Patience};
 use crate::cluster::{Cluster, Network, PASSWORD};
 use crate::{LEASE, ends, plan, who};
 
+/// A port that nobody has, below those that the kernel gives away by itself (net.ipv4.ip_local_port_range):
+/// the server takes up to a second until it listens there. Each is handed out once.
 fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const PORTS: std::ops::Range<u32> = 15_000..32_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| {
+        let local = format!(":{port:04X} ");
+        ["tcp", "tcp6"].iter().all(|name| {
+            let table = std::fs::read_to_string(format!("/proc/net/{name}")).expect("a list of sockets");
+            !table.contains(&local)
+        })
+    };
+    let next = || {
+        let index = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Relaxed));
+        (PORTS.start + index % (PORTS.end - PORTS.start)) as u16
+    };
+    std::iter::repeat_with(next).take(PORTS.len()).find(is_free).expect("a free port")
 }
 
 fn patience() -> Patience {

@@ -264,7 +264,16 @@ fn an_object_that_changes_meanwhile() {
 /// An interrupted one goes on as any other, and what another program left is still there.
 #[test]
 fn it_can_be_interrupted() {
-    let server = serve(object().rate(2_000_000));
+    let slow = object().rate(2_000_000);
+    let server = Server::start(move |request, wire| {
+        let part = slow.answer(request).part;
+        if part.end < SIZE {
+            return slow.serve(request, wire);
+        }
+        // The last byte does not come before the signal is heard.
+        slow.serve_up_to(request, wire, part.len() - 1)?;
+        wire.wait_for_close()
+    });
     let sandbox = left(&pattern(SIZE, 1)[..3 * MIB], early() + DAY);
     let running = sandbox.get(["-C", "-", &server.url("x"), "-o", "x"]).spawn();
     server.wait_sent(500_000);

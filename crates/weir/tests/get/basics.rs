@@ -147,7 +147,8 @@ fn a_resume_under_the_servers_name() {
 
 #[test]
 fn to_stdout_in_order() {
-    let object = Object::new(30 * MIB).rate(30 << 20);
+    // So slow that all lanes come before the first has brought all.
+    let object = Object::new(30 * MIB).rate(12 << 20);
     let bytes = object.bytes.clone();
     let server = Server::start(move |request, wire| object.serve(request, wire));
     let sandbox = Sandbox::new();

@@ -254,6 +254,20 @@ fn a_used_up_quota_says_when_it_is_back() {
     brings(&server, &[], b"the file");
 }
 
+/// A server whose links with `mark` in them lead to `begun`, of which an answer keeps back the end: what
+/// [`begin`] begins is not whole before the signal is heard. All others lead to `then`.
+fn serve_begun(mark: &'static str, begun: Object, then: Object) -> Server {
+    let begun = begun.rate(8 << 20);
+    Server::start(move |request, wire| {
+        if !request.target.contains(mark) {
+            return then.serve(request, wire);
+        }
+        let most = begun.answer(request).part.len() * 5 / 8;
+        begun.serve_up_to(request, wire, most)?;
+        wire.wait_for_close()
+    })
+}
+
 /// Begins a download of `url` and stops it in the middle.
 fn begin(sandbox: &Sandbox, server: &Server, url: &str) {
     let before = server.sent();
@@ -289,7 +303,7 @@ fn a_renewed_link_goes_on() {
             "AWSAccessKeyId=geheim0&Signature=geheim3&Expires=2",
         ),
     ] {
-        let server = serve(Object::new(length).rate(4_000_000));
+        let server = serve_begun(first, Object::new(length), Object::new(length));
         let sandbox = Sandbox::new();
         begin(&sandbox, &server, &server.url(&format!("x?{first}")));
         let journal = String::from_utf8(sandbox.read("out.weir")).unwrap();
@@ -333,20 +347,15 @@ fn a_link_that_runs_out() {
 #[test]
 fn another_object_behind_a_renewed_link_is_not_joined() {
     let length = 4 * MIB;
-    let old = Object::new(length).rate(4_000_000);
-    let renewed = old.changed();
-    let server = Server::start(move |request, wire| match request.target.contains("sig=2") {
-        false => old.serve(request, wire),
-        true => renewed.serve(request, wire),
-    });
+    let server = serve_begun("sig=1", Object::new(length), Object::new(length).changed());
     let sandbox = Sandbox::new();
     begin(&sandbox, &server, &server.url("x?sig=1"));
     let run = sandbox.get([&server.url("x?sig=2"), "-o", "out", "--json"]).run();
     assert_eq!(resumed(&run), 0);
     assert!(sandbox.read("out") == pattern(length, 2));
     // What names the object differs: another, whatever its tag.
-    let server = serve(Object::new(length).rate(4_000_000));
     for (first, second) in [("versionId=1&sig=1", "versionId=2&sig=1"), ("key=geheim1", "key=geheim2")] {
+        let server = serve_begun(first, Object::new(length), Object::new(length));
         let sandbox = Sandbox::new();
         begin(&sandbox, &server, &server.url(&format!("x?{first}")));
         assert!(!String::from_utf8_lossy(&sandbox.read("out.weir")).contains("geheim"));

@@ -18,6 +18,10 @@ const BODY: &[u8] = b"the bytes";
 /// last for half a minute.
 const HEARD: Duration = Duration::from_secs(5);
 
+/// Within so long a run ends, on a machine that has other work to do as well, whose peer would go on, or keep
+/// it waiting, for minutes at least.
+const ENDS: Duration = Duration::from_secs(10);
+
 /// Ends it by SIGINT, which must be heard at once.
 #[track_caller]
 fn is_heard(running: Running) -> support::Run {
@@ -67,7 +71,7 @@ fn who_asks_for_too_long_a_wait_is_left_until_then() {
                 " UTC",
             ],
         );
-        assert!(start.elapsed() < Duration::from_secs(5), "{fields:?}");
+        assert!(start.elapsed() < ENDS, "{fields:?}");
         assert_eq!(server.requests().len(), 1, "{fields:?}");
         assert_eq!(sandbox.names(), [""; 0]);
     }
@@ -166,7 +170,7 @@ fn waits_that_are_none() {
         let sandbox = Sandbox::new();
         let start = Instant::now();
         sandbox.get([&server.url("x"), "-o", "out"]).run().succeeds();
-        assert!(start.elapsed() < Duration::from_secs(5), "{fields:?}");
+        assert!(start.elapsed() < ENDS, "{fields:?}");
     }
     // A wait for something that will not come: the status says so.
     let gone = asks_for_a_wait("404 Not Found", &[("Retry-After", "86400")], usize::MAX);
@@ -246,7 +250,7 @@ fn ends(url: &str, args: &[&str], code: i32, says: &str) {
     let start = Instant::now();
     let run = sandbox.get([url, "-o", "out", "-k", "--retries", "0", "--timeout", "1"]).args(args).run();
     run.fails(code, &[says]);
-    assert!(start.elapsed() < Duration::from_secs(3), "{says}: {:?}", start.elapsed());
+    assert!(start.elapsed() < ENDS, "{says}: {:?}", start.elapsed());
     let running = sandbox.get([url, "-o", "two", "-k", "--timeout", "30"]).args(args).spawn();
     wait_for("its handler", || running.catches(Signal::INT));
     is_heard(running);
@@ -334,7 +338,7 @@ fn a_redirect_s_body_holds_nobody_up() {
     let sandbox = Sandbox::new();
     let start = Instant::now();
     sandbox.get([&server.url("x"), "-o", "out"]).run().succeeds();
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < ENDS, "{:?}", start.elapsed());
     assert_eq!(sandbox.read("out"), BODY);
 }
 
@@ -351,7 +355,7 @@ fn the_least_rate_is_the_user_s_to_set() {
         4,
         &["127.0.0.1 sent under 100 KB/s for 1 s", "lower --speed-limit or raise --speed-time", "are kept"],
     );
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert!(start.elapsed() < ENDS, "{:?}", start.elapsed());
     let both = Object::new(300_000).rate(200_000);
     let bytes = both.bytes.clone();
     let paced = Server::start(move |request, wire| both.serve(request, wire));
@@ -371,13 +375,13 @@ fn the_least_rate_is_the_user_s_to_set() {
 
 #[test]
 fn a_reader_that_rests_is_no_slow_server() {
-    // The pipe is not read for longer than the span; the server would send at once.
+    // The pipe is not read for longer than either span; the server would send at once.
     let bytes = pattern(3 * MIB, 7);
     let sent = bytes.clone();
     let server = Server::start(move |_, wire| wire.answer("200 OK", &[], &sent));
     let sandbox = Sandbox::new();
     let script =
-        format!("$WEIR get {} -o - --timeout 1 -Y 10M -y 0.5 -q | (sleep 2; cat > out)", server.url("x"));
+        format!("$WEIR get {} -o - --timeout 2 -Y 1M -y 1 -q | (sleep 4; cat > out)", server.url("x"));
     let run = sandbox.weir("sh", ["-c", &script]).env("WEIR", support::WEIR).run();
     run.succeeds();
     assert!(sandbox.read("out") == bytes, "{}", run.stderr);
@@ -407,10 +411,10 @@ fn records_and_frames_byte_by_byte_are_no_file() {
     let relay = Relay::drip_after(100_000, SOON, secure.address());
     let sandbox = Sandbox::new();
     let start = Instant::now();
-    let limits = ["-k", "--timeout", "1", "--retries", "0", "-o", "out"];
+    let limits = ["-k", "--timeout", "2", "--retries", "0", "-o", "out"];
     let run = sandbox.get([&format!("https://{}/x", relay.address)]).args(&limits).run();
-    run.fails(4, &["127.0.0.1 sent no", " for 1 s", "are kept"]);
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    run.fails(4, &["127.0.0.1 sent no", " for 2 s", "are kept"]);
+    assert!(start.elapsed() < ENDS, "{:?}", start.elapsed());
 
     std::fs::create_dir(sandbox.path("files")).unwrap();
     sandbox.write("files/large.bin", pattern(3 * MIB, 1));
@@ -424,7 +428,7 @@ fn records_and_frames_byte_by_byte_are_no_file() {
         let run = sandbox.get([&format!("https://{}/{file}", relay.address)]).args(&limits).run();
         assert!(run.stderr.contains("127.0.0.1 sent "), "{}", run.stderr);
         assert!(matches!(run.status.code(), Some(1 | 4)), "{}", run.stderr);
-        assert!(start.elapsed() < Duration::from_secs(4), "{file}: {:?}", start.elapsed());
+        assert!(start.elapsed() < ENDS, "{file}: {:?}", start.elapsed());
     }
 }
 
@@ -494,7 +498,7 @@ fn frames_that_are_not_the_file_keep_no_connection_alive() {
         let limits = ["--http2", "--timeout", "1", "--retries", "0", "-o", "out"];
         let run = sandbox.get([&format!("http://127.0.0.1:{port}/x")]).args(&limits).run();
         run.exits(1);
-        assert!(start.elapsed() < Duration::from_secs(4), "{kind}: {:?}", start.elapsed());
+        assert!(start.elapsed() < ENDS, "{kind}: {:?}", start.elapsed());
         println!("{kind}: {:?}: {}", start.elapsed(), run.stderr);
         let running =
             sandbox.get([&format!("http://127.0.0.1:{port}/x")]).args(&["--http2", "--retries", "0"]).spawn();
@@ -518,7 +522,7 @@ fn the_same_over_http2() {
         ["--http2", "--cacert", "ca.pem", "-Y", "200k", "-y", "1", "--retries", "0", "-c", "1", "-o", "out"];
     let run = sandbox.get([&serving.url("large.bin")]).args(&args).run();
     assert!(run.stderr.contains("sent under 200 KB/s for 1 s"), "{}", run.stderr);
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert!(start.elapsed() < ENDS, "{:?}", start.elapsed());
 }
 
 #[test]

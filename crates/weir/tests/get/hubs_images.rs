@@ -6,10 +6,11 @@ use crate::support;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{MIB, Object, Request, Sandbox, Server, Weir, Wire, base64, pattern};
+use support::{MIB, Object, Request, Sandbox, Server, Weir, Wire, base64, pattern, wait_for};
 use weir_codec::Algorithm;
 use weir_codec::hex;
 
@@ -35,7 +36,8 @@ struct Image {
     sent: Option<Vec<u8>>,
     /// What is sent in place of the manifest.
     forged: bool,
-    rate: Option<u64>,
+    /// The first answer with a large layer does not come to its end.
+    stalls: bool,
 }
 
 impl Image {
@@ -46,7 +48,7 @@ impl Image {
             layers,
             sent: None,
             forged: false,
-            rate: None,
+            stalls: false,
         }
     }
 
@@ -79,14 +81,19 @@ struct Registry {
 impl Registry {
     fn start(image: Image) -> Registry {
         let kept = image.clone();
+        let may_stall = AtomicBool::new(image.stalls);
         let store = Arc::new(Server::start(move |request, wire| {
             assert!(request.field("authorization").is_none(), "{:?}", request.fields);
             let named = request.path().rsplit('/').next().unwrap();
             let all = kept.layers.iter().chain([&kept.config]);
             let bytes = all.into_iter().find(|bytes| digest(bytes).ends_with(named)).unwrap();
             let sent = kept.sent.as_ref().filter(|_| *bytes == kept.layers[0]).unwrap_or(bytes);
-            let object = Object { bytes: Arc::new(sent.clone()), rate: kept.rate, ..Object::new(0) };
-            object.serve(request, wire)
+            let object = Object { bytes: Arc::new(sent.clone()), ..Object::new(0) };
+            if sent.len() < MIB || !may_stall.swap(false, Relaxed) {
+                return object.serve(request, wire);
+            }
+            object.serve_up_to(request, wire, sent.len() * 3 / 4)?;
+            wire.wait_for_close()
         }));
         let at = Arc::clone(&store);
         let server = Server::start(move |request, wire| answer(&image, &at, request, wire));
@@ -322,11 +329,12 @@ fn a_manifest_that_names_no_digest_is_refused() {
 #[test]
 fn a_killed_pull_goes_on() {
     const SIZE: usize = 12 * MIB;
-    let image = Image { rate: Some(6 * MIB as u64), ..Image::new(&[SIZE]) };
+    let image = Image { stalls: true, ..Image::new(&[SIZE]) };
     let registry = Registry::start(image.clone());
     let sandbox = Sandbox::new();
     let running = registry.get(&sandbox, "name/app:v1", &["-c", "1"]).spawn();
-    registry.store.wait_sent((SIZE * 2 / 3) as u64);
+    let layer = format!("app/blobs/{}", digest(&image.layers[0]).replace(':', "/"));
+    wait_for("a journal", || sandbox.journalled(&layer) > SIZE as u64 / 2);
     running.signal(Signal::KILL);
     drop(running);
     let before = registry.store.sent();

@@ -4,8 +4,9 @@
 
 use crate::support;
 
+use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::Signal;
@@ -34,6 +35,14 @@ struct Earthdata {
 impl Earthdata {
     fn start(object: Object) -> Earthdata {
         let bytes = Arc::clone(&object.bytes);
+        Earthdata::with(bytes, move |request, wire| object.serve(request, wire))
+    }
+
+    /// Whoever has logged in is answered by `serve`.
+    fn with(
+        bytes: Arc<Vec<u8>>,
+        serve: impl Fn(&Request, &mut Wire) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Earthdata {
         let users = Server::start(|request, wire| match request.field("authorization") {
             Some(given) if given == basic("ann:geheim") => {
                 let (_, back) = request.target.split_once("?back=").unwrap();
@@ -54,7 +63,7 @@ impl Earthdata {
                 &[("Location", "/x"), ("Set-Cookie", "session=token; Path=/; HttpOnly")],
                 b"",
             ),
-            (_, Some("token")) => object.serve(request, wire),
+            (_, Some("token")) => serve(request, wire),
             _ => wire.redirect("302 Found", &format!("{login}?back={}/back", back.get().unwrap())),
         });
         own.set(format!("http://{}", data.address())).unwrap();
@@ -82,7 +91,17 @@ fn another_hosts_login_by_redirect_and_back_with_a_cookie() {
 
 #[test]
 fn a_login_of_another_host_is_resumed_and_saved() {
-    let there = Earthdata::start(Object::new(6 * MIB).rate(4 << 20));
+    let object = Object::new(6 * MIB).rate(4 << 20);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_over);
+    let there = Earthdata::with(Arc::clone(&object.bytes), move |request, wire| {
+        if flag.load(Relaxed) {
+            return object.serve(request, wire);
+        }
+        // No answer comes to its end before the signal is heard.
+        object.serve_up_to(request, wire, object.answer(request).part.len() * 5 / 8)?;
+        wire.wait_for_close()
+    });
     let sandbox = Sandbox::new();
     sandbox.write(".netrc", "machine localhost login ann password geheim\n");
     let url = there.data.url("x");
@@ -92,6 +111,7 @@ fn a_login_of_another_host_is_resumed_and_saved() {
     wait_for("its handler", || running.catches(Signal::INT));
     running.signal(Signal::INT);
     running.wait().exits(130);
+    is_over.store(true, Relaxed);
     let jar = String::from_utf8(sandbox.read("jar")).unwrap();
     assert!(jar.starts_with("# Netscape HTTP Cookie File\n"), "{jar}");
     assert!(jar.contains("#HttpOnly_127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\ttoken\n"), "{jar}");
@@ -142,7 +162,7 @@ fn a_redirect_s_own_user_is_taken() {
 }
 
 /// Sets a cookie at the first request and wants it from then on.
-fn wants_its_cookie(request: &Request, wire: &mut Wire) -> std::io::Result<()> {
+fn wants_its_cookie(request: &Request, wire: &mut Wire) -> io::Result<()> {
     match cookie(request, "id") {
         Some("7") => wire.answer("200 OK", &[], BODY),
         _ => wire.answer(
@@ -280,7 +300,8 @@ fn digest_server(object: Object, uses: usize, says_stale: bool) -> Server {
 
 #[test]
 fn lanes_count_the_uses_of_one_nonce() {
-    let object = Object::new(6 * MIB).rate(8 << 20);
+    // So slow that all lanes come before the first has brought all.
+    let object = Object::new(6 * MIB).rate(2 << 20);
     let bytes = object.bytes.clone();
     let server = digest_server(object, usize::MAX, true);
     let sandbox = Sandbox::new();

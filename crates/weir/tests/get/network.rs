@@ -317,7 +317,7 @@ fn an_http2_session_that_falls_silent_is_left_for_another() {
     let urls: Vec<String> = (0..60).map(|number| format!("https://{}/{number}.bin", relay.address)).collect();
     let run = sandbox
         .get(&urls)
-        .args(&["--http2", "--cacert", "ca.pem", "--timeout", "1", "--json", "-o", "in/"])
+        .args(&["--http2", "--cacert", "ca.pem", "--timeout", "3", "--json", "-o", "in/"])
         .run();
     run.succeeds();
     for number in 0..60 {

@@ -51,7 +51,8 @@ fn socks_with_names_near_and_far() {
 
 #[test]
 fn socks_carries_tls_and_lanes() {
-    let object = Object::new(5 * MIB);
+    // So slow that all lanes come before the first has brought all.
+    let object = Object::new(5 * MIB).rate(2 << 20);
     let bytes = object.bytes.clone();
     let far = Server::start_tls(move |request, wire| object.serve(request, wire));
     let proxy = Socks::start(far.address(), Some("me:geheim"), 0);

@@ -5,10 +5,10 @@ use crate::support;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use support::http_servers::moto;
-use support::{MIB, Object, Request, Run, Sandbox, Server, Weir, Wire, pattern, skip};
+use support::{MIB, Object, Request, Run, Sandbox, Server, Weir, Wire, pattern, skip, wait_for};
 
 /// What signs, and must be seen nowhere.
 const SECRET: &str = "geheimgeheimgeheim";
@@ -212,14 +212,25 @@ fn a_store_that_is_busy_is_asked_later() {
 
 #[test]
 fn an_interrupted_object_goes_on() {
-    let object = Object::new(8 * MIB).rate(4_000_000);
+    let object = Object::new(8 * MIB);
     let bytes = Arc::clone(&object.bytes);
-    let server = store(object, |_, _| None);
+    let slow = object.clone().rate(4_000_000);
+    let is_killed = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_killed);
+    let server = store(object, move |request, wire| {
+        if flag.load(Relaxed) {
+            return None;
+        }
+        // No answer comes to its end before the kill.
+        let most = slow.answer(request).part.len() * 5 / 8;
+        Some(slow.serve_up_to(request, wire, most).and_then(|()| wire.wait_for_close()))
+    });
     let sandbox = Sandbox::new();
     let running = get(&sandbox, &server.url(""), &["s3://b/k", "-o", "out"]).spawn();
-    server.wait_sent(2 * MIB as u64);
+    wait_for("a journal", || sandbox.journalled("out") > 0);
     running.signal(rustix::process::Signal::KILL);
     running.wait();
+    is_killed.store(true, Relaxed);
     let run = get(&sandbox, &server.url(""), &["s3://b/k", "-o", "out", "--json"]).run();
     assert!(run.succeeds().json()["files"][0]["resumed_from"].as_u64().unwrap() > 0);
     assert!(sandbox.read("out") == *bytes);

@@ -6,9 +6,10 @@ use crate::support;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use support::listed::weir_of;
-use support::{MIB, Object, Request, Run, Sandbox, Server, Wire, base64, pattern};
+use support::{MIB, Object, Request, Run, Sandbox, Server, Wire, base64, pattern, wait_for};
 use weir_codec::{Algorithm, hex};
 
 /// An object as a store keeps it: its bytes, the parts it came in, what is said of it.
@@ -247,15 +248,25 @@ fn a_resumed_object() {
             kept = kept.damaged();
         }
         let bytes = Arc::clone(&kept.object.bytes);
-        kept.object = kept.object.rate(4 << 20);
-        let server = Server::start(move |request, wire| kept.serve(request, wire));
+        let was_asked = AtomicBool::new(false);
+        let server = Server::start(move |request, wire| {
+            let is_first = request.method == "GET" && !was_asked.swap(true, Relaxed);
+            if !is_first {
+                return kept.serve(request, wire);
+            }
+            // It does not come to its end before the kill.
+            kept.object.serve_up_to(request, wire, 4 * MIB)?;
+            wire.wait_for_close()
+        });
         let sandbox = Sandbox::new();
         let args = ["get", "s3://b/k", "-o", "out", "-c", "1"];
         let running = weir_of(&sandbox, &server.url(""), &args).spawn();
-        server.wait_sent(2 * MIB as u64);
+        wait_for("a journal", || sandbox.journalled("out") > 2 * MIB as u64);
         running.signal(rustix::process::Signal::KILL);
         running.wait();
+        let before = server.requests().len();
         let run = weir_of(&sandbox, &server.url(""), &args).run();
+        assert!(server.requests_from(before).iter().any(|request| request.start() > 0), "it went on");
         match is_damaged {
             true => drop(run.fails(3, &["the server's ETag of 3 parts"])),
             false => {

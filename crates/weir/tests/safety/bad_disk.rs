@@ -245,7 +245,12 @@ fn an_interruption_journals_all_that_came() {
 #[test]
 fn an_interruption_says_what_to_do() {
     let object = Object::new(8 * MIB).rate(8 << 20);
-    let server = Server::start(move |request, wire| object.serve(request, wire));
+    let server = Server::start(move |request, wire| {
+        // No answer comes to its end before the signal is heard.
+        let most = object.answer(request).part.len() * 5 / 8;
+        object.serve_up_to(request, wire, most)?;
+        wire.wait_for_close()
+    });
     let sandbox = Sandbox::new();
     let running = sandbox.get([&server.url("x"), "-o", "out", "--json"]).spawn();
     server.wait_sent(4 * MIB as u64);

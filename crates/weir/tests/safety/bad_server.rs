@@ -2,6 +2,7 @@
 //! wrong file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use crate::bad_words::nobody;
 use crate::support;
 
 use std::net::TcpListener;
@@ -39,12 +40,10 @@ fn an_unknown_host() {
 
 #[test]
 fn a_refused_connection() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_held, at) = nobody();
     let sandbox = Sandbox::new();
-    let cause = format!(
-        "cannot connect to 127.0.0.1:{port}: connection refused; nothing listens there: check the host"
-    );
-    get(&sandbox, &format!("http://127.0.0.1:{port}/x")).run().fails(1, &[&cause]);
+    let cause = format!("cannot connect to {at}: connection refused; nothing listens there: check the host");
+    get(&sandbox, &format!("http://{at}/x")).run().fails(1, &[&cause]);
     assert_eq!(sandbox.names(), [""; 0]);
 }
 

@@ -3,13 +3,18 @@
 
 use crate::support;
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 use support::{Run, Sandbox, Server};
 
-/// A port where nobody listens.
-fn nobody() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// Where nobody listens. A socket is bound there, so that nobody else gets the port while it is kept.
+pub(super) fn nobody() -> (OwnedFd, SocketAddr) {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = getsockname(&socket).unwrap().try_into().unwrap();
+    (socket, address)
 }
 
 /// `weir get` of what `server` answers with `status`, given `args`.
@@ -20,7 +25,8 @@ fn answered(status: &'static str, args: &[&str]) -> Run {
 
 #[test]
 fn a_proxy_that_is_not_there_is_told_from_the_server() {
-    let at = format!("127.0.0.1:{}", nobody());
+    let (_held, at) = nobody();
+    let at = at.to_string();
     let sandbox = Sandbox::new();
     let get = || sandbox.get(["http://far.invalid/x", "--retries", "0"]);
     let run = get().env("http_proxy", &at).run();

@@ -44,7 +44,12 @@ fn a_log_that_cannot_be_written_ends_nothing() {
 
 #[test]
 fn a_signal_that_comes_twice_is_one() {
-    let server = Server::start(|request, wire| Object::new(8 * MIB).rate(1 << 20).serve(request, wire));
+    let object = Object::new(8 * MIB).rate(8 << 20);
+    let server = Server::start(move |request, wire| {
+        // No answer comes to its end before the signals are heard.
+        object.serve_up_to(request, wire, object.answer(request).part.len() * 5 / 8)?;
+        wire.wait_for_close()
+    });
     let sandbox = Sandbox::new();
     let running = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
     server.wait_sent(MIB as u64);

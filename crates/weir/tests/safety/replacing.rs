@@ -6,14 +6,17 @@
 use crate::support;
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::process::Signal;
-use support::{MIB, Object, Run, Sandbox, Server, WEIR, skip};
+use support::{MIB, Object, Request, Run, Sandbox, Server, WEIR, Wire, skip};
 
 const NOBODY: u32 = 65534;
 
@@ -232,11 +235,18 @@ fn a_new_file_has_what_its_folder_and_the_umask_give() {
     }
 }
 
+/// Answers with five eighths of what was asked for, so that no run ends before a signal is heard.
+fn all_but_the_end(object: &Object, request: &Request, wire: &mut Wire) -> io::Result<()> {
+    let most = object.answer(request).part.len() * 5 / 8;
+    object.serve_up_to(request, wire, most)?;
+    wire.wait_for_close()
+}
+
 #[test]
 fn nobody_else_reads_a_file_before_it_is_complete() {
     for before in [None, Some(0o644)] {
         let object = Object::new(8 * MIB).rate(8 << 20);
-        let server = Server::start(move |request, wire| object.serve(request, wire));
+        let server = Server::start(move |request, wire| all_but_the_end(&object, request, wire));
         let sandbox = Sandbox::new();
         if let Some(before) = before {
             set_mode(&sandbox.write("out", "old"), before);
@@ -369,7 +379,12 @@ fn a_file_in_a_folder_that_cannot_be_written_is_written_in_place() {
 fn a_part_elsewhere_is_gone_on_with() {
     let object = Object::new(8 * MIB).rate(8 << 20);
     let bytes = object.bytes.clone();
-    let server = Server::start(move |request, wire| object.serve(request, wire));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_over);
+    let server = Server::start(move |request, wire| match flag.load(Relaxed) {
+        false => all_but_the_end(&object, request, wire),
+        true => Object { rate: None, ..object.clone() }.serve(request, wire),
+    });
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("temp")).unwrap();
     fs::create_dir(sandbox.path("in")).unwrap();
@@ -380,6 +395,7 @@ fn a_part_elsewhere_is_gone_on_with() {
     running.signal(Signal::INT);
     running.wait().exits(130);
     assert_eq!(fs::read_dir(sandbox.path("temp")).unwrap().count(), 2);
+    is_over.store(true, Relaxed);
     let before = server.requests().len();
     get().run().succeeds();
     assert!(server.requests_from(before)[0].start() > 0, "it went on");

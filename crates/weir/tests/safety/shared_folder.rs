@@ -524,7 +524,7 @@ fn a_signal_is_heard_whatever_is_in_the_place_of_the_journal() {
             let start = Instant::now();
             running.signal(Signal::INT);
             running.wait_for(HANGS).exits(130);
-            assert!(start.elapsed() < Duration::from_secs(3), "{bait:?} {ending}: {:?}", start.elapsed());
+            assert!(start.elapsed() < HANGS / 2, "{bait:?} {ending}: {:?}", start.elapsed());
             ended.send(()).unwrap();
             stage.victim_is_unharmed(&format!("{bait:?} {ending}"));
             stage.get(SIZES[1], "shared/large").wait_for(HANGS).succeeds();

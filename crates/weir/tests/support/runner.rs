@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
+use weir_get::journal::Journal;
 
 use super::{MIB, TIMEOUT, wait_for};
 
@@ -156,12 +158,21 @@ impl Sandbox {
         weir
     }
 
-    /// Begins to fetch `url` into `out`, slowly, and interrupts it once more than a MiB of it is there.
+    /// Bytes of `name` that its journal says are there; 0 without one.
+    pub(crate) fn journalled(&self, name: &str) -> u64 {
+        let journal = Journal::read(&self.path(format!("{name}.weir")));
+        journal.ok().flatten().map_or(0, |journal| journal.stored().len())
+    }
+
+    /// Begins to fetch `url`, of some MiB, into `out`, and interrupts it once a quarter of a MiB is there: it
+    /// is so slow that its end is seconds away then.
     pub(crate) fn begin_and_interrupt(&self, url: &str, args: &[&str]) {
-        let running = self.get([url, "-o", "out", "--limit-rate", "4M"]).args(args).spawn();
+        let running = self.get([url, "-o", "out", "--limit-rate", "1M"]).args(args).spawn();
+        // A file that cannot be gone on with has no journal: its part is looked at.
         wait_for("bytes of the file", || {
-            let part = std::fs::read(self.path("out.part")).unwrap_or_default();
-            part.len() > MIB && part[..MIB].iter().any(|byte| *byte != 0)
+            let mut some = [0_u8; 64];
+            let part = std::fs::File::open(self.path("out.part"));
+            part.is_ok_and(|part| part.read_exact_at(&mut some, MIB as u64 / 4).is_ok()) && some != [0; 64]
         });
         wait_for("its handler", || running.catches(Signal::INT));
         running.signal(Signal::INT);

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, skip};
+use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, skip, wait_for};
 
 fn why(args: &[&str]) -> Weir {
     let mut weir = Sandbox::new().weir(WEIR, ["why"]).args(args);
@@ -340,17 +340,21 @@ fn a_servers_short_connections_are_its_own() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let port: u16 = line.trim().parse().unwrap();
     let pid = child.id().to_string();
-    let weir = why(&["--json", "--for", "2s", "--pid", &pid]).spawn();
-    let start = Instant::now();
-    while !weir.catches(Signal::INT) {
-        assert!(start.elapsed() < TIMEOUT, "weir why never began");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let sandbox = Sandbox::new();
+    let mut weir = why(&["--json", "--watch", "--for", "60s", "--pid", &pid]);
+    weir.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+    let weir = weir.spawn();
+    wait_for("its handler", || weir.catches(Signal::INT));
     for _ in 0..50 {
         let mut all = Vec::new();
         TcpStream::connect(("127.0.0.1", port)).unwrap().read_to_end(&mut all).unwrap();
         assert_eq!(all.len(), 10_000);
     }
+    // The kernel tells of a connection's end some time after it: what comes meanwhile is a line each second.
+    let lines = || sandbox.read("said").iter().filter(|byte| **byte == b'\n').count();
+    let before = lines();
+    wait_for("two lines more", || lines() >= before + 2);
+    weir.signal(Signal::INT);
     let run = weir.wait();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -396,8 +396,11 @@ fn the_metadata_of_the_host_is_asked_last() {
     let why = host(&metadata(2, "")).found(None).unwrap_err();
     assert!(why.contains("it has no role"), "{why}");
     assert!(host(&metadata(2, "../x")).found(None).unwrap_err().contains("it has no role"));
-    // Nobody listens there: no long wait, and all places are named.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Nobody listens there, nor can while the socket is kept: no long wait, and all places are named.
+    let held = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let held = held.unwrap();
+    rustix::net::bind(&held, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let gone: std::net::SocketAddr = rustix::net::getsockname(&held).unwrap().try_into().unwrap();
     let began = std::time::Instant::now();
     let host = host(&metadata(2, "")).set("AWS_EC2_METADATA_SERVICE_ENDPOINT", format!("http://{gone}"));
     let why = host.found(None).unwrap_err();

@@ -58,10 +58,11 @@ fn large_files_are_spread_evenly_over_the_workers() {
 
 #[test]
 fn a_lease_shorter_than_an_object_is_renewed_while_its_bytes_move() {
-    let bed = Bed::new(&[4 * MIB], 1).paced(MIB as u64);
-    let first = bed.work(&["--lease", "1s", "-c", "1"]).spawn();
-    bed.server.wait_sent(MIB as u64);
-    let second = bed.work(&["--lease", "1s", "--once"]).run();
+    let bed = Bed::new(&[8 * MIB], 1).paced(MIB as u64);
+    let first = bed.work(&["--lease", "3s", "-c", "1"]).spawn();
+    // As long as the lease was and a second more.
+    bed.server.wait_sent(4 * MIB as u64);
+    let second = bed.work(&["--lease", "3s", "--once"]).run();
     second.succeeds().says(&["moved 0 objects"]);
     first.wait().succeeds();
     bed.is_complete(1);
