@@ -165,7 +165,7 @@ fn nothing_leads_out_of_the_folder_and_what_cannot_be_listed_is_told() {
         1,
         &["cannot plan 3 of the source", "'sub/deep' leads to nothing that is in this folder", "--skip-bad"],
     );
-    prints(&plan("bad/", "skipped.db", &["--skip-bad"]), "planned 1 objects");
+    prints(&plan("bad/", "skipped.db", &["--skip-bad"]), "planned 1 object");
     plan("lost/", "lost.db", &[]).fails(1, &["/lost/gone/", "404"]);
     plan("site/", "site.db", &[]).fails(1, &["no list of files that weir knows", "--list FILE"]);
     plan("away/", "away.db", &[]).fails(1, &["leads to http://other.example/d/", "plan that address"]);

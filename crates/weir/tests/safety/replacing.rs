@@ -497,7 +497,7 @@ fn a_part_of_weirs_own_without_a_journal_is_used() {
         sandbox.get([&server.url("x"), "-o", "out"]).run().succeeds();
         assert!(sandbox.read("out") == bytes);
         assert_eq!(sandbox.names(), ["out"]);
-        let marked = getxattr(&sandbox.path("out"), "user.weir.part", &mut [0_u8; 8]);
+        let marked = getxattr(sandbox.path("out"), "user.weir.part", &mut [0_u8; 8]);
         assert!(marked.is_err(), "the complete file has no mark");
     }
 }

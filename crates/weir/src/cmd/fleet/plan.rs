@@ -97,13 +97,12 @@ fn say(plan: &FleetPlan, place: &str, report: &PlanReport, keeps_nothing: bool) 
         text.push_str(&format!("; {large} of them in ranges"));
     }
     let left = [
-        (report.links, "symbolic links"),
-        (report.specials, "devices, pipes and sockets"),
-        (report.unsized_objects, "objects have no size in the list"),
+        (report.links, "symbolic link", " left out"),
+        (report.specials, "special file", " left out"),
+        (report.unsized_objects, "object", " without a size in the list"),
     ];
-    for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
-        let verb = if what.contains("have") { "" } else { " left out" };
-        text.push_str(&format!("; {count} {what}{verb}"));
+    for (count, what, verb) in left.into_iter().filter(|(count, ..)| *count > 0) {
+        text.push_str(&format!("; {}{verb}", counted(count, what)));
     }
     if keeps_nothing {
         text.push_str("\nnothing is kept in /dev/null: objects are fetched and counted alone");

@@ -19,7 +19,7 @@ use weir_fleet::worker::{WorkerEnd, WorkerSignals};
 use weir_report::escape::escape;
 use weir_report::json as records;
 use weir_report::schema::{FileRecord, Record, RunOutcome};
-use weir_units::{Bytes, Rate, human_duration};
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 use crate::args::{FleetRun, VERSION};
 use crate::cmd::host_list;
@@ -232,11 +232,11 @@ impl Run<'_> {
                 }
                 (false, _) => "the plan is not done".to_owned(),
             };
-            let (objects, bytes) = (moved.objects, Bytes(moved.bytes));
+            let (objects, bytes) = (counted(moved.objects, "object"), Bytes(moved.bytes));
             let (span, there) = (human_duration(Duration::from_secs_f64(record.seconds)), after.same.objects);
             writeln!(
                 std::io::stderr(),
-                "moved {objects} objects, {bytes} in {span}; {there} were there; {state}"
+                "moved {objects}, {bytes} in {span}; {there} already there; {state}"
             )?;
         }
         Ok(())

@@ -30,7 +30,7 @@ use weir_store::environment::End;
 use weir_store::settings::StoreFlags;
 use weir_store::store::Store;
 use weir_store::upload::journal;
-use weir_units::{Bytes, human_duration};
+use weir_units::{Bytes, counted, human_duration};
 
 use super::ends::{Asking, Planned, PlannedEnd};
 use crate::args::{FleetWork, VERSION};
@@ -310,8 +310,8 @@ fn say(work: &FleetWork, record: &Record, report: &WorkerReport) -> anyhow::Resu
         };
         writeln!(
             std::io::stderr(),
-            "moved {} objects, {} in {}; {} were there, {} failed; {ended}",
-            totals.moved.0,
+            "moved {}, {} in {}; {} already there, {} failed; {ended}",
+            counted(totals.moved.0, "object"),
             Bytes(totals.moved.1),
             human_duration(report.span),
             totals.same.0,

@@ -11,6 +11,7 @@ use weir_store::upload::{Attributes, kinds};
 use weir_tree::entry::{Entry, Kind, Name};
 use weir_tree::filter::Filter;
 use weir_tree::walk::{Root, Step, Walk, Wanted};
+use weir_units::counted;
 
 use crate::args::Put;
 use crate::voice::Usage;
@@ -198,8 +199,8 @@ struct LeftOut {
 impl LeftOut {
     fn notes(&self) -> Vec<String> {
         let links = format!(
-            "{} symbolic links were left out: no store holds them; -L sends their targets",
-            self.links
+            "left out {}: no store holds them; -L sends their targets",
+            counted(self.links, "symbolic link")
         );
         let special = format!("{} pipes, sockets or devices were left out", self.special);
         let all = [(self.links, links), (self.special, special)];

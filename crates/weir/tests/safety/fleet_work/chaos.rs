@@ -198,6 +198,6 @@ fn ranges_of_a_large_file_by_several_workers_one_of_which_is_killed() {
     // Whoever gets it once more finds it.
     let sent = bed.server.sent();
     let again = bed.planned_again("again.db", 1);
-    bed.work_on(&again, &[]).run().succeeds().says(&["1 were there"]);
+    bed.work_on(&again, &[]).run().succeeds().says(&["1 already there"]);
     assert_eq!(bed.server.sent(), sent);
 }

@@ -56,13 +56,13 @@ fn one_store_fills_another_by_two_workers_and_nothing_is_done_twice() {
     // Another plan, to which nobody said that they are there: not one is stored again.
     let sent = puts(&bucket);
     run(&["fleet", "plan", ends[0], ends[1], "--ledger", "b.db"]).run().succeeds();
-    run(&["fleet", "work", "--ledger", "b.db"]).run().succeeds().says(&["5 were there"]);
+    run(&["fleet", "work", "--ledger", "b.db"]).run().succeeds().says(&["5 already there"]);
     assert_eq!(puts(&bucket), sent);
     // What is there and is another is kept.
     bucket.hold("q/one", b"2".to_vec());
     run(&["fleet", "plan", ends[0], ends[1], "--ledger", "c.db"]).run().succeeds();
     let worked = run(&["fleet", "work", "--ledger", "c.db"]).run();
-    worked.fails(1, &["s3://dst/q/one exists and is not what the source has; it is kept", "4 were there"]);
+    worked.fails(1, &["s3://dst/q/one exists and is not what the source has; it is kept", "4 already there"]);
     assert_eq!(bucket.bytes("q/one"), b"2");
     assert_eq!(&*status_at(&sandbox.path("c.db")).failures[0].class, "name");
 }
@@ -78,10 +78,10 @@ fn what_no_digest_tells_is_known_by_the_version_that_was_written_down() {
         run(&["fleet", "plan", "gs://src/p/", "s3://dst/q/", "--ledger", ledger]).run().succeeds();
         run(&["fleet", "work", "--ledger", ledger]).run()
     };
-    plan("a.db").succeeds().says(&["moved 1 objects"]);
+    plan("a.db").succeeds().says(&["moved 1 object"]);
     bucket.holds().keeps_no_sums = true;
     let fetched = google.sent();
-    plan("b.db").succeeds().says(&["1 were there"]);
+    plan("b.db").succeeds().says(&["1 already there"]);
     assert!(google.sent() - fetched < MIB as u64, "it was not fetched again");
     // Without it nothing proves that it is the same, and it stays.
     bucket.holds().objects.get_mut("q/large").unwrap().fields.clear();
@@ -271,7 +271,7 @@ fn from_amazon_to_google_and_a_source_that_changes_becomes_no_object() {
     let ends = PlanEnds { source: "s3://src/p/".to_owned(), target: "gs://dst/q/".to_owned() };
     plan_at(&sandbox.path("a.db"), &ends, &[&objects]);
     let run = |args: &[&str]| weir(&sandbox, &google.server.url(""), &amazon.url(""), args).run();
-    run(&["fleet", "work", "--ledger", "a.db"]).succeeds().says(&["moved 1 objects"]);
+    run(&["fleet", "work", "--ledger", "a.db"]).succeeds().says(&["moved 1 object"]);
     assert!(google.bytes("q/k") == *bytes && google.holds().uploads.is_empty());
     google.holds().objects.clear();
     changes.store(true, Relaxed);

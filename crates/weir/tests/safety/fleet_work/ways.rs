@@ -45,7 +45,7 @@ fn a_folder_is_sent_to_a_store_once_and_nothing_there_is_replaced() {
         assert!(bucket.bytes(&format!("p/{name}")) == own, "{name}");
     }
     // Another worker, to whom nobody said that they are there.
-    work("b.db").run().succeeds().says(&["5 were there"]);
+    work("b.db").run().succeeds().says(&["5 already there"]);
     // A digest of the manifest that is not the file's.
     let digest = Some(format!("sha256:{}", "ab".repeat(32)));
     let wrong = FleetObject { target: b"wrong".to_vec(), digest, ..objects[0].clone() };
@@ -130,7 +130,7 @@ fn a_store_copies_its_objects_itself_and_replaces_none() {
         target: "s3://bucket-of-tests/z/".to_owned(),
     };
     let work = |ledger: &str| weir(&["fleet", "work", "--ledger", ledger]);
-    for (ledger, says) in [("a.db", "moved 5 objects"), ("b.db", "5 were there")] {
+    for (ledger, says) in [("a.db", "moved 5 objects"), ("b.db", "5 already there")] {
         plan_at(&sandbox.path(ledger), &ends, &[&objects[..2], &objects[2..]]);
         work(ledger).run().succeeds().says(&[says]);
         assert_eq!(list("z"), 5);
