@@ -130,7 +130,7 @@ impl Run<'_> {
         let chosen = job.target().is_none_or(|own| own != target);
         let around = target.parent().unwrap_or(Path::new("."));
         // A job that is alone shares no name with another.
-        let folds = !self.alone && self.folders.folder(around).is_ok_and(|folder| folder.folds_names());
+        let folds = !self.alone && self.folders.fold_names(around);
         Claimant { job: number, url: &job.url, chosen, folds }
     }
 

@@ -12,8 +12,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::hash::RandomState;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -46,6 +45,10 @@ struct NamesState {
     own: Filters<RandomState, 8>,
     /// And those that a server chose.
     chosen: Filters<RandomState, 16>,
+    /// And those of folders that take several spellings for one, by their hashes: no look tells whether a
+    /// file has one of them, so that a guess would not do.
+    folded: HashSet<u64>,
+    hashes: RandomState,
 }
 
 #[derive(Debug)]
@@ -53,6 +56,7 @@ struct Owner {
     job: usize,
     url: String,
     chosen: bool,
+    folds: bool,
 }
 
 /// Who asks for a name.
@@ -64,27 +68,26 @@ pub(crate) struct Claimant<'a> {
     pub url: &'a Url,
     /// A server chose the name: one that a list or a URL gives is no other job's by itself.
     pub chosen: bool,
-    /// The name's folder takes several spellings for one ([`Folder::folds_names`]).
+    /// The name's folder takes several spellings for one ([`Folders::fold_names`]).
     ///
-    /// [`Folder::folds_names`]: crate::sink::folder::Folder::folds_names
+    /// [`Folders::fold_names`]: crate::sink::folder::Folders::fold_names
     pub folds: bool,
 }
 
 impl Claimant<'_> {
     /// What `name` is remembered as.
     fn known_as<'a>(&self, name: &'a Path) -> Cow<'a, Path> {
-        let last = name.file_name().and_then(OsStr::to_str).filter(|_| self.folds);
-        let Some(last) = last else { return Cow::Borrowed(name) };
+        let Some(text) = name.to_str().filter(|_| self.folds) else { return Cow::Borrowed(name) };
         // Capitals first: some letters have one in common with another.
-        let letters = last.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
-        Cow::Owned(name.with_file_name(letters.nfkd().collect::<String>()))
+        let letters = text.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+        Cow::Owned(letters.nfkd().collect::<String>().into())
     }
 }
 
 impl Names {
     /// No job may have `name`.
     pub(crate) fn reserve(&self, name: PathBuf, what: &str) {
-        let owner = Owner { job: usize::MAX, url: what.to_owned(), chosen: true };
+        let owner = Owner { job: usize::MAX, url: what.to_owned(), chosen: true, folds: false };
         let mut state = self.0.lock();
         state.live.insert(owner.job);
         state.known.insert(name, owner);
@@ -94,14 +97,14 @@ impl Names {
     pub(crate) fn take(&self, target: &Path, by: Claimant<'_>) -> Result<(), GetError> {
         let mut state = self.0.lock();
         let known_as = by.known_as(target);
-        if let Some(owner) = state.owner(&known_as, by.job, by.chosen) {
+        if let Some(owner) = state.owner(&known_as, by, by.chosen) {
             let folds = if by.folds { ", whose name may be the same to this file system" } else { "" };
             return Err(GetError::Refused(format!(
                 "{} is already taken by {owner}{folds}; name it in a list, URL<TAB>NAME a line",
                 target.display()
             )));
         }
-        let is_taken = |name: &Path| state.owner(name, by.job, true).is_some();
+        let is_taken = |name: &Path| state.owner(name, by, true).is_some();
         let whole = part_file::whole_of(&known_as).filter(|whole| is_taken(whole));
         let part = part_file::all_names(&known_as).into_iter().find(|name| is_taken(name));
         let pair = whole.map(|whole| (target, whole)).or(part.as_deref().map(|part| (part, target)));
@@ -123,13 +126,13 @@ impl Names {
             return numbered.clone();
         }
         let known_as = by.known_as(&target);
-        if state.owner(&known_as, by.job, by.chosen).is_none() {
+        if state.owner(&known_as, by, by.chosen).is_none() {
             state.add(known_as.into_owned(), by);
             return target;
         }
         let mut number = state.numbers.get(&target).copied().unwrap_or(1);
         let mut numbered = weir_http::filename::numbered(&target, number);
-        while state.owner(&by.known_as(&numbered), by.job, true).is_some() {
+        while state.owner(&by.known_as(&numbered), by, true).is_some() {
             number += 1;
             numbered = weir_http::filename::numbered(&target, number);
         }
@@ -158,10 +161,13 @@ impl Names {
 }
 
 impl NamesState {
-    /// Who else than `job` has `name`, in words.
-    fn owner(&self, name: &Path, job: usize, chosen: bool) -> Option<&str> {
+    /// Who else than `by` has `name`, in words.
+    fn owner(&self, name: &Path, by: Claimant<'_>, chosen: bool) -> Option<&str> {
         if let Some(owner) = self.known.get(name) {
-            return (owner.job != job).then_some(owner.url.as_str());
+            return (owner.job != by.job).then_some(owner.url.as_str());
+        }
+        if by.folds {
+            return self.folded.contains(&self.hashes.hash_one(name)).then_some("another file of this run");
         }
         let may_be = self.chosen.may_have(&name) || chosen && self.own.may_have(&name);
         (may_be && name.symlink_metadata().is_ok()).then_some("another file of this run")
@@ -172,17 +178,21 @@ impl NamesState {
             self.fold();
         }
         self.live.insert(by.job);
-        let owner = Owner { job: by.job, url: object::shown(by.url), chosen: by.chosen };
+        let Claimant { job, url, chosen, folds } = by;
+        let owner = Owner { job, url: object::shown(url), chosen, folds };
         self.known.insert(name, owner);
     }
 
     /// The names of jobs that have ended become bits.
     fn fold(&mut self) {
-        let NamesState { known, live, own, chosen, .. } = self;
+        let NamesState { known, live, own, chosen, folded, hashes, .. } = self;
         known.retain(|name, owner| {
             let is_live = live.contains(&owner.job);
-            if !is_live {
-                if owner.chosen { chosen.add(name) } else { own.add(name) }
+            match owner {
+                _ if is_live => {}
+                Owner { folds: true, .. } => drop(folded.insert(hashes.hash_one(name))),
+                Owner { chosen: true, .. } => chosen.add(name),
+                Owner { .. } => own.add(name),
             }
             is_live
         });
@@ -214,6 +224,10 @@ mod tests {
         assert!(names.take(Path::new("d/rEAD.me.part"), folding(8)).is_err(), "its part");
         let numbered = names.free("d/read.ME".into(), Claimant { chosen: true, ..folding(9) });
         assert_eq!(numbered, Path::new("d/read.ME.1"));
+        assert!(names.take(Path::new("D/read.me"), folding(10)).is_err(), "its folder is the same");
+        names.ended(0);
+        names.0.lock().fold();
+        assert!(names.take(Path::new("d/read.mE"), folding(11)).is_err(), "once it has ended");
         for (job, name) in ["e/a", "e/A"].into_iter().enumerate() {
             names.take(Path::new(name), by(&url, 20 + job, false)).unwrap();
         }

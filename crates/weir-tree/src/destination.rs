@@ -47,7 +47,7 @@ pub use attribute_losses::{AttributeLoss, LostAttribute};
 pub use attributes::umask;
 use backup::Backups;
 use case_folding::CaseFolding;
-pub use case_folding::folds_names;
+pub use case_folding::{found_to_fold, has_casefold_flag};
 use clock::Clock;
 use directories::{Directories, Directory};
 pub use extras::Removed;

@@ -277,7 +277,10 @@ impl Receiver {
         let permit = self.offers.permit(Signature::expected_len(old.size()))?;
         let mut file = match Incoming::begin(&place.target, entry, false) {
             Ok(file) => file,
-            Err(failure) => return Some(Answer::Refused(failure)),
+            Err(failure) => {
+                self.passing.lacks(&failure);
+                return Some(Answer::Refused(failure));
+            }
         };
         file.change = self.change_of(place, &file.entry);
         if !file.there().is_empty() {

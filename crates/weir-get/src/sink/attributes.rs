@@ -100,6 +100,7 @@ pub(crate) fn take_back(file: &File) {
     let _ = fchown(file, Some(geteuid()), None);
     let _ = fremovexattr(file, ACL);
     let _ = fchmod(file, Mode::from_raw_mode(PRIVATE));
+    beside::mark(file);
 }
 
 /// As if open(2) had made it in the folder.

@@ -11,7 +11,7 @@
 //!
 //! Anything else is renamed, not deleted, since it may be somebody's file. So may a part that all of it holds
 //! for: browsers and other fetchers call theirs `NAME.part` too. It is weir's if a journal lies beside it or
-//! if weir has marked it ([`is_leftover`]).
+//! if weir has marked it ([`is_leftover`]); any other stays as it is, since it may be growing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -132,19 +132,18 @@ pub fn unmark(file: &File) {
     let _ = fremovexattr(file, MARK);
 }
 
-/// Whether a file of ours that has a part's name, without a journal, is one that weir began: marked so, or
-/// without any data. Where the file system keeps no marks, one that nobody else may read.
-pub fn is_leftover(file: &File) -> bool {
+/// Whether a file of ours in `folder` that has a part's name, without a journal, is one that weir began:
+/// marked so, or without any data. Where the file system keeps no marks, one with the mode of a part.
+pub fn is_leftover(folder: &Folder, file: &File) -> bool {
     let Ok(stat) = fstat(file) else { return false };
-    // A reserved file that nothing was written to has a size and no data (lseek(2), ENXIO).
-    if stat.st_size == 0 || seek(file, SeekFrom::Data(0)) == Err(Errno::NXIO) {
-        return true;
-    }
     match fgetxattr(file, MARK, &mut [0_u8; 8]) {
-        Ok(_) => true,
-        Err(Errno::NODATA) => false,
-        Err(_) => Mode::from_raw_mode(stat.st_mode) == PRIVATE,
+        Ok(_) => return true,
+        Err(Errno::NODATA) => {}
+        Err(_) => return folder.has_private_mode(&stat),
     }
+    // A reserved file that nothing was written to has a size and no data (lseek(2), ENXIO).
+    let is_empty = stat.st_size == 0 || seek(file, SeekFrom::Data(0)) == Err(Errno::NXIO);
+    is_empty && folder.has_private_mode(&stat)
 }
 
 /// A name that nobody can foresee. As long as what names leave room for (`filename::PART_SUFFIX`).

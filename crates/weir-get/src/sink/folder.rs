@@ -16,6 +16,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, accessat, f
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use weir_codec::digest::Algorithm;
+use weir_tree::destination::{found_to_fold, has_casefold_flag};
 use weir_tree::xattr::At;
 
 use super::links;
@@ -97,11 +98,6 @@ impl Folder {
         *self.writable.get_or_init(|| accessat(self, ".", wanted, AtFlags::empty()).is_ok())
     }
 
-    /// Two names that differ by case, or by the spelling of an accent, are one in it.
-    pub(crate) fn folds_names(&self) -> bool {
-        *self.folds.get_or_init(|| weir_tree::destination::folds_names(self))
-    }
-
     /// A file of this owner is this user's.
     pub fn is_ours(&self, owner: u32) -> bool {
         owner == geteuid().as_raw() || self.made().is_some_and(|(user, _)| user == owner)
@@ -110,6 +106,12 @@ impl Folder {
     /// Others can write a file of this mode, and it was not made so by the file system.
     pub(crate) fn others_write(&self, mode: u32) -> bool {
         mode & 0o022 != 0 && self.made().is_none_or(|(_, made)| mode & 0o022 & !made != 0)
+    }
+
+    /// It has the mode of a private file, as this file system keeps it.
+    pub(crate) fn has_private_mode(&self, stat: &Stat) -> bool {
+        let mode = stat.st_mode & 0o777;
+        mode == 0o600 || self.made().is_some_and(|(_, made)| made != 0o600 && made == mode)
     }
 
     /// Owner and mode of a private file that this user makes here. Not every file system keeps what it is
@@ -230,6 +232,8 @@ impl Target {
 #[derive(Debug, Default)]
 pub struct Folders {
     open: Mutex<HashMap<PathBuf, Arc<Folder>>>,
+    /// Whether a file system, by its device, was seen to fold names.
+    folding: Mutex<HashMap<u64, bool>>,
 }
 
 impl Folders {
@@ -245,6 +249,18 @@ impl Folders {
         }
         open.insert(path.to_owned(), Arc::clone(&folder));
         Ok(folder)
+    }
+
+    /// Two names that differ by case, or by the spelling of an accent, are one in the folder at `path`. Tried
+    /// once on each file system, where the folder itself does not say it.
+    pub(crate) fn fold_names(&self, path: &Path) -> bool {
+        let Ok(folder) = self.folder(path) else { return false };
+        *folder.folds.get_or_init(|| {
+            has_casefold_flag(&folder)
+                || folder.stat().is_some_and(|stat| {
+                    *self.folding.lock().entry(stat.st_dev).or_insert_with(|| found_to_fold(&folder))
+                })
+        })
     }
 
     /// The name at the end of `path`, in its folder.

@@ -88,6 +88,7 @@ pub(crate) fn give_name(
     if let Some(old) = fixed.filter(|_| !target.folder().is_writable()) {
         return write_in_place(in_place::open(target, old), "its folder cannot be written");
     }
+    beside::unmark(file);
     attributes::give(file, target, old.as_ref())?;
     let renamed = match renameat(home, part, target.folder(), target.name()) {
         Ok(()) => return is_named(file, target).map_err(Failure::Rename),
@@ -124,6 +125,7 @@ pub(crate) fn give_free_name(
         let text = format!("another file was put in the place of {}", home.shown(part).display());
         return Err(io::Error::other(text).into());
     }
+    beside::unmark(file);
     attributes::give(file, target, None)?;
     let named = match part.is_empty() {
         true => small_file::link(file, target, target.name()),
@@ -203,6 +205,8 @@ pub fn is_same(bytes: &mut dyn Read, there: &mut dyn Read, size: u64) -> io::Res
 
 /// The part grew on another file system: a copy of it beside the target gets the name.
 fn copy_over(file: &File, target: &Target, old: Option<&Stat>, sync: bool) -> io::Result<()> {
+    // It stays what it is until the copy has the name.
+    beside::mark(file);
     let (passing, copy) = beside::create_passing(target.folder(), target.name())?;
     let size = file.metadata()?.len();
     let copied = in_place::copy(file, &copy, size).map_err(|(_, error)| error);

@@ -98,8 +98,8 @@ impl Home {
 
     /// A file that has the part's name is a part of weir's. In a shared tree nothing else has such names.
     fn is_weirs(&self, file: &File) -> bool {
-        let has_journal = || matches!(beside::peek(&self.folder, &self.journal, For::Reading), Ok(Some(_)));
-        self.existing == Existing::Kept || beside::is_leftover(file) || has_journal()
+        let has_journal = || !matches!(beside::peek(&self.folder, &self.journal, For::Reading), Ok(None));
+        self.existing == Existing::Kept || beside::is_leftover(&self.folder, file) || has_journal()
     }
 
     /// The folder and name of its journal.
@@ -169,19 +169,6 @@ fn open_or_create(folder: &Folder, part: &OsStr) -> io::Result<Found> {
     }
 }
 
-/// Gives another program's file, which has a part's name, another one.
-fn put_aside(folder: &Folder, part: &OsStr) -> io::Result<()> {
-    if let Some(aside) = beside::put_aside(folder, part)? {
-        let shown = folder.shown(part);
-        tracing::warn!(
-            "{} was left by another program, for weir has no journal of it; renamed to {}",
-            shown.display(),
-            aside.display()
-        );
-    }
-    Ok(())
-}
-
 impl PartFile {
     /// Opens or creates the part file of `target` and locks it against other weirs.
     pub fn open(target: &Target, home: Home) -> Result<PartFile, GetError> {
@@ -215,14 +202,10 @@ impl PartFile {
             if home.is_weirs(&file) {
                 return PartFile::own(file, target, home);
             }
-            if let Err(error) = put_aside(folder, part) {
-                let why = weir_units::plain(&error);
-                let why = format!(
-                    "{} is another program's and cannot be renamed: {why}",
-                    folder.shown(part).display()
-                );
-                return PartFile::for_this_run(target, home, &why);
-            }
+            // It may be filling it, and rename it by its name.
+            let shown = folder.shown(part);
+            let why = format!("{} is another program's; remove it where it is a leftover", shown.display());
+            return PartFile::for_this_run(target, home, &why);
         }
         let why = format!("{} is being changed by another program", folder.shown(part).display());
         PartFile::for_this_run(target, home, &why)
@@ -485,14 +468,10 @@ impl PartFile {
     /// synced too.
     pub fn publish(&self, sync: bool) -> Result<(), GetError> {
         let Home { folder, part, .. } = &self.home;
-        beside::unmark(&self.file);
         let named = match self.home.existing {
             Existing::Replaced => naming::give_name(&self.file, folder, part, &self.target, sync),
             Existing::Kept => naming::give_free_name(&self.file, folder, part, &self.target),
         };
-        if named.is_err() {
-            beside::mark(&self.file);
-        }
         match named {
             Ok(()) => {}
             Err(Failure::Differs) => {

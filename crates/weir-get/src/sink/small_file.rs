@@ -103,6 +103,8 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     if has_names_to_keep(old.as_ref()) {
         return Ok(Stored::NeedsPart);
     }
+    // Before it has the rights of the other file, which may keep its owner from writing.
+    beside::mark(&file);
     attributes::give(&file, target, old.as_ref())?;
     let passing = give_passing_name(&file, target)?;
     beside::unmark(&file);
@@ -119,12 +121,10 @@ fn give_passing_name(file: &File, target: &Target) -> io::Result<OsString> {
     // Another weir that finds it knows that it is at work.
     let is_locked = flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
     let part = free_part(target).filter(|_| is_locked);
-    if let Some(part) = part {
-        beside::mark(file);
-        if link(file, target, &part).is_ok() {
-            return Ok(part);
-        }
-        beside::unmark(file);
+    if let Some(part) = part
+        && link(file, target, &part).is_ok()
+    {
+        return Ok(part);
     }
     let mut tries = 0;
     loop {
@@ -147,7 +147,7 @@ fn free_part(target: &Target) -> Option<OsString> {
     if folder.look(&part).ok()?.is_some() {
         let left = beside::peek(folder, &part, For::Writing).ok()??;
         flock(&left, FlockOperation::NonBlockingLockExclusive).ok()?;
-        if !beside::is_leftover(&left) {
+        if !beside::is_leftover(folder, &left) {
             return None;
         }
         beside::remove(folder, &part, &left);
@@ -184,6 +184,7 @@ fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     };
     let written = file
         .write_all(bytes)
+        .and_then(|()| if sync { file.sync_data() } else { Ok(()) })
         .map(|()| beside::unmark(&file))
         .and_then(|()| attributes::give(&file, target, old.as_ref()))
         .and_then(|()| if sync { file.sync_all() } else { Ok(()) });

@@ -151,7 +151,7 @@ impl CaseFolding {
         let folding = directory.folds_case.get_or_init(|| {
             flagged(directory)
                 || Identity::of(directory).is_ok_and(|identity| {
-                    *self.lock().devices.entry(identity.device).or_insert_with(|| try_names(directory))
+                    *self.lock().devices.entry(identity.device).or_insert_with(|| found_to_fold(directory))
                 })
         });
         if *folding {
@@ -198,12 +198,11 @@ impl Known {
     }
 }
 
-/// Whether two names that differ by case, or by the spelling of an accent, are one in the directory that is
-/// open, be it for its path alone.
-pub fn folds_names(directory: impl AsFd) -> bool {
+/// Whether the directory that is open, be it for its path alone, says that it compares names without case.
+pub fn has_casefold_flag(directory: impl AsFd) -> bool {
     // Flags are not told of one that is open for its path.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(&directory, ".", flags, Mode::empty()).is_ok_and(|open| has_flag(&open)) || try_names(&directory)
+    openat(&directory, ".", flags, Mode::empty()).is_ok_and(has_flag)
 }
 
 fn flagged(directory: &Directory) -> bool {
@@ -216,7 +215,7 @@ fn has_flag(directory: impl AsFd) -> bool {
 
 /// Whether a file in `directory` is found under another case, or another spelling of an accent. One that
 /// cannot be written there proves nothing.
-fn try_names(directory: impl AsFd) -> bool {
+pub fn found_to_fold(directory: impl AsFd) -> bool {
     let directory = directory.as_fd();
     // ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h) compare bytes wherever that flag is not
     // set.
