@@ -137,7 +137,7 @@ fn hosts_share_the_work_and_one_that_refuses_is_named() {
     let Some(site) = Site::new(2, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
     let closed = free_port();
     site.sandbox.write("hosts", format!("# a rack\nh0 workers=2\nh1\n127.0.0.1:{closed}\n"));
-    // Slow enough that the last worker to come still finds work.
+    // Slow enough that the last host to come still finds work.
     let run = site.run("hosts", &["--json", "--limit-rate", "1500k"]).run();
     run.succeeds().says(&[
         &format!("127.0.0.1:{closed}: cannot reach 127.0.0.1:{closed}: ssh could not connect or log in: "),
@@ -151,9 +151,11 @@ fn hosts_share_the_work_and_one_that_refuses_is_named() {
     let refused = of(&format!("127.0.0.1:{closed}"));
     assert!(refused[0]["error"].as_str().unwrap().contains("Connection refused"), "{refused:?}");
     let status = site.status();
-    let hosts: BTreeSet<&str> = status.workers.iter().map(|worker| worker.host.as_str()).collect();
-    assert_eq!(hosts, BTreeSet::from(["h0", "h1"]));
-    assert!(status.workers.iter().all(|worker| worker.departed && worker.moved.bytes > 0), "{status:?}");
+    assert!(status.workers.iter().all(|worker| worker.departed), "{status:?}");
+    // Of two workers on one host the second may come when all is taken.
+    let moved = status.workers.iter().filter(|worker| worker.moved.bytes > 0);
+    let hosts: BTreeSet<&str> = moved.map(|worker| worker.host.as_str()).collect();
+    assert_eq!(hosts, BTreeSet::from(["h0", "h1"]), "{status:?}");
     site.is_complete();
     // What is done is done.
     site.run("h0", &[]).run().succeeds().says(&["moved 0 objects", "the plan is done"]);
