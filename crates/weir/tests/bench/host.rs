@@ -85,7 +85,7 @@ fn a_host_that_takes_connections() {
 #[test]
 fn refused_reset_and_unresolvable_are_told_apart() {
     let sandbox = Sandbox::new();
-    let (_socket, closed) = crate::refusing();
+    let (_socket, closed) = support::net::refusing();
     let args = ["--only", "availability,rtt,tls,connections", "--tries", "3", "--echoes", "2", "--json"];
     let record = host(&sandbox, closed, &args).run().succeeds().json();
     assert_eq!((value(&record, "availability"), value(&record, "connects-refused")), (0.0, 3.0));
@@ -220,7 +220,7 @@ fn every_figure_is_taken_or_says_why() {
     let sandbox = Sandbox::new();
     let few = ["--tries", "3", "--echoes", "3", "--connections", "5", "--timeout", "1", "--json"];
     all_are_told(&host(&sandbox, patient(), &few).run().succeeds().json());
-    let (_socket, closed) = crate::refusing();
+    let (_socket, closed) = support::net::refusing();
     all_are_told(&host(&sandbox, closed, &few).run().succeeds().json());
 }
 

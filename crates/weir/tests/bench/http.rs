@@ -243,7 +243,7 @@ fn an_answer_before_the_whole_question_counts() {
 #[test]
 fn nobody_there_is_said() {
     let sandbox = Sandbox::new();
-    let (_socket, closed) = crate::refusing();
+    let (_socket, closed) = support::net::refusing();
     bench(&sandbox, &[&format!("http://{closed}/")])
         .run()
         .fails(1, &["cannot connect to", "connection refused; nothing listens there: check the host"]);

@@ -309,7 +309,7 @@ fn bad_words() {
     for (args, says) in cases {
         pps(&sandbox, args).run().fails(2, says);
     }
-    let (_socket, closed) = crate::refusing();
+    let (_socket, closed) = support::net::refusing();
     pps(&sandbox, &[&closed.to_string()])
         .run()
         .fails(1, &["cannot connect to", "connection refused", "weir bench pps -s"]);

@@ -5,7 +5,6 @@
 use crate::support;
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -28,11 +27,7 @@ fn program(path: &Path, text: &str) {
 fn a_host_that_does_not_answer_is_said() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
-    // Bound and not listening: nobody else gets it meanwhile.
-    let closed = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
-    let closed = closed.unwrap();
-    rustix::net::bind(&closed, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let refuses: SocketAddr = rustix::net::getsockname(&closed).unwrap().try_into().unwrap();
+    let (_closed, refuses) = support::net::refusing();
     copies(&sshd, &sandbox, &["-P", &refuses.port().to_string()]).fails(
         1,
         &["Connection refused", "cannot reach far", "ssh could not connect", "by hand: ssh ", " far true"],

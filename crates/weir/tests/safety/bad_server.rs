@@ -2,8 +2,8 @@
 //! wrong file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use crate::bad_words::nobody;
 use crate::support;
+use support::net::refusing;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -40,7 +40,7 @@ fn an_unknown_host() {
 
 #[test]
 fn a_refused_connection() {
-    let (_held, at) = nobody();
+    let (_held, at) = refusing();
     let sandbox = Sandbox::new();
     let cause = format!("cannot connect to {at}: connection refused; nothing listens there: check the host");
     get(&sandbox, &format!("http://{at}/x")).run().fails(1, &[&cause]);

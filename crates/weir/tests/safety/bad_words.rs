@@ -3,19 +3,8 @@
 
 use crate::support;
 
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
+use support::net::refusing;
 use support::{Run, Sandbox, Server};
-
-/// Where nobody listens. A socket is bound there, so that nobody else gets the port while it is kept.
-pub(super) fn nobody() -> (OwnedFd, SocketAddr) {
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let address = getsockname(&socket).unwrap().try_into().unwrap();
-    (socket, address)
-}
 
 /// `weir get` of what `server` answers with `status`, given `args`.
 fn answered(status: &'static str, args: &[&str]) -> Run {
@@ -25,7 +14,7 @@ fn answered(status: &'static str, args: &[&str]) -> Run {
 
 #[test]
 fn a_proxy_that_is_not_there_is_told_from_the_server() {
-    let (_held, at) = nobody();
+    let (_held, at) = refusing();
     let at = at.to_string();
     let sandbox = Sandbox::new();
     let get = || sandbox.get(["http://far.invalid/x", "--retries", "0"]);

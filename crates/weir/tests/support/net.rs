@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -119,6 +121,16 @@ pub(crate) fn iperf3_client(port: u16, args: &[&str]) -> Value {
 pub(crate) fn has_iperf3() -> bool {
     let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.is_ok_and(|status| status.success())
+}
+
+/// An address that refuses, as long as its socket is kept: that is bound and does not listen, so nobody else
+/// gets the port.
+pub(crate) fn refusing() -> (OwnedFd, SocketAddr) {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let address = getsockname(&socket).expect("its address").try_into().expect("one of IP");
+    (socket, address)
 }
 
 /// A port that nobody listens on, below those that the kernel gives away by itself
