@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::net::NetServer;
-use support::{MIB, Sandbox, Serving, Sshd, TIMEOUT, WEIR, pattern, skip, unfolded};
+use support::{MIB, Sandbox, Serving, Sshd, TIMEOUT, WEIR, pattern, skip, unfolded, wait_for};
 
 /// A minute for the whole file, so that no view ends before it is looked at; a journal has something in it
 /// long before.
@@ -200,11 +200,7 @@ fn after_sigkill_the_same_command_goes_on() {
     let Some(screen) = Screen::new(&sandbox) else { return };
     let server = serve(&sandbox);
     screen.view(&format!("get {} -o out --tui {SLOW}", server.url("big.bin")));
-    let deadline = Instant::now() + TIMEOUT;
-    while !sandbox.path("out.weir").exists() {
-        assert!(Instant::now() < deadline, "no journal: {:?}", sandbox.names());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("a journal", || sandbox.journalled("out") > 0);
     screen.signal(Signal::KILL);
     screen.until("end", |text| text.contains("code=137"));
     goes_on(&sandbox, &server);
