@@ -22,9 +22,15 @@ const MAX_PARTS: u64 = 10_000;
 /// Answers of these requests are some hundred bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// What an upload in parts has to be told again.
-const KEPT: [&str; 5] =
-    ["content-type", "cache-control", "content-disposition", "content-encoding", "content-language"];
+/// What an upload in parts has to be told again; its metadata and tags as well.
+const KEPT: [&str; 6] = [
+    "content-type",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "expires",
+];
 
 /// Names of fields and their values.
 type Fields = Vec<(String, String)>;
@@ -32,11 +38,13 @@ type Fields = Vec<(String, String)>;
 impl Copies for S3Store {
     fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError> {
         let what = format!("copy s3://{bucket}/{} to {}{}", shown(&from.key), self.shown(), shown(to));
-        let source = self.source(bucket, from)?;
         if from.size > MAX_COPY {
-            let told = self.told(caller, bucket, from)?;
+            let (told, tag) = self.told(caller, &what, bucket, from)?;
+            // Without a list's word the parts would be of whatever version is there at the time.
+            let source = self.source(bucket, &Listed { etag: from.etag.clone().or(tag), ..from.clone() })?;
             return self.copy_in_parts(caller, &what, (source, told), from.size, to);
         }
+        let source = self.source(bucket, from)?;
         let url = self.here().object(to, None)?;
         let call = Call { method: "PUT", url, fields: source, most: MAX_ANSWER, asks_first: false };
         // The status is sent before the copy is made: only the tag says that it was.
@@ -89,21 +97,51 @@ impl S3Store {
         copied
     }
 
-    /// The metadata of the source, as fields.
+    /// What CopyObject would keep of the source beside its bytes, as fields; and its entity tag.
     fn told(
         &self,
         caller: &mut Caller<'_>,
+        what: &str,
         bucket: &str,
         from: &Listed,
-    ) -> Result<Vec<(String, String)>, StoreError> {
-        let source = S3Bucket { bucket: bucket.to_owned(), ..self.here() };
+    ) -> Result<(Fields, Option<String>), StoreError> {
+        let source = S3Store::new(S3Bucket { bucket: bucket.to_owned(), ..self.here() });
         let version = from.version.as_ref().map(|version| version.id.as_str());
-        let looked = S3Store::new(source).look(caller, &from.key, version)?;
-        let Looked { metadata, headers, .. } = looked.unwrap_or_default();
-        let mut fields: Vec<(String, String)> =
+        let Some(looked) = source.look(caller, &from.key, version)? else {
+            return Err(StoreError::Answer {
+                what: what.to_owned(),
+                why: "has no such object any more".to_owned(),
+            });
+        };
+        let Looked { metadata, headers, listed, .. } = looked;
+        let has_tags = headers.iter().any(|(name, value)| name == "x-amz-tagging-count" && value != "0");
+        let mut fields: Fields =
             headers.into_iter().filter(|(name, _)| KEPT.contains(&name.as_str())).collect();
         fields.extend(metadata.into_iter().map(|(name, value)| (format!("x-amz-meta-{name}"), value)));
-        Ok(fields)
+        if has_tags {
+            let tags = source.tags(caller, &from.key, version)?;
+            fields.extend(key::pairs(&tags).map(|tags| ("x-amz-tagging".to_owned(), tags)));
+        }
+        Ok((fields, listed.etag))
+    }
+
+    /// The tags of an object, names and values (GetObjectTagging).
+    fn tags(&self, caller: &mut Caller<'_>, key: &str, version: Option<&str>) -> Result<Fields, StoreError> {
+        let what = format!("read the tags of {}{}, which a copy keeps", self.shown(), shown(key));
+        let mut query = vec![("tagging", "")];
+        query.extend(version.map(|version| ("versionId", version)));
+        let url = self.here().query_of(key, &query)?;
+        let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_ANSWER, asks_first: false };
+        let reply = caller.done(&what, &call, &mut AtHand::default())?;
+        let (mut tags, mut name) = (Fields::new(), String::new());
+        let ended = |path: &[&str], text: &str| match path {
+            [_, "TagSet", "Tag", "Key"] => text.clone_into(&mut name),
+            [_, "TagSet", "Tag", "Value"] => tags.push((std::mem::take(&mut name), text.to_owned())),
+            _ => {}
+        };
+        let answer = |bad: xml::BadXml| StoreError::Answer { what: what.clone(), why: bad.to_string() };
+        xml::each(&reply.body, ended).map_err(answer)?;
+        Ok(tags)
     }
 
     fn copy_parts(
@@ -157,4 +195,114 @@ fn element(what: &str, reply: &Reply, name: &str) -> Result<String, StoreError> 
     let answer = |why: String| StoreError::Answer { what: what.to_owned(), why };
     xml::each(&reply.body, ended).map_err(|bad| answer(bad.to_string()))?;
     found.ok_or_else(|| answer(format!("has no {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock::{Asked, Mock, Said, said};
+    use crate::s3::S3Settings;
+    use crate::store::Store;
+    use crate::testing::with_caller;
+
+    const SIZE: u64 = (12 << 30) + 7;
+
+    /// A service with one large object, which a list says nothing of but its size.
+    fn service(asked: &Asked) -> Said {
+        let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let target = asked.target.as_str();
+        match asked.method.as_str() {
+            "HEAD" => Said {
+                status: 200,
+                fields: vec![
+                    text("ETag", "\"v1\""),
+                    text("Expires", "Thu, 01 Jan 2099 00:00:00 GMT"),
+                    text("Server", "not kept"),
+                    text("x-amz-meta-Mtime", "7"),
+                    text("x-amz-tagging-count", "2"),
+                ],
+                body: Vec::new(),
+            },
+            "GET" if target.contains("?tagging") => said(
+                200,
+                "<Tagging><TagSet><Tag><Key>a b</Key><Value>1&amp;2</Value></Tag>\
+                 <Tag><Key>c</Key><Value></Value></Tag></TagSet></Tagging>",
+            ),
+            "POST" if target.contains("?uploads") => said(200, "<R><UploadId>u/1</UploadId></R>"),
+            "POST" => said(
+                200,
+                "<CompleteMultipartUploadResult><ETag>\"whole\"</ETag></CompleteMultipartUploadResult>",
+            ),
+            "PUT" => said(200, "<CopyPartResult><ETag>\"part\"</ETag></CopyPartResult>"),
+            "DELETE" => said(204, ""),
+            _ => said(501, ""),
+        }
+    }
+
+    fn copied(
+        answer: impl Fn(&Asked) -> Said + Send + Sync + 'static,
+    ) -> (Result<(), StoreError>, Vec<Asked>) {
+        let mock = Mock::new(answer);
+        let settings = S3Settings {
+            region: None,
+            endpoint: Some(url::Url::parse(&mock.url).unwrap()),
+            path_style: None,
+            provider: None,
+            request_payer: false,
+            encryption: Vec::new(),
+        };
+        let store = S3Store::new(S3Bucket { settings, bucket: "to".to_owned() });
+        let from = Listed { key: "a/k".to_owned(), size: SIZE, ..Listed::default() };
+        let mut outcome = Ok(());
+        with_caller(store.authorizer(), |caller| outcome = store.copy(caller, "from", &from, "b/k"));
+        (outcome, mock.asked())
+    }
+
+    #[test]
+    fn a_large_object_is_copied_as_a_small_one_is() {
+        let (outcome, asked) = copied(service);
+        outcome.unwrap();
+        let begun = asked.iter().find(|asked| asked.target.contains("?uploads")).unwrap();
+        assert_eq!(begun.field("x-amz-tagging"), "a%20b=1%262&c=");
+        assert_eq!((begun.field("x-amz-meta-mtime"), begun.field("server")), ("7", ""));
+        assert_eq!(begun.field("expires"), "Thu, 01 Jan 2099 00:00:00 GMT");
+        let parts: Vec<&Asked> = asked.iter().filter(|asked| asked.method == "PUT").collect();
+        let mut at = 0;
+        for part in &parts {
+            assert_eq!(part.field("x-amz-copy-source-if-match"), "\"v1\"", "parts are of one version");
+            let range = part.field("x-amz-copy-source-range").strip_prefix("bytes=").unwrap();
+            let (first, last) = range.split_once('-').unwrap();
+            assert_eq!(first, at.to_string());
+            at = last.parse::<u64>().unwrap() + 1;
+        }
+        assert_eq!((at, parts.len()), (SIZE, 25));
+        let listed = asked.last().unwrap().body.matches("<Part>").count();
+        assert_eq!(listed, parts.len());
+    }
+
+    #[test]
+    fn what_fails_in_the_middle_is_aborted_and_said() {
+        // A status that was sent before the copy was made.
+        let late = |asked: &Asked| match asked.target.contains("partNumber=3") {
+            true => said(200, "<Error><Code>InternalError</Code><Message>late</Message></Error>"),
+            false => service(asked),
+        };
+        let (outcome, asked) = copied(late);
+        assert!(outcome.unwrap_err().to_string().contains("InternalError"));
+        assert_eq!(asked.last().unwrap().method, "DELETE");
+        // Tags that may not be read: nothing is begun.
+        let denied = |asked: &Asked| match asked.target.contains("tagging") {
+            true => said(403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>"),
+            false => service(asked),
+        };
+        let (outcome, asked) = copied(denied);
+        assert!(outcome.unwrap_err().to_string().contains("tags of s3://from/a/k"));
+        assert!(asked.iter().all(|asked| asked.method != "POST"));
+        let (outcome, asked) = copied(|asked| match asked.method.as_str() {
+            "HEAD" => said(404, ""),
+            _ => service(asked),
+        });
+        assert!(outcome.unwrap_err().to_string().contains("no such object any more"));
+        assert_eq!(asked.len(), 1);
+    }
 }

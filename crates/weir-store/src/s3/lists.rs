@@ -355,8 +355,8 @@ impl PageRead {
         }
         let marker = self.marker.map(decoded).transpose()?.filter(|text| !text.is_empty());
         let token = self.token.filter(|token| !token.is_empty());
-        // A token is there to go on with: without a word to the contrary the list goes on.
-        let is_truncated = self.is_truncated.unwrap_or(token.is_some());
+        // It is there to go on with: without a word to the contrary the list goes on.
+        let is_truncated = self.is_truncated.unwrap_or(token.is_some() || marker.is_some());
         let next = match kind {
             _ if !is_truncated => None,
             Kind::Versions => {
@@ -430,6 +430,17 @@ mod tests {
         assert_eq!(next(body).as_deref(), Some("t"));
         assert_eq!(next(&body.replace(">t<", "><")), None);
         assert_eq!(next(&body.replace("<KeyCount>", "<IsTruncated>false</IsTruncated><KeyCount>")), None);
+    }
+
+    #[test]
+    fn a_marker_alone_says_so_too() {
+        let ask = ListAsk { versions: true, ..ListAsk::default() };
+        let body = "<ListVersionsResult><Version><Key>k</Key><VersionId>2</VersionId></Version>\
+            <NextKeyMarker>k</NextKeyMarker><NextVersionIdMarker>2</NextVersionIdMarker></ListVersionsResult>";
+        assert_eq!(read(body, &ask, Kind::Versions).unwrap().next.as_deref(), Some("2\0k"));
+        let body = "<ListBucketResult><Contents><Key>a</Key></Contents><NextMarker>m</NextMarker></ListBucketResult>";
+        assert_eq!(read(body, &ListAsk::default(), Kind::V1).unwrap().next.as_deref(), Some("m"));
+        assert_eq!(read(body, &ListAsk::default(), Kind::V2).unwrap().next.as_deref(), Some("m"));
     }
 
     #[test]
