@@ -250,7 +250,11 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
         hold::evict(word);
         wish = next_of(input, events)?;
     }
-    let (start, manner) = match wish {
+    let ignores_errors = matches!(wish, Some(FromDriver::IgnoreErrors));
+    if ignores_errors {
+        wish = next_of(input, events)?;
+    }
+    let (mut start, manner) = match wish {
         Some(FromDriver::Start(start)) => (start, Manner::Copies),
         Some(FromDriver::Measure(start)) => (start, Manner::Measures),
         Some(FromDriver::Grows(start, is_whole)) => (start, Manner::Grows { is_whole }),
@@ -259,6 +263,7 @@ fn greet(input: &mut BufReader<TimedStream<File>>, events: &Events) -> Result<(H
         Some(FromDriver::Hold(word)) => return Ok((theirs, Wish::Hold(word))),
         _ => return Err(events.out_of_turn("something before the start")),
     };
+    start.options.selection.ignore_errors = ignores_errors;
     // No shorter than its own: the driver gives up by itself, and says so.
     let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
     input.get_mut().limit = Some(asked.map_or(IDLE_TIMEOUT, |asked| asked.max(IDLE_TIMEOUT)));
@@ -345,7 +350,8 @@ fn begin_sender(
         return Ok(sender);
     }
     let speeds = &desk.speeds;
-    let roots::Sources { walks, roots, missing } = roots::look(&paths).map_err(CopyError::Refused)?;
+    let found = roots::look(&paths, &options).map_err(CopyError::Refused)?;
+    let roots::Sources { walks, roots, missing } = found;
     missing.into_iter().for_each(|problem| events.problem(problem));
     let (owners, listed, receiver) = (options.owners_here(), options.listed, Outlet::new(control));
     let sender = Sender::new(receiver.clone(), events.clone(), options, keyring.clone(), (walks, speeds));

@@ -62,17 +62,23 @@ pub struct Sources {
     pub missing: Vec<Problem>,
 }
 
-/// Looks at the sources. One that is missing costs only itself; it is an error where all are.
-pub fn look(paths: &[Vec<u8>]) -> Result<Sources, Failure> {
+/// Looks at the sources. One that is missing costs only itself; it is an error where all are. A link is taken
+/// for what it leads to, as scp has it, but with `-a` for itself, as rsync has it.
+pub fn look(paths: &[Vec<u8>], options: &Options) -> Result<Sources, Failure> {
     let mut sources = Sources { walks: Vec::new(), roots: Vec::new(), missing: Vec::new() };
     let mut named = HashSet::new();
     for path in paths {
         let path = expand(path);
-        let walk = WalkRoot::from_argument(&path).map_err(Failure::local)?;
-        let root = match fs::metadata(&path) {
+        let mut walk = WalkRoot::from_argument(&path).map_err(Failure::local)?;
+        walk.follow |= !options.keeps_named_links();
+        let there = if walk.follow { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+        let root = match there {
             Ok(there) => {
-                let (name, identity) = (walk.name.clone(), Identity::of_metadata(&there));
-                let is_new = named.insert((name.clone(), identity));
+                let (name, own) = (walk.name.clone(), Identity::of_metadata(&there));
+                let is_new = named.insert((name.clone(), own));
+                // A link in the place of what it leads to would be all that is left of both.
+                let behind = there.is_symlink().then(|| fs::metadata(&path).ok()).flatten();
+                let identity = behind.map_or(own, |behind| Identity::of_metadata(&behind));
                 is_new.then(|| Root { name, directory: there.is_dir(), identity })
             }
             Err(error) => {
@@ -82,7 +88,7 @@ pub fn look(paths: &[Vec<u8>]) -> Result<Sources, Failure> {
             }
         };
         if root.is_some() {
-            sources.walks.push(WalkRoot { follow: true, ..walk });
+            sources.walks.push(walk);
         }
         sources.roots.push(root);
     }
@@ -233,7 +239,9 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
     if mkpath && !options.dry_run {
         let failed =
             |source| weir_tree::TreeError::Path { action: "create", path: folder.to_owned(), source };
-        fs::create_dir_all(folder).map_err(failed).map_err(Failure::local)?;
+        // The target makes the last of them itself, if it may, and knows then that it is new.
+        let way = if may_create { around_of(folder) } else { folder.to_owned() };
+        fs::create_dir_all(way).map_err(failed).map_err(Failure::local)?;
     }
     // A link that leads nowhere is not made into a folder.
     let would_be_made = options.dry_run
@@ -305,7 +313,7 @@ fn finish(
     if same_machine {
         let above = around(folder);
         for (root, name) in roots.iter().zip(&placement.names) {
-            not_itself(&folder.join(name.as_path()), root)?;
+            not_itself(&folder.join(name.as_path()), root, options)?;
             if root.directory && above.contains(&root.identity) {
                 return Err(refused(format!(
                     "{} is in the folder that is to be copied there",
@@ -313,6 +321,10 @@ fn finish(
                 )));
             }
         }
+    }
+    // What the same command had begun is its own.
+    if !options.changes_folders() && !placement.goes_on {
+        placement.target.spare_directories();
     }
     if !options.dry_run {
         placement.target.learn_names();
@@ -327,10 +339,16 @@ fn around(folder: &Path) -> Vec<Identity> {
 }
 
 /// What is at `path` is not the source: neither by its name nor by another, be that a hard or a symbolic
-/// link.
-fn not_itself(path: &Path, root: &Root) -> Result<(), Failure> {
-    let there = fs::metadata(path).ok().map(|there| Identity::of_metadata(&there));
-    match there == Some(root.identity) {
+/// link. Where links are kept one that is there may be an earlier copy of the source: it is replaced, and not
+/// what it leads to; but a source that goes then may be that link itself.
+fn not_itself(path: &Path, root: &Root, options: &Options) -> Result<(), Failure> {
+    let replaces_links = options.keeps_named_links() && !options.selection.remove_source_files;
+    if replaces_links && !root.directory && path.is_symlink() {
+        return Ok(());
+    }
+    let there = [fs::metadata(path), fs::symlink_metadata(path)];
+    let is_root = |there: &fs::Metadata| Identity::of_metadata(there) == root.identity;
+    match there.iter().flatten().any(is_root) {
         true => Err(refused(format!("{}: source and target are the same", path.display()))),
         false => Ok(()),
     }

@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
     fn open(job: &'a Job, stop: &Arc<AtomicBool>, report: &mut Report) -> Result<Session<'a>, CopyError> {
         // What cannot be read here needs no far end.
         let local = match job.role {
-            Role::Sender => Some(roots::look(&job.sources).map_err(CopyError::Refused)?),
+            Role::Sender => Some(roots::look(&job.sources, &job.options).map_err(CopyError::Refused)?),
             Role::Receiver => None,
         };
         // While ssh connects nothing else is to be done here.
@@ -291,8 +291,8 @@ impl<'a> Session<'a> {
         let secret = Secret::draw()?;
         let keyring = Keyring::new(&secret, cipher);
         report.cipher = cipher.map(|cipher| cipher.name());
-        to_sending.send(&start(job, Role::Sender, &secret, cipher));
-        to_receiving.send(&start(job, Role::Receiver, &secret, cipher));
+        tell_start(job, Role::Sender, (&secret, cipher), &to_sending);
+        tell_start(job, Role::Receiver, (&secret, cipher), &to_receiving);
         if job.link.as_ref().is_some_and(|link| link.from.is_none()) {
             to_sending.send(&FromDriver::PassedOn);
         }
@@ -530,17 +530,21 @@ fn meetings(link: Option<&Link>) -> [Meeting<'_>; 2] {
     [link.from.as_ref().map_or(Meeting::Unattended, Meeting::Holder), Meeting::Holder(&link.to)]
 }
 
-/// What tells an end of this role what to copy.
-fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> FromDriver {
+/// Tells an end of this role what to copy.
+fn tell_start(job: &Job, role: Role, key: (&Secret, Option<Cipher>), to: &Outlet<FromDriver>) {
     let paths = match role {
         Role::Receiver => vec![job.target.clone()],
         Role::Sender => job.sources.clone(),
     };
-    let start = Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher)));
-    match job.written.filter(|_| role == Role::Sender) {
+    // A peer that does not know this ends the session: it is said only where it makes a difference.
+    if role == Role::Sender && job.options.delete && job.options.selection.ignore_errors {
+        to.send(&FromDriver::IgnoreErrors);
+    }
+    let start = Box::new(start_of(role, paths, &job.lanes, &job.options, key));
+    to.send(&match job.written.filter(|_| role == Role::Sender) {
         Some(written) => FromDriver::Grows(start, written == Written::All),
         None => FromDriver::Start(start),
-    }
+    });
 }
 
 /// Chooses the cipher and tells the peer what to do.
@@ -553,7 +557,7 @@ fn begin(
     let cipher = cipher(&job.lanes, own, theirs);
     let secret = Secret::draw()?;
     let keyring = Keyring::new(&secret, cipher);
-    peer.send(&start(job, job.role.other(), &secret, cipher));
+    tell_start(job, job.role.other(), (&secret, cipher), peer);
     Ok((keyring, cipher.map(|cipher| cipher.name())))
 }
 

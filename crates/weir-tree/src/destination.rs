@@ -21,6 +21,7 @@ mod obstacle;
 mod pending;
 mod place;
 mod protection;
+mod second_name;
 mod special;
 
 use std::ffi::OsStr;
@@ -105,6 +106,8 @@ struct Shared {
     backups: OnceLock<Backups>,
     limit: Limit,
     protected: OnceLock<Protected>,
+    /// Directories that were there keep their modes.
+    spares_directories: AtomicBool,
 }
 
 fn open_root(root: &Path) -> Result<OwnedFd, TreeError> {
@@ -119,13 +122,17 @@ fn failed(action: &'static str, root: &Path, errno: Errno) -> TreeError {
 impl Target {
     /// Opens the directory `root`, itself reached as the user wrote it, links and all.
     pub fn open(root: &Path, options: Options) -> Result<Target, TreeError> {
+        let mut root_made = false;
         if options.create {
             match rustix::fs::mkdir(root, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => root_made = true,
+                Err(Errno::EXIST) => {}
                 Err(errno) => return Err(failed("create", root, errno)),
             }
         }
-        Target::of(root, open_root(root)?, options)
+        let target = Target::of(root, open_root(root)?, options)?;
+        target.lock().root_made = root_made;
+        Ok(target)
     }
 
     /// A stand-in for one that does not exist yet, for a dry run: an empty directory that has lost its name,
@@ -158,6 +165,7 @@ impl Target {
                 backups: OnceLock::new(),
                 limit: Limit::default(),
                 protected: OnceLock::new(),
+                spares_directories: AtomicBool::new(false),
             }),
             directories,
             identity,
@@ -268,7 +276,7 @@ impl Target {
         attributes::of_node(&self.shared, &directory, last, entry)
     }
 
-    /// A second name of a finished file of this tree.
+    /// A second name of a finished file of this tree; see [`Target::link_or_copy`] where it may have none.
     pub fn hard_link(&self, entry: &Entry) -> Result<(), TreeError> {
         let Kind::HardLink { to } = &entry.kind else { return Ok(()) };
         let gone = || TreeError::of("find the first name of", &entry.name, Errno::NOENT);

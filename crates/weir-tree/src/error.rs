@@ -61,6 +61,12 @@ pub enum TreeError {
         /// The entry.
         name: Name,
     },
+    /// The walk had the entry in a listing, and it was gone when the walk came to it.
+    #[error("{name} vanished while the tree was read")]
+    Vanished {
+        /// The entry.
+        name: Name,
+    },
     /// A source that was to go after it was copied, and that was written to since.
     #[error("{name} was changed after it was copied, so it stays; copy it again")]
     Changed {
@@ -181,7 +187,7 @@ impl TreeError {
 
     /// The entry is not there, or no longer.
     pub fn is_gone(&self) -> bool {
-        self.errno() == Some(Errno::NOENT.raw_os_error())
+        matches!(self, TreeError::Vanished { .. }) || self.errno() == Some(Errno::NOENT.raw_os_error())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::error::TreeError;
 use crate::filter::{Filter, Scope, Side};
 use crate::source::{self, Identity, Source};
 use crate::xattr;
-use level::Level;
+use level::{Level, Listed};
 use links::Links;
 
 /// Memory for one getdents call: about a thousand names, after which a larger buffer saves nothing that can
@@ -89,8 +89,24 @@ pub enum Step {
     /// All of a directory was met: the entry as it was found, for its attributes come last. Every directory
     /// that is found is left, also one that cannot be read.
     Leave(Entry),
-    /// This one could not be read, or not all of it; the walk goes on.
+    /// This one could not be read, or not all of it; the walk goes on. [`TreeError::Vanished`] is of what
+    /// nobody named: it was in a listing, and is gone.
     Failed(Name, TreeError),
+}
+
+/// What the filter is asked about.
+#[derive(Clone, Copy)]
+struct Judged<'a> {
+    name: &'a Name,
+    /// Whether it is a directory, as far as a listing has told.
+    is_directory: Option<bool>,
+}
+
+impl<'a> Judged<'a> {
+    /// Of what was named, and comes from no listing.
+    fn unlisted(name: &'a Name) -> Judged<'a> {
+        Judged { name, is_directory: None }
+    }
 }
 
 /// The walk, to be iterated.
@@ -190,8 +206,9 @@ impl Walk {
             Ok(around) => self.around = around,
             Err(error) => return Some(Step::Failed(name, error)),
         }
+        let judged = judged.as_ref().map(Judged::unlisted);
         Some(match open_around(root) {
-            Ok((directory, base)) => match self.meet(&directory, base, name, judged.as_ref())? {
+            Ok((directory, base)) => match self.meet(&directory, base, name, judged)? {
                 Step::Found(entry, _) if entry.name.is_root() && !entry.is_directory() => {
                     Step::Failed(entry.name.clone(), failed_root(root, Errno::NOTDIR))
                 }
@@ -213,18 +230,20 @@ impl Walk {
         directory: &Arc<OwnedFd>,
         base: Box<[u8]>,
         name: Name,
-        judged: Option<&Name>,
+        judged: Option<Judged<'_>>,
     ) -> Option<Step> {
         let (mut directory, mut base) = (Arc::clone(directory), base);
         let mut stat = match source::stat(&directory, &base) {
             Ok(stat) => stat,
+            // What the rules leave out need not be there, nor be this user's to look at: root may not look at
+            // what another user has mounted by FUSE.
+            Err(_) if judged.is_some_and(|judged| self.leaves_unseen(judged)) => return None,
             Err(errno) => return Some(Step::Failed(name.clone(), TreeError::of("read", &name, errno))),
         };
-        // What the rules leave out need not be there: they are asked about a link too, which may lead
-        // nowhere.
+        // They are asked about a link too, which may lead nowhere.
         if self.wanted.referents && entry::file_type(&stat).is_symlink() {
             let leads_nowhere = |error| {
-                let is_taken = judged.is_none_or(|judged| self.takes(judged, false));
+                let is_taken = judged.is_none_or(|judged| self.takes(judged.name, false));
                 is_taken.then_some(Step::Failed(name.clone(), error))
             };
             match referent::of(&directory, &base, &name) {
@@ -233,7 +252,7 @@ impl Walk {
             }
         }
         let is_directory = entry::file_type(&stat).is_dir();
-        if judged.is_some_and(|judged| !self.takes(judged, is_directory)) {
+        if judged.is_some_and(|judged| !self.takes(judged.name, is_directory)) {
             return None;
         }
         let identity = Identity::from_statx(&stat);
@@ -260,6 +279,21 @@ impl Walk {
     fn takes(&self, name: &Name, is_directory: bool) -> bool {
         let scope = self.levels.last().map_or(&self.around, |level| &level.scope);
         self.filter.decides(scope, name, is_directory, Side::Sender)
+    }
+
+    /// Whether the rules leave out what could not be looked at. Where no listing has told what it is, they
+    /// have to leave out a file and a directory of this name: what they take is not to go at the target.
+    fn leaves_unseen(&self, judged: Judged<'_>) -> bool {
+        let kinds = judged.is_directory.map_or([false, true], |is_directory| [is_directory; 2]);
+        kinds.into_iter().all(|is_directory| !self.takes(judged.name, is_directory))
+    }
+
+    /// Whether the directory being read was named, or is on the way to what was: others were in a listing.
+    fn is_in_named(&self) -> bool {
+        match &self.todo {
+            Todo::Roots(_) => self.levels.len() <= 1,
+            Todo::List { .. } => self.whole.is_none_or(|depth| self.levels.len() <= depth),
+        }
     }
 
     /// Reads everything about an entry but its content.
@@ -339,13 +373,15 @@ impl Walk {
     /// Leaves the innermost directory and goes back to the one around it.
     fn leave(&mut self) -> Option<Step> {
         let left = self.levels.pop()?;
+        let is_named = self.is_in_named();
         if let [root, .., around] = &mut self.levels[..]
             && let (Some(root_directory), true) = (root.directory(), around.is_closed())
         {
             let name = around.entry.name.clone();
             if let Err(error) = around.reopen(root_directory, way_below(&root.entry.name, &name)) {
                 around.exhaust();
-                self.next = Some(Step::Failed(name, error));
+                let failed = Step::Failed(name, error);
+                self.next = Some(if is_named { failed } else { vanished(failed) });
             }
         }
         Some(Step::Leave(left.entry))
@@ -356,16 +392,20 @@ impl Walk {
     fn read(&mut self) -> Option<Step> {
         loop {
             let is_lists_root = self.levels.len() == 1 && matches!(self.todo, Todo::List { .. });
+            let is_named = self.is_in_named();
             let level = self.levels.last_mut()?;
-            let base = match level.next(&mut self.scratch) {
+            let Listed { base, is_directory } = match level.next(&mut self.scratch) {
                 // What a list names after its root is in that, too.
                 None if is_lists_root => {
                     self.whole = None;
                     return None;
                 }
                 None => return self.leave(),
-                Some(Err(error)) => return Some(Step::Failed(level.entry.name.clone(), error)),
-                Some(Ok(base)) => base,
+                Some(Err(error)) => {
+                    let failed = Step::Failed(level.entry.name.clone(), error);
+                    return Some(if is_named { failed } else { vanished(failed) });
+                }
+                Some(Ok(listed)) => listed,
             };
             let around = &level.entry.name;
             let name = match around.join(&base) {
@@ -376,8 +416,10 @@ impl Walk {
                 let error = TreeError::of("read", &name, Errno::BADF);
                 return Some(Step::Failed(name, error));
             };
-            if let Some(step) = self.meet(&directory, base, name.clone(), Some(&name)) {
-                return Some(step);
+            let judged = Judged { name: &name, is_directory };
+            if let Some(step) = self.meet(&directory, base, name.clone(), Some(judged)) {
+                self.next = self.next.take().map(vanished);
+                return Some(vanished(step));
             }
         }
     }
@@ -459,7 +501,7 @@ impl Walk {
         // Set before the directory is entered, whose names are to be read then.
         let depth = self.levels.len() + 1;
         self.whole = (self.wanted.beneath && name == *wanted).then_some(depth);
-        let step = self.meet(&directory, base, name.clone(), Some(&name));
+        let step = self.meet(&directory, base, name.clone(), Some(Judged::unlisted(&name)));
         if self.levels.len() < depth {
             self.whole = None;
         }
@@ -510,6 +552,17 @@ impl Iterator for Walk {
                 }
             },
         }
+    }
+}
+
+/// A step of something that was in a listing: where it failed because that is gone by now, it has vanished. A
+/// name that somebody gave is missing.
+fn vanished(step: Step) -> Step {
+    match step {
+        Step::Failed(name, error) if error.is_gone() => {
+            Step::Failed(name.clone(), TreeError::Vanished { name })
+        }
+        step => step,
     }
 }
 

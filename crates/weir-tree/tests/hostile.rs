@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_tree::entry::{LinkTarget, Time};
-use weir_tree::{Entry, Filter, Kind, Name, Step, Target, Walk, destination, walk};
+use weir_tree::{Entry, Filter, Kind, Name, Step, Target, TreeError, Walk, destination, walk};
 
 struct HostileRoot {
     _dir: tempfile::TempDir,
@@ -398,6 +398,85 @@ fn a_list_brings_what_is_beneath_its_directories_if_asked() {
     assert_eq!(found("a/b/c\na/z\n", Some("y")), "a a/b a/b/c a/z");
     assert_eq!(found("a/b\nw\n", Some("b/")), "a w");
     assert_eq!(found(".\n", None), ". a a/b a/b/c a/b/c/y a/b/x a/z w");
+}
+
+/// A walk that has met `root` and the file in it: its folders are listed, and none was looked at.
+fn at_the_folders(root: &Path, filter: Filter) -> Walk {
+    fs::write(root.join("file"), "text").unwrap();
+    let root = walk::Root::content_of(root);
+    let mut walk = Walk::new(vec![root], filter, walk::Wanted::default());
+    for expected in [".", "file"] {
+        let Some(Step::Found(entry, _)) = walk.next() else { panic!("{expected} is not found") };
+        assert_eq!(entry.name.to_string(), expected);
+    }
+    walk
+}
+
+/// Steps in short: a name that has vanished is a `~`, any other that failed a `!`.
+fn in_short(step: Step) -> String {
+    match step {
+        Step::Found(entry, _) => format!("+{}", entry.name),
+        Step::Leave(entry) => format!("-{}", entry.name),
+        Step::Failed(name, TreeError::Vanished { .. }) => format!("~{name}"),
+        Step::Failed(name, _) => format!("!{name}"),
+    }
+}
+
+#[test]
+fn what_was_listed_and_is_gone_has_vanished() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("root/folder/deep")).unwrap();
+    let root = dir.path().join("root");
+    let walk = at_the_folders(&root, Filter::default());
+    fs::remove_dir_all(root.join("folder")).unwrap();
+    assert_eq!(walk.map(in_short).collect::<Vec<_>>(), ["~folder", "-."]);
+    // It was opened, and its listing not read.
+    fs::create_dir_all(root.join("folder/deep")).unwrap();
+    let mut walk = at_the_folders(&root, Filter::default());
+    assert_eq!(walk.next().map(in_short).as_deref(), Some("+folder"));
+    fs::remove_dir_all(root.join("folder")).unwrap();
+    assert_eq!(walk.map(in_short).collect::<Vec<_>>(), ["~folder", "-folder", "-."]);
+    // What was named is missing.
+    let named = vec![walk::Root::content_of(&root)];
+    let mut walk = Walk::new(named, Filter::default(), walk::Wanted::default());
+    assert_eq!(walk.next().map(in_short).as_deref(), Some("+."));
+    fs::remove_dir_all(&root).unwrap();
+    assert_eq!(walk.map(in_short).collect::<Vec<_>>(), ["!.", "-."]);
+}
+
+#[test]
+fn a_name_of_a_list_is_missing_and_what_is_beneath_it_vanishes() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("named/folder")).unwrap();
+    fs::write(dir.path().join("named/file"), "text").unwrap();
+    let names = weir_tree::filter::names(&b"named\nnowhere\n"[..], "list".into(), false);
+    let wanted = walk::Wanted { beneath: true, ..walk::Wanted::default() };
+    let mut walk = Walk::listed(dir.path().to_owned(), names, Filter::default(), wanted);
+    let first: Vec<_> = walk.by_ref().take(2).map(in_short).collect();
+    assert_eq!(first, ["+named", "+named/file"]);
+    fs::remove_dir(dir.path().join("named/folder")).unwrap();
+    assert_eq!(walk.map(in_short).collect::<Vec<_>>(), ["~named/folder", "-named", "!nowhere"]);
+}
+
+/// Who asks the rules only after a look has to look at what is left out: here it is gone, elsewhere it may
+/// not be looked at.
+#[test]
+fn what_is_left_out_need_not_be_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let folders = ["by-name", "as-folder", "as-file"];
+    folders.iter().for_each(|name| fs::create_dir(dir.path().join(name)).unwrap());
+    let mut filter = Filter::default();
+    for pattern in ["by-name", "as-folder/"] {
+        filter.exclude(pattern.as_bytes()).unwrap();
+    }
+    // Of folders all are taken, and of files only one.
+    for pattern in ["*/", "file"] {
+        filter.include(pattern.as_bytes()).unwrap();
+    }
+    filter.exclude(b"*").unwrap();
+    let walk = at_the_folders(dir.path(), filter);
+    folders.iter().for_each(|name| fs::remove_dir(dir.path().join(name)).unwrap());
+    assert_eq!(walk.map(in_short).collect::<Vec<_>>(), ["~as-file", "-."]);
 }
 
 #[test]

@@ -148,7 +148,7 @@ pub fn run(job: &ChainJob, stop: &AtomicBool, progress: &mut dyn FnMut(&ChainPro
 fn sources_of(job: &ChainJob) -> Result<ChainSources, CopyError> {
     let sources = ChainSources::default();
     if job.from.is_none() {
-        let roots = roots::look(&job.sources).map_err(CopyError::Refused)?.roots;
+        let roots = roots::look(&job.sources, &job.options).map_err(CopyError::Refused)?.roots;
         let owners = job.options.owners_here();
         sources.set(SourceList { owners, roots, boot: weir_units::boot::id() });
     }

@@ -238,7 +238,7 @@ impl Meter {
 
     /// The sources, as for a copy: those that are missing cost only themselves.
     fn look_at_roots(&self) -> Result<Vec<Option<Root>>, Failure> {
-        let Sources { walks, roots, missing } = roots::look(&self.paths)?;
+        let Sources { walks, roots, missing } = roots::look(&self.paths, &self.options)?;
         missing.into_iter().for_each(|problem| self.events.problem(problem));
         *self.roots.lock() = walks;
         Ok(roots)

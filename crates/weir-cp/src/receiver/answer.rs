@@ -223,7 +223,7 @@ impl Receiver {
 
     /// Makes a place for a file that is to come.
     fn begin_file(&self, place: &CopyDestination, id: u64, entry: Entry, will_have_gone: bool) -> Answer {
-        match Incoming::begin(&place.target, entry.clone(), will_have_gone) {
+        match Incoming::begin(&place.target, entry.clone(), will_have_gone, &self.disk) {
             Ok(mut file) => {
                 file.change = self.change_of(place, &entry);
                 self.take(id, file)
@@ -275,7 +275,7 @@ impl Receiver {
     /// an earlier run has left a part, or it cannot be read.
     fn compare(&self, place: &CopyDestination, Comparison { id, entry, old }: Comparison) -> Option<Answer> {
         let permit = self.offers.permit(Signature::expected_len(old.size()))?;
-        let mut file = match Incoming::begin(&place.target, entry, false) {
+        let mut file = match Incoming::begin(&place.target, entry, false, &self.disk) {
             Ok(file) => file,
             Err(failure) => {
                 self.passing.lacks(&failure);

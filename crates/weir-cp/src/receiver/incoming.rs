@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use weir_tree::{Entry, Kind, Pending, Target};
 
+use super::disk_failure::DiskFailure;
 use super::journal::{self, Journal, Written};
 use super::offer_queue::Permit;
 use crate::feed::{Feed, Growing, PackedBlock};
@@ -44,6 +45,7 @@ pub(crate) struct Incoming {
     pending: RwLock<Option<Pending>>,
     journal: Option<Journal>,
     state: Mutex<IncomingState>,
+    disk: DiskFailure,
     /// The disk failed to take what was written. The kernel says so once, to whoever syncs next (fsync(2)).
     spoiled: AtomicBool,
 }
@@ -71,14 +73,22 @@ pub(crate) enum Progress {
 impl Incoming {
     /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file.
     /// What is of another kind in its place is an error, unless it `will_have_gone` by the end.
-    pub(crate) fn begin(target: &Target, entry: Entry, will_have_gone: bool) -> Result<Incoming, Failure> {
+    pub(super) fn begin(
+        target: &Target,
+        entry: Entry,
+        will_have_gone: bool,
+        disk: &DiskFailure,
+    ) -> Result<Incoming, Failure> {
         let journalled = entry.size() >= WORTH_A_JOURNAL;
         let pending = if journalled { part(target, &entry, will_have_gone) } else { target.create(&entry) };
-        let pending = pending.map_err(Failure::local)?;
+        let pending = pending.map_err(|error| disk.failure(error))?;
         let mut there = Subtrees::new(entry.size());
         let mut journal = None;
         if journalled {
-            let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", entry.name));
+            let failed = |error: std::io::Error| {
+                disk.note(error.raw_os_error());
+                Failure::local(format_args!("cannot journal {}: {error}", entry.name))
+            };
             let resumed = if pending.adopted() {
                 Journal::resume(pending.file(), &entry).map_err(failed)?
             } else {
@@ -108,6 +118,7 @@ impl Incoming {
             pending,
             journal,
             state,
+            disk: disk.clone(),
             spoiled: AtomicBool::new(false),
         })
     }
@@ -307,7 +318,7 @@ impl Incoming {
             Kind::File { sparse: true, .. } => pending.write_around_holes(offset, block),
             _ => pending.write_at(offset, block),
         }
-        .map_err(Failure::local)?;
+        .map_err(|error| self.disk.failure(error))?;
         // One that had to come again has its record.
         if let Some(journal) = self.journal.as_ref().filter(|_| due.is_none()) {
             journal.add(pending.file(), index, digest).map_err(|error| self.unjournalled(&error))?;
@@ -345,7 +356,7 @@ impl Incoming {
         let pending = self.pending.read();
         let Some(pending) = &*pending else { return Ok((Progress::More, 0)) };
         for run in &new {
-            pending.clear(extent_of_run(run, size)).map_err(Failure::local)?;
+            pending.clear(extent_of_run(run, size)).map_err(|error| self.disk.failure(error))?;
         }
         if let Some(journal) = &self.journal {
             for gap in &gaps {
@@ -362,13 +373,14 @@ impl Incoming {
         Ok((self.progress()?, bytes.sum()))
     }
 
-    /// What was there of an earlier run is not what the source has now.
+    /// What was there of an earlier run is not what the source has now: all of it has to come.
     fn another(&self) -> Failure {
         let words = format!("{} changed at the source; copy it again", self.entry.name);
-        Failure::new(FailureKind::Verification, words)
+        Failure::new(FailureKind::Changed, words)
     }
 
     fn unjournalled(&self, error: &std::io::Error) -> Failure {
+        self.disk.note(error.raw_os_error());
         Failure::local(format_args!("cannot journal {}: {}", self.entry.name, weir_units::plain(error)))
     }
 
@@ -386,18 +398,20 @@ impl Incoming {
         }
         let pending = self.pending.write().take();
         let Some(pending) = pending else { return Ok(false) };
-        pending.finish(&self.entry).map_err(Failure::local)?;
+        pending.finish(&self.entry).map_err(|error| self.disk.failure(error))?;
         Ok(true)
     }
 
     /// Nothing more comes; a part stays for the next run unless it is `worthless`.
     pub(crate) fn give_up(&self, target: &Target, worthless: bool) {
         let pending = self.pending.write().take();
-        if pending.is_some() && self.journal.is_some() && worthless {
-            drop(pending);
-            if let Err(error) = target.discard_part(&self.entry.name) {
-                tracing::debug!("{error}");
-            }
+        // While it is locked: whoever waits for it would take it up.
+        if pending.is_some()
+            && self.journal.is_some()
+            && worthless
+            && let Err(error) = target.discard_part(&self.entry.name)
+        {
+            tracing::debug!("{error}");
         }
     }
 
@@ -409,6 +423,7 @@ impl Incoming {
             && let Err(error) = journal.sync(pending.file())
         {
             self.spoiled.store(true, Relaxed);
+            self.disk.note(error.raw_os_error());
             tracing::warn!("cannot sync {}: {}", self.entry.name, weir_units::plain(&error));
         }
     }
@@ -478,7 +493,7 @@ mod tests {
         let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
         let kind = Kind::File { size, sparse: false };
         let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        let file = Incoming::begin(&target, entry, false).unwrap();
+        let file = Incoming::begin(&target, entry, false, &DiskFailure::default()).unwrap();
         (folder, target, file)
     }
 
@@ -534,7 +549,7 @@ mod tests {
         let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
         let kind = Kind::File { size, sparse: false };
         let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        let file = Incoming::begin(&target, entry, false).unwrap();
+        let file = Incoming::begin(&target, entry, false, &DiskFailure::default()).unwrap();
         assert!(file.is_unread());
         assert_eq!(file.expect(root), Ok(Progress::More), "not before it is read");
         let mut told = Vec::new();

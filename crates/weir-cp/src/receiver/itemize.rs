@@ -18,7 +18,11 @@ impl Receiver {
         // A folder that something came into before its own word is new all the same.
         let is_made = entry.is_directory() && place.target.was_made(&entry.name);
         let there = if is_made { None } else { place.target.existing(&entry.name).ok().flatten() };
-        Some(Change::of(entry, there.as_ref(), self.kept(), self.options.checksum && there.is_some()))
+        let keep = match entry.is_directory() && place.target.spares_directories() {
+            true => Keep { modes: false, ..self.kept() },
+            false => self.kept(),
+        };
+        Some(Change::of(entry, there.as_ref(), keep, self.options.checksum && there.is_some()))
     }
 
     /// Of a file that is there as it is to be, but for what is to be set of it.

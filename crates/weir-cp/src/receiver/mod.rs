@@ -7,6 +7,7 @@ mod answer;
 mod barred;
 mod batches;
 mod begin;
+mod disk_failure;
 mod incoming;
 mod itemize;
 pub mod journal;
@@ -26,7 +27,7 @@ use parking_lot::{Mutex, MutexGuard};
 use weir_observe::stage_clock::{Stage, StageClock};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_observe::watch::SAMPLE_INTERVAL;
-use weir_tree::destination::{KeepSet, LostAttribute};
+use weir_tree::destination::{AttributeLoss, KeepSet, LostAttribute};
 use weir_tree::{Entry, Name, Target};
 
 use crate::control::Outlet;
@@ -48,6 +49,7 @@ use crate::wire::to_sender::ToSender;
 use acks::Acks;
 use barred::Barred;
 use batches::Batches;
+use disk_failure::DiskFailure;
 use incoming::{Incoming, Progress};
 use offer_queue::OfferQueue;
 use passing::Passing;
@@ -89,6 +91,9 @@ pub struct Receiver {
     counts: Counts,
     batches: Batches,
     failed_names: FailedNames,
+    disk: DiskFailure,
+    /// That nothing is removed any more has been said.
+    said_kept: AtomicBool,
     /// Names that are left as they are at the target.
     left: FailedNames,
     barred: Barred,
@@ -153,6 +158,8 @@ impl Receiver {
             counts: Counts::default(),
             batches: Batches::default(),
             failed_names: FailedNames::default(),
+            disk: DiskFailure::default(),
+            said_kept: AtomicBool::new(false),
             left: FailedNames::default(),
             barred: Barred::default(),
             at_limit: AtomicU64::new(0),
@@ -413,7 +420,7 @@ impl Receiver {
     fn make_durable(&self, entry: &Entry) -> Result<(), Failure> {
         match self.place.get() {
             Some(place) if self.options.selection.remove_source_files => {
-                place.target.make_durable(&entry.name).map_err(Failure::local)
+                place.target.make_durable(&entry.name).map_err(|error| self.disk.failure(error))
             }
             _ => Ok(()),
         }
@@ -440,10 +447,12 @@ impl Receiver {
                 self.tell_copy(&file.entry, file.change.clone());
             }
             Err(failure) => {
+                let is_another = failure.kind == FailureKind::Changed;
                 self.passing.lacks(failure);
                 self.passing.ended(file, FeedOutcome::Gone);
                 if let Some(place) = self.place.get() {
-                    let worthless = failure.kind == FailureKind::Verification || file.is_spoiled();
+                    let worthless =
+                        is_another || failure.kind == FailureKind::Verification || file.is_spoiled();
                     file.give_up(&place.target, worthless);
                 }
             }
@@ -462,27 +471,21 @@ impl Receiver {
     }
 
     /// What could not be kept, at the end. Of what `-a` or a map of owners asks for it is a failure, as in
-    /// rsync; times and modes that go along without having been asked for are a note.
+    /// rsync; times and modes that go along without having been asked for are a note, and so are hard links,
+    /// of which everything is there but that they are one file.
     fn say_words(&self) {
         let Some(place) = self.place.get() else { return };
         for (name, words) in place.target.put_aside() {
             self.problem(name, Failure::new(FailureKind::Local, words), true);
         }
         for word in place.target.words() {
-            let what = match word.attribute {
-                LostAttribute::Xattrs => "extended attributes or ACL",
-                LostAttribute::Owner => "owner or group",
-                LostAttribute::Mode => "mode",
-                LostAttribute::Times => "times",
+            let words = not_kept(&word);
+            let is_asked = match word.attribute {
+                LostAttribute::HardLinks => false,
+                // Owners are only ever set where that was asked for.
+                LostAttribute::Owner => true,
+                _ => self.options.archive,
             };
-            let more = if word.count > 1 { format!(" and {} more", word.count - 1) } else { String::new() };
-            let words = format!(
-                "{what} not kept for {}{more}: {}",
-                word.first,
-                std::io::Error::from_raw_os_error(word.errno)
-            );
-            // Owners are only ever set where that was asked for.
-            let is_asked = self.options.archive || word.attribute == LostAttribute::Owner;
             if is_asked {
                 self.counts.unkept.fetch_add(word.count, Relaxed);
             }
@@ -573,6 +576,23 @@ impl CopyDestination {
         let words = format!("{name} was not asked for: the other end lies, or is broken");
         Err(Failure::new(FailureKind::Session, words))
     }
+}
+
+/// What could not be kept, in words.
+fn not_kept(loss: &AttributeLoss) -> String {
+    let more = if loss.count > 1 { format!(" and {} more", loss.count - 1) } else { String::new() };
+    let (first, why) = (&loss.first, std::io::Error::from_raw_os_error(loss.errno));
+    let what = match loss.attribute {
+        LostAttribute::Xattrs => "extended attributes or ACL",
+        LostAttribute::Owner => "owner or group",
+        LostAttribute::Mode => "mode",
+        LostAttribute::Times => "times",
+        LostAttribute::HardLinks => {
+            let why = weir_units::plain(&why);
+            return format!("{first}{more} copied instead of hard-linked: {why}");
+        }
+    };
+    format!("{what} not kept for {first}{more}: {why}")
 }
 
 fn parse_frame(frame: &[u8]) -> Result<(Header, &[u8]), Malformed> {

@@ -304,7 +304,7 @@ impl Receiver {
         let (target, entry) = (&place.target, &member.entry);
         let done = match &entry.kind {
             Kind::Directory if member.last => target.finish_directory(entry),
-            Kind::Directory => target.directory(&entry.name),
+            Kind::Directory => target.begin_directory(entry),
             Kind::File { .. } => target.small(entry, content),
             Kind::Symlink { .. } => target.symlink(entry),
             Kind::HardLink { to } => {
@@ -317,7 +317,7 @@ impl Receiver {
                     );
                     return Err(Failure::local(words).into());
                 }
-                target.hard_link(entry)
+                target.link_or_copy(entry, self.options.update && !self.options.checksum)
             }
             Kind::Special(special) if self.options.asks_for(*special) => target.special(entry),
             Kind::Special(special) => {
@@ -328,7 +328,7 @@ impl Receiver {
         done.map_err(|error| Unplaced {
             of_another_kind: error.is_barred(),
             on_the_way: error.is_on_the_way(),
-            failure: Failure::local(error),
+            failure: self.disk.failure(error),
         })
     }
 
@@ -381,6 +381,15 @@ impl Receiver {
             ));
         }
         if place.goes_on {
+            return Ok(());
+        }
+        if self.disk.is_known() {
+            if !self.said_kept.swap(true, Relaxed) {
+                let words = format_args!(
+                    "nothing was deleted from {folder} on, since the disk failed to take all that came"
+                );
+                self.problem(folder.clone(), Failure::local(words), true);
+            }
             return Ok(());
         }
         let mut keeps = self.keeps.lock();

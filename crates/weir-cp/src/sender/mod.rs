@@ -17,6 +17,7 @@ mod offers;
 mod packer;
 mod queue;
 mod removal;
+mod reread;
 mod shared;
 mod silence;
 mod source;
@@ -200,6 +201,12 @@ impl Sender {
         self.workers.spawn_workers((weir_observe::cpu::available_cpus() + 1).clamp(2, MOST_WORKERS));
         let watcher = Arc::clone(self);
         self.shared.events.spawn("watch", move || watcher.observe());
+        let (rereader, mailbox) = (Arc::clone(self), self.shared.reread.open());
+        self.shared.events.spawn("reread", move || {
+            while let Ok(file) = mailbox.recv() {
+                rereader.offers.reread(&file, |file, root| rereader.workers.check(file, root));
+            }
+        });
         let waiter = Arc::clone(&self.shared);
         self.shared.events.spawn("settle", move || {
             if waiter.queue.wait_settled() {
@@ -286,6 +293,7 @@ impl Sender {
     pub fn stop(&self) {
         self.shared.over.store(true, Relaxed);
         self.shared.queue.stop();
+        self.shared.reread.close();
         self.workers.stop();
         self.lanes.stop();
         self.sources.lock().pieces.take();

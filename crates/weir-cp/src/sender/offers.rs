@@ -16,7 +16,7 @@ use super::walk::REST;
 use crate::error::CopyError;
 use crate::feed::{FeedOutcome, Growing};
 use crate::subtrees::Digest;
-use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY};
+use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Problem};
 use crate::wire::to_receiver::{Offered, ToReceiver};
 use crate::wire::to_sender::Answer;
 
@@ -220,15 +220,45 @@ impl Offers {
             tracing::debug!("{}: subtrees that cannot be", file.entry.name);
         }
         self.files().under_way.insert(id, Arc::clone(&file));
-        let runs = file.missing();
-        let left: u64 = runs.iter().map(|run| file.extent(run)).map(|extent| extent.end - extent.start).sum();
-        self.shared.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
-        match file.root() {
+        self.shared.counts.kept.fetch_add(file.kept(), Relaxed);
+        if file.growing().is_some() {
             // What has come of it is sent by who follows.
-            _ if file.growing().is_some() => self.shared.feed.get().into_iter().for_each(|feed| feed.poke()),
-            Some(root) => self.end_well(&file, root),
-            None => self.shared.queue.push_file(file, runs),
+            return self.shared.feed.get().into_iter().for_each(|feed| feed.poke());
         }
+        if file.is_unread() {
+            self.shared.reread.hand_in(Arc::clone(&file));
+        }
+        let runs = file.missing();
+        match file.root() {
+            Some(root) => self.end_well(&file, root),
+            None if !runs.is_empty() => self.shared.queue.push_file(file, runs),
+            None => {}
+        }
+    }
+
+    /// Reads what the other end kept of an earlier run, and ends the file where with that all is read;
+    /// `check` says whether it may.
+    pub(super) fn reread(
+        &self,
+        file: &Arc<SourceFile>,
+        check: impl FnOnce(&SourceFile, &Digest) -> Result<(), Failure>,
+    ) {
+        let reads = |bytes| _ = self.shared.counts.reads(bytes);
+        let outcome = file.reread(&self.shared.over, &reads);
+        let ended = outcome.and_then(|root| root.map(|root| check(file, &root).map(|()| root)).transpose());
+        match ended {
+            Ok(root) => root.into_iter().for_each(|root| self.end_well(file, root)),
+            Err(failure) => self.give_up(file, failure),
+        }
+    }
+
+    /// A file of which the other end had something is another by now: nothing of that is of use.
+    fn begins_anew(&self, file: &SourceFile) {
+        self.unkeep(file.kept());
+        let name = file.entry.name.clone();
+        let words = format!("{name} is not what it was when its copy was begun: all of it is copied again");
+        let failure = Failure::new(FailureKind::Changed, words);
+        self.shared.events.problem(Problem { name, failure, harmless: true });
     }
 
     /// Whether one more file that travels in blocks may be under way.
@@ -293,7 +323,7 @@ impl Offers {
             return Err(self.shared.events.out_of_turn("blocks that it did not have, or twice"));
         }
         let extents = blocks.iter().map(|block| file.extent(&(*block..*block + 1)));
-        self.shared.counts.kept.fetch_sub(extents.map(|extent| extent.end - extent.start).sum(), Relaxed);
+        self.unkeep(extents.map(|extent| extent.end - extent.start).sum());
         // Those that have not come to this host are sent when they do.
         let has = |block: &&u64| file.growing().is_none_or(|growing| growing.has(**block));
         let blocks: Vec<u64> = blocks.iter().filter(has).copied().collect();
@@ -312,6 +342,10 @@ impl Offers {
     /// A file cannot be sent to its end.
     pub(super) fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
         if let Some(feed) = self.shared.feed.get() {
+            if file.growing().is_none() && failure.kind == FailureKind::Changed {
+                // What the next host has of it is of another version: it is to begin anew.
+                self.shared.receiver.send(&ToReceiver::End(file.id, Err(failure.clone())));
+            }
             // The next host is fed by another.
             return match file.growing().and_then(|growing| growing.outcome()) {
                 Some(FeedOutcome::Gone) => self.withdraw(file),
@@ -325,14 +359,7 @@ impl Offers {
         }
         self.shared.receiver.send(&ToReceiver::End(file.id, Err(failure.clone())));
         match file.again().filter(|_| failure.kind == FailureKind::Changed) {
-            Some(next) => {
-                if !self.shared.options.in_blocks(&next.entry) {
-                    self.free(&file.entry);
-                }
-                let entry = next.entry.clone();
-                let offer = Offered { id: self.expect(next), entry, digest: None };
-                self.shared.receiver.send(&ToReceiver::Offer(vec![offer]));
-            }
+            Some(next) => self.offer_again(file, next),
             None => {
                 self.free(&file.entry);
                 self.shared.lose(&file.entry, file.number);
@@ -340,6 +367,25 @@ impl Offers {
                 self.shared.queue.settle(&[file.number]);
             }
         }
+    }
+
+    /// So many bytes of what the other end had come again. Whoever gives a file up may have counted them.
+    fn unkeep(&self, bytes: u64) {
+        let less = |kept: u64| Some(kept.saturating_sub(bytes));
+        let _ = self.shared.counts.kept.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    /// The same file as it is now.
+    fn offer_again(&self, file: &SourceFile, next: Waiting) {
+        if file.is_unread() {
+            self.begins_anew(file);
+        }
+        if !self.shared.options.in_blocks(&next.entry) {
+            self.free(&file.entry);
+        }
+        let entry = next.entry.clone();
+        let offer = Offered { id: self.expect(next), entry, digest: None };
+        self.shared.receiver.send(&ToReceiver::Offer(vec![offer]));
     }
 
     /// A file that was offered is done with.
@@ -353,6 +399,12 @@ impl Offers {
     pub(super) fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
         let Some(file) = self.files().under_way.remove(&id) else { return };
         file.end();
+        // It is another than when its copy was begun, as a block of it has shown that was to come again.
+        if outcome.as_ref().is_err_and(|failure| failure.kind == FailureKind::Changed)
+            && let Some(next) = file.again()
+        {
+            return self.offer_again(&file, next);
+        }
         self.free(&file.entry);
         let outcome = outcome.and_then(|stored| {
             let other =

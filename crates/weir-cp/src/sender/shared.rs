@@ -12,6 +12,7 @@ use weir_tree::{Entry, Name};
 
 use super::packer::Packer;
 use super::queue::Queue;
+use super::reread::Reread;
 use super::twice;
 use crate::control::Outlet;
 use crate::counts::Counts;
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) packer: Packer,
     pub(super) counts: Counts,
+    pub(super) reread: Reread,
     /// Bytes of the files that the walk has found, without those that are at the target.
     pub(super) found_bytes: AtomicU64,
     /// Files that it has found.
@@ -68,6 +70,7 @@ impl Shared {
             queue: Queue::new(),
             packer,
             counts: Counts::default(),
+            reread: Reread::default(),
             found_bytes: AtomicU64::new(0),
             found_files: AtomicU64::new(0),
             failed_names: FailedNames::default(),

@@ -125,13 +125,58 @@ impl SourceFile {
         if self.single { 1 } else { most }
     }
 
-    /// Takes over what the other end has; false where that cannot be of this file.
+    /// Takes over what the other end has; false where that cannot be of this file. Of one that comes to this
+    /// host it counts as read: all of it is held against what came in the end. Of any other it counts once it
+    /// was read here too ([`SourceFile::reread`]).
     pub(crate) fn adopt(&self, nodes: &[(u8, u64, Digest)]) -> bool {
-        let mut subtrees = self.subtrees();
-        let can_be = nodes.iter().all(|(level, first, digest)| subtrees.insert_node(*level, *first, *digest));
+        let mut had = Subtrees::new(self.entry.size());
+        let can_be = nodes.iter().all(|(level, first, digest)| had.insert_node(*level, *first, *digest));
+        if self.growing.is_some() {
+            self.subtrees().clone_from(&had);
+        }
         // Nothing is sent or hashed before this.
-        let _ = self.had.set(subtrees.clone());
+        let _ = self.had.set(had);
         can_be
+    }
+
+    /// Whether there is something to [`SourceFile::reread`].
+    pub(crate) fn is_unread(&self) -> bool {
+        self.growing.is_none() && self.had.get().is_some_and(|had| had.nodes().next().is_some())
+    }
+
+    /// Bytes that the other end had when it answered and has not asked for since.
+    pub(crate) fn kept(&self) -> u64 {
+        let length = |blocks: &Range<u64>| self.extent(blocks).end - self.extent(blocks).start;
+        let missing: u64 = self.missing().iter().map(length).sum();
+        let given_back: u64 = self.given_back.lock().iter().map(|index| length(&(*index..*index + 1))).sum();
+        self.entry.size().saturating_sub(missing + given_back)
+    }
+
+    /// Reads what the other end has of an earlier run: the file may be another since then, of the same size
+    /// and time, and no mixture of two versions may get the name. The digest, where with this all is read;
+    /// `None` also where it is `over` before. `reads` hears of bytes as they are read.
+    pub(crate) fn reread(&self, over: &AtomicBool, reads: Reads<'_>) -> Result<Option<Digest>, Failure> {
+        let Some(had) = self.had.get() else { return Ok(None) };
+        let (size, mut raw) = (self.entry.size(), Vec::new());
+        for (level, first, digest) in had.nodes() {
+            let mut here = Subtrees::new(size);
+            let run = first..(first + (1 << level)).min(blocks(size));
+            let Survey { holes, data } = self.survey(vec![run]);
+            holes.into_iter().for_each(|run| here.insert_zeros(run));
+            for index in data.into_iter().flatten() {
+                if over.load(Relaxed) || self.has_ended() {
+                    return Ok(None);
+                }
+                self.read(&(index..index + 1), &mut raw)?;
+                here.insert(index, digest_of(&raw, index, size));
+                reads(raw.len() as u64);
+            }
+            if !here.nodes().eq(std::iter::once((level, first, digest))) {
+                return Err(self.changed("is not what it was when its copy was begun"));
+            }
+            self.subtrees().insert_node(level, first, digest);
+        }
+        Ok(self.root())
     }
 
     /// The other end wants blocks that it had; false where it had them not, or was given them back before.
@@ -144,9 +189,9 @@ impl SourceFile {
         })
     }
 
-    /// The blocks that are not hashed yet.
+    /// The blocks that the other end does not have.
     pub(crate) fn missing(&self) -> Vec<Range<u64>> {
-        self.subtrees().missing()
+        self.had.get().map(Subtrees::missing).unwrap_or_default()
     }
 
     /// Reads blocks into `raw`.
@@ -200,8 +245,12 @@ impl SourceFile {
     pub(crate) fn hash(&self, blocks: &Range<u64>, raw: &[u8]) -> (Digest, Option<Digest>) {
         let values = values_of(raw, blocks.start, self.entry.size());
         let mut subtrees = self.subtrees();
+        // What the other end had counts once it was read as a whole.
+        let had = self.had.get();
         for (index, value) in blocks.clone().zip(&values) {
-            subtrees.insert(index, *value);
+            if !had.is_some_and(|had| had.contains(index)) {
+                subtrees.insert(index, *value);
+            }
         }
         (digest_of_run(&values), subtrees.root())
     }
@@ -209,7 +258,8 @@ impl SourceFile {
     /// The same of blocks in a hole, which nobody reads.
     pub(crate) fn hash_hole(&self, blocks: &Range<u64>) -> Option<Digest> {
         let mut subtrees = self.subtrees();
-        subtrees.insert_zeros(blocks.clone());
+        let gaps = self.had.get().map_or_else(|| vec![blocks.clone()], |had| had.missing_in(blocks.clone()));
+        gaps.into_iter().for_each(|gap| subtrees.insert_zeros(gap));
         subtrees.root()
     }
 

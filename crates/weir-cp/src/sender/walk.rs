@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use weir_tree::walk::{Root, Wanted};
-use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
+use weir_tree::{Entry, Kind, Name, Source, Step, TreeError, Walk};
 
 use super::job::Item;
 use super::offers::{Offers, Waiting};
@@ -39,12 +39,24 @@ const OWNERS: u32 = 0o700;
 /// The longest that a walk waits without looking whether it is over.
 pub(super) const REST: Duration = Duration::from_millis(100);
 
+/// What a note that nothing is deleted says last, where that helps.
+const WAY_OUT: &str = "--ignore-errors deletes in spite of it";
+
+/// A folder on the way down, and what is in it.
+struct FolderNames {
+    name: Name,
+    /// Last components.
+    names: Vec<Vec<u8>>,
+    /// They are all that is in it.
+    is_whole: bool,
+}
+
 /// What a walk gathers on its way.
 #[derive(Default)]
 struct Gathered {
     offers: Outgoing,
-    /// With `--delete`: the folders on the way down, each with the names in it.
-    folders: Vec<(Name, Vec<Vec<u8>>)>,
+    /// With `--delete`: the folders on the way down.
+    folders: Vec<FolderNames>,
     /// The folders of what was found, as far as files that wait to be read keep them open; each once, however
     /// often the walk comes back to it. Whose allocation a `Weak` holds has an address that no other has.
     open: HashMap<*const OwnedFd, Weak<OwnedFd>>,
@@ -58,12 +70,35 @@ struct Gathered {
     closed: BTreeMap<Name, Entry>,
     /// Names come from a list, which may have one twice.
     listed: bool,
-    /// Something could not be read: nothing is deleted then, since it may only be hidden.
-    failed: bool,
+    /// Why nothing is deleted from here on: something could not be read, and may only be hidden.
+    withheld: Option<String>,
+    /// That was told.
+    is_told: bool,
     /// The file system of the source that the walk is in.
     device: Option<u64>,
     /// Files that were passed over for their size: their second names are, too.
     passed: HashSet<Name>,
+}
+
+impl FolderNames {
+    /// Of a folder of which nothing has been met.
+    fn of(name: &Name) -> FolderNames {
+        FolderNames { name: name.clone(), names: Vec::new(), is_whole: true }
+    }
+}
+
+impl Gathered {
+    /// Something was not read. Of a folder it is not known what is in it; anything else is in its folder,
+    /// unless it `has_vanished`.
+    fn lacks(&mut self, name: &Name, has_vanished: bool) {
+        match self.folders.last_mut() {
+            Some(folder) if folder.name == *name => folder.is_whole = false,
+            Some(folder) if !has_vanished && name.parent().as_ref() == Some(&folder.name) => {
+                folder.names.push(name.last().to_vec());
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What the next message offers.
@@ -106,9 +141,8 @@ impl Walker {
         let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
         let listed = names.is_some();
         let revisits = listed || roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
-        // A source that is missing, for one: what it has at the target is not to be deleted.
-        let failed = self.shared.events.has_failed();
-        let mut gathered = Gathered { named, revisits, listed, failed, ..Gathered::default() };
+        let withheld = self.withheld_at_first(&roots);
+        let mut gathered = Gathered { named, revisits, listed, withheld, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
         let mut walk = walk_of(&self.shared.options, roots, names, self.shared.options.walks_for());
@@ -131,9 +165,7 @@ impl Walker {
                 },
                 Step::Leave(entry) => self.leave(number, entry, &mut gathered),
                 Step::Failed(name, error) => {
-                    gathered.failed = true;
-                    let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-                    self.shared.unread(name, Failure::new(kind, error.to_string()));
+                    self.failed(name, &error, &mut gathered);
                     self.shared.queue.settle(&[number]);
                 }
             }
@@ -144,6 +176,33 @@ impl Walker {
             self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None, due: None });
         }
         self.shared.queue.exhausted();
+    }
+
+    /// Why nothing is deleted at all. What a missing source has at the target is not to go; where the content
+    /// of another goes into the same folder, that would take it away.
+    fn withheld_at_first(&self, roots: &[Root]) -> Option<String> {
+        let why = "not all sources could be read";
+        let is_shared = roots.iter().any(|root| root.name.is_root());
+        match self.shared.events.has_failed() {
+            true if is_shared => Some(why.to_owned()),
+            true if !self.shared.options.selection.ignore_errors => Some(format!("{why}; {WAY_OUT}")),
+            _ => None,
+        }
+    }
+
+    /// Something could not be read. What has vanished is as good as never there.
+    fn failed(&self, name: Name, error: &TreeError, gathered: &mut Gathered) {
+        let has_vanished = matches!(error, TreeError::Vanished { .. });
+        gathered.lacks(&name, has_vanished);
+        let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
+        let failure = Failure::new(kind, error.to_string());
+        if has_vanished {
+            return self.shared.events.problem(Problem { name, failure, harmless: true });
+        }
+        if gathered.withheld.is_none() && !self.shared.options.selection.ignore_errors {
+            gathered.withheld = Some(format!("not all of the source could be read: {error}; {WAY_OUT}"));
+        }
+        self.shared.unread(name, failure);
     }
 
     /// Modes as the user wants them to arrive.
@@ -179,10 +238,10 @@ impl Walker {
         if gathered.listed && self.shared.options.in_blocks(&entry) && self.offers.is_under_way(&entry.name) {
             return self.shared.queue.settle(&[number]);
         }
-        if let Some((folder, names)) = gathered.folders.last_mut()
-            && entry.name.parent().as_ref() == Some(folder)
+        if let Some(folder) = gathered.folders.last_mut()
+            && entry.name.parent().as_ref() == Some(&folder.name)
         {
-            names.push(entry.name.last().to_vec());
+            folder.names.push(entry.name.last().to_vec());
         }
         if self.is_passed_over(&entry, gathered) {
             return self.shared.queue.settle(&[number]);
@@ -203,7 +262,7 @@ impl Walker {
                 // Of what is mounted there nothing is read with `-x`: what is to stay of it is not known.
                 let is_read = !entry.is_directory() || self.is_read(&entry, &source, gathered);
                 if entry.is_directory() && self.shared.options.delete && is_read {
-                    gathered.folders.push((entry.name.clone(), Vec::new()));
+                    gathered.folders.push(FolderNames::of(&entry.name));
                 }
                 let source = if entry.is_directory() { None } else { kept(source) };
                 self.shared.queue.push_item(item(entry, source));
@@ -272,11 +331,11 @@ impl Walker {
             gathered.closed.insert(entry.name.clone(), entry);
             return self.shared.queue.settle(&[number]);
         }
-        let names = match gathered.folders.last() {
-            Some((folder, _)) if *folder == entry.name => gathered.folders.pop().map(|(_, names)| names),
+        let folder = match gathered.folders.last() {
+            Some(folder) if folder.name == entry.name => gathered.folders.pop(),
             _ => None,
         };
-        let Some(names) = names.filter(|_| !gathered.failed) else {
+        let Some(names) = folder.and_then(|folder| self.to_keep(folder, gathered)) else {
             return self.shared.queue.defer(Item {
                 number,
                 entry,
@@ -305,6 +364,19 @@ impl Walker {
                 due: None,
             });
         }
+    }
+
+    /// All that is in a folder, where what else the target has in it may go.
+    fn to_keep(&self, folder: FolderNames, gathered: &mut Gathered) -> Option<Vec<Vec<u8>>> {
+        let Some(why) = &gathered.withheld else {
+            return folder.is_whole.then_some(folder.names);
+        };
+        if !std::mem::replace(&mut gathered.is_told, true) {
+            let words = format!("nothing was deleted from {} on, since {why}", folder.name);
+            let failure = Failure::new(FailureKind::Local, words);
+            self.shared.events.problem(Problem { name: folder.name, failure, harmless: true });
+        }
+        None
     }
 
     fn offer(&self, offers: &mut Outgoing) {
@@ -341,4 +413,103 @@ fn parts(names: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
 /// The digest of a file's content; `None` where it cannot be read, which sending it will say.
 fn digest(source: &Source, entry: &Entry) -> Option<Digest> {
     digest_of_file(source.open(entry).ok()?, |_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver as Mailbox, channel};
+
+    use super::*;
+    use crate::control::{Control, Outlet};
+    use crate::events::{Event, Events};
+    use crate::secret::Secret;
+    use crate::secure::Keyring;
+    use crate::sender::Sender;
+    use crate::speeds::Speeds;
+    use crate::wire::selection::Selection;
+
+    /// A walker that deletes, and what it tells.
+    fn walker(ignore_errors: bool) -> (Walker, Mailbox<Event>) {
+        let (mailbox, told) = channel();
+        let receiver = Outlet::new(&Arc::new(Control::new(std::io::sink())));
+        let events = Events::new("the receiver", mailbox);
+        let selection = Selection { ignore_errors, ..Selection::default() };
+        let options = Options { delete: true, selection, ..Options::default() };
+        let keyring = Keyring::new(&Secret::draw().unwrap(), None);
+        let sender = Sender::new(receiver, events, options, keyring, (Vec::new(), &Speeds::default()));
+        let (shared, offers) = (Arc::clone(&sender.shared), Arc::clone(&sender.offers));
+        (Walker { shared, offers, removal: Arc::clone(&sender.removal) }, told)
+    }
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    /// In a folder `dir` of the source.
+    fn gathered() -> Gathered {
+        let folders = [Name::root(), name("dir")].iter().map(FolderNames::of).collect();
+        Gathered { folders, ..Gathered::default() }
+    }
+
+    /// What is to stay in each of the folders on the way down, the innermost first.
+    fn kept(walker: &Walker, gathered: &mut Gathered) -> Vec<Option<Vec<Vec<u8>>>> {
+        let folders = std::mem::take(&mut gathered.folders);
+        folders.into_iter().rev().map(|folder| walker.to_keep(folder, gathered)).collect()
+    }
+
+    /// Words that were told, and whether they are harmless.
+    fn told(told: &Mailbox<Event>) -> Vec<(String, bool)> {
+        told.try_iter()
+            .map(|event| match event {
+                Event::Problem(problem) => (problem.failure.words, problem.harmless),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_has_vanished_is_noted_and_holds_nothing_back() {
+        let (walker, mailbox) = walker(false);
+        let fail = |text: &str, gathered: &mut Gathered| {
+            walker.failed(name(text), &TreeError::Vanished { name: name(text) }, gathered);
+        };
+        let mut of_file = gathered();
+        fail("dir/x", &mut of_file);
+        assert_eq!(kept(&walker, &mut of_file), [Some(Vec::new()), Some(Vec::new())]);
+        // Of a folder that could be opened no more it is not known what was in it.
+        let mut of_folder = gathered();
+        fail("dir", &mut of_folder);
+        assert_eq!(kept(&walker, &mut of_folder), [None, Some(Vec::new())]);
+        let words = |name: &str| (format!("{name} vanished while the tree was read"), true);
+        assert_eq!(told(&mailbox), [words("dir/x"), words("dir")]);
+        assert!(!walker.shared.events.has_failed());
+    }
+
+    #[test]
+    fn what_cannot_be_read_holds_back_all_that_follows_and_is_said_once() {
+        let (walker, mailbox) = walker(false);
+        let mut gathered = gathered();
+        walker.failed(name("dir/x"), &TreeError::LeadsNowhere { name: name("dir/x") }, &mut gathered);
+        assert_eq!(kept(&walker, &mut gathered), [None, None]);
+        let error = "cannot read dir/x: it is a dangling symbolic link";
+        let note = format!(
+            "nothing was deleted from dir on, since not all of the source could be read: {error}; \
+             --ignore-errors deletes in spite of it"
+        );
+        assert_eq!(told(&mailbox), [(error.to_owned(), false), (note, true)]);
+    }
+
+    /// It is there, whatever else is not known of it: it stays. So does all in a folder that was not read.
+    #[test]
+    fn what_cannot_be_read_stays_where_errors_are_ignored() {
+        let (walker, mailbox) = walker(true);
+        for (text, expected) in
+            [("dir/x", [Some(vec![b"x".to_vec()]), Some(Vec::new())]), ("dir", [None, Some(Vec::new())])]
+        {
+            let mut gathered = gathered();
+            walker.failed(name(text), &TreeError::LeadsNowhere { name: name(text) }, &mut gathered);
+            assert_eq!(kept(&walker, &mut gathered), expected, "{text}");
+        }
+        assert!(told(&mailbox).iter().all(|(_, harmless)| !harmless));
+    }
 }

@@ -288,7 +288,7 @@ impl Workers {
     }
 
     /// Whether all of a file may go, now that it was read.
-    fn check(&self, file: &SourceFile, root: &Digest) -> Result<(), Failure> {
+    pub(super) fn check(&self, file: &SourceFile, root: &Digest) -> Result<(), Failure> {
         match file.check(root, &self.shared.over)? {
             Rest::Same => Ok(()),
             Rest::Longer if self.shared.options.whole_or_nothing => {

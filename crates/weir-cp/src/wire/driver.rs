@@ -57,6 +57,9 @@ messages! {
         [39] Echo(number: u32),
         /// To a peer that holds: all hosts have all, so that the same command is not given again.
         [41] AllHave,
+        /// Before [`FromDriver::Start`], to a sender: what the source lacks is removed although not all of it
+        /// could be read.
+        [43] IgnoreErrors,
     }
 }
 

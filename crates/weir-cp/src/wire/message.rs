@@ -186,7 +186,7 @@ pub struct Root {
     pub name: Name,
     /// It is a folder.
     pub directory: bool,
-    /// Which it is.
+    /// Which it is; for a link that is copied as one, what it leads to.
     pub identity: Identity,
 }
 
@@ -297,6 +297,18 @@ impl Options {
     /// The same of groups.
     pub(crate) fn keeps_groups(&self) -> bool {
         self.archive || !self.selection.owners.groups.is_empty()
+    }
+
+    /// Whether a link that is named is copied as one, and not what it leads to.
+    pub(crate) fn keeps_named_links(&self) -> bool {
+        self.archive && !self.selection.copy_links
+    }
+
+    /// Whether folders that are at the target get the modes of their sources, as what is made does: where
+    /// that was asked for by `-a`, by `--chmod`, or by `-p`, which comes as a change of modes that changes
+    /// nothing.
+    pub(crate) fn changes_folders(&self) -> bool {
+        self.archive || !self.selection.modes.is_empty()
     }
 
     /// What the sender tells of owners' names before its sources, if that is of use.

@@ -24,6 +24,11 @@ enum Only {
     Others,
 }
 
+impl ModeChange {
+    /// Changes nothing: that modes were asked for is all it says.
+    pub const NONE: ModeChange = ModeChange { only: None, keep: ALL, add: 0, run_where_run: false };
+}
+
 /// The mode after all changes.
 pub fn changed(changes: &[ModeChange], mode: u32, is_directory: bool) -> u32 {
     let may_run = is_directory || mode & 0o111 != 0;
@@ -114,6 +119,7 @@ mod tests {
         ] {
             assert_eq!(changed(&parse(text, 0o022).unwrap(), mode, is_directory), expected, "{text}");
         }
+        assert_eq!(changed(&[ModeChange::NONE], 0o4751, false), 0o4751);
         for bad in ["", "D", "9", "u", "u?r", "z+r", "u+q", "77777", "u+r,,"] {
             assert!(parse(bad, 0o022).is_err(), "{bad}");
         }

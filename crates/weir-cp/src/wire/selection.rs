@@ -47,6 +47,10 @@ pub struct Selection {
     pub modes: Vec<ModeChange>,
     /// Whom entries are given to: where owners are kept, and where a map says it.
     pub owners: Mapping,
+    /// What the source lacks is removed although not all of it could be read. Only a sender goes by it, which
+    /// is told by [`super::driver::FromDriver::IgnoreErrors`]: peers of protocol 7 know no further options.
+    #[serde(skip)]
+    pub ignore_errors: bool,
 }
 
 /// Where what is replaced is kept.
@@ -104,6 +108,15 @@ fn leads_out(name: &[u8], target: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Peers read options to their last byte.
+    #[test]
+    fn what_is_told_apart_is_not_among_the_options() {
+        let bytes = |selection: &Selection| postcard::to_extend(selection, Vec::new()).unwrap();
+        let ignoring = Selection { ignore_errors: true, ..Selection::default() };
+        assert_eq!(bytes(&ignoring), bytes(&Selection::default()));
+        assert_eq!(postcard::from_bytes::<Selection>(&bytes(&ignoring)).unwrap(), Selection::default());
+    }
 
     #[test]
     fn links_that_lead_out() {

@@ -147,7 +147,7 @@ impl Pair {
         names.sort_by_key(std::fs::DirEntry::file_name);
         let paths: Vec<Vec<u8>> =
             names.iter().map(|entry| entry.path().to_string_lossy().into_owned().into()).collect();
-        let roots::Sources { walks, roots: found, .. } = roots::look(&paths).unwrap();
+        let roots::Sources { walks, roots: found, .. } = roots::look(&paths, &Options::default()).unwrap();
         let events = Events::new("the receiver", tell_sender);
         let far_events = Events::new("the sender", tell_receiver);
         let sender = Sender::new(

@@ -17,6 +17,8 @@ pub enum LostAttribute {
     Mode,
     /// Times.
     Times,
+    /// That two names are of one file: the second one has a copy.
+    HardLinks,
 }
 
 /// Said once a [`LostAttribute`]: how often, and the first entry it happened to.

@@ -1,6 +1,7 @@
 //! Owner, extended attributes, mode and times, in the order in which they do not undo each other.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmod, chownat, fchmod, fchown,
@@ -44,7 +45,10 @@ pub(super) fn of_file(
     entry: &Entry,
     was: Was,
 ) -> Result<(), TreeError> {
-    let (keep, name) = (shared.keep, &entry.name);
+    // A directory that was there is somebody's: a copy that was not asked for modes only puts something in.
+    let is_spared = entry.is_directory() && was != Was::Made && shared.spares_directories.load(Relaxed);
+    let keep = if is_spared { Keep { modes: false, ..shared.keep } } else { shared.keep };
+    let name = &entry.name;
     let note = |attribute, outcome| shared.words.note(attribute, name, outcome);
     let has = source::stat(file, b"").map_err(|errno| TreeError::of("look at", name, errno))?;
     // 1. The owner: chown(2) clears set-user-id bits and capabilities.

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -11,7 +12,8 @@ use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::attributes::{self, Was};
-use super::{Shared, Target};
+use super::{Shared, Target, keep_set};
+use crate::compare::kept_mode;
 use crate::entry::{self, Entry, Name};
 use crate::error::{CREATE_WAY, TreeError};
 use crate::source;
@@ -58,6 +60,8 @@ impl AsFd for Directory {
 #[derive(Debug)]
 pub(super) struct Directories {
     root: Arc<Directory>,
+    /// The root was missing when this target was opened.
+    pub root_made: bool,
     /// A symbolic link to a directory is one (`-K`).
     follow: bool,
     open: HashMap<Box<[u8]>, Slot>,
@@ -65,6 +69,9 @@ pub(super) struct Directories {
     clock: u64,
     /// Those that were made and are not finished.
     made: HashSet<Name>,
+    /// Where those that were there are spared: those that were made and are finished, which may be met again.
+    /// Of each name a digest, as in a [`super::KeepSet`].
+    finished: HashSet<u64>,
     /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one
     /// that was made.
     borrowed: HashMap<Name, Option<u32>>,
@@ -103,8 +110,9 @@ fn open_over_links(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
 impl Directories {
     pub fn new(root: OwnedFd, follow: bool) -> Directories {
         let root = Arc::new(root.into());
-        let (open, made, borrowed) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Directories { root, follow, open, clock: 0, made, borrowed }
+        let (open, borrowed) = (HashMap::new(), HashMap::new());
+        let (made, finished) = (HashSet::new(), HashSet::new());
+        Directories { root, root_made: false, follow, open, clock: 0, made, finished, borrowed }
     }
 
     /// The directory at `path`, open.
@@ -191,6 +199,31 @@ impl Directories {
         Ok(())
     }
 
+    /// Whether this run made it.
+    fn is_new(&self, name: &Name) -> bool {
+        self.made.contains(name)
+            || name.is_root() && self.root_made
+            || self.finished.contains(&keep_set::of(name.as_bytes()))
+    }
+
+    /// What a directory was that is finished now. Where those that were there are spared, one that this run
+    /// made is none of them, though it was finished before.
+    fn finish(&mut self, name: &Name, are_spared: bool) -> Was {
+        let is_new = are_spared && self.is_new(name);
+        self.open.remove(name.as_bytes());
+        self.made.remove(name);
+        let borrowed = self.borrowed.remove(name);
+        if is_new {
+            self.finished.insert(keep_set::of(name.as_bytes()));
+        }
+        match borrowed {
+            _ if is_new => Was::Made,
+            Some(None) => Was::Made,
+            Some(Some(mode)) => Was::Borrowed(mode),
+            None => Was::There,
+        }
+    }
+
     /// Closes what is at or beneath `name`.
     pub fn forget(&mut self, name: &Name) {
         let beneath = |path: &[u8]| {
@@ -233,6 +266,35 @@ impl Target {
         Ok(())
     }
 
+    /// The same for one whose attributes are known. Where directories that were there are spared, one that
+    /// this run made has its own mode at once, with what its owner needs until it is finished: if this run
+    /// ends early, the next one finds it there and leaves its mode.
+    pub fn begin_directory(&self, entry: &Entry) -> Result<(), TreeError> {
+        self.directory(&entry.name)?;
+        let keep = self.shared.keep;
+        if !keep.modes || !self.spares_directories() {
+            return Ok(());
+        }
+        let mut directories = self.lock();
+        if directories.is_new(&entry.name)
+            && let Ok(directory) = directories.get(entry.name.as_bytes())
+        {
+            // What cannot be set is told when it is finished.
+            let _ = fchmod(&directory, Mode::from_raw_mode(kept_mode(entry, keep) | FILLING));
+        }
+        Ok(())
+    }
+
+    /// From now on directories that were there keep their modes, the root too.
+    pub fn spare_directories(&self) {
+        self.shared.spares_directories.store(true, Relaxed);
+    }
+
+    /// Whether they do.
+    pub fn spares_directories(&self) -> bool {
+        self.shared.spares_directories.load(Relaxed)
+    }
+
     /// The way to a directory is barred by something that is none.
     fn clash_with_directory(&self, name: &Name) -> Option<TreeError> {
         let there = self.existing(name).ok()??;
@@ -246,18 +308,11 @@ impl Target {
     /// Gives a directory its attributes: after everything in it is finished, for its times come last.
     pub fn finish_directory(&self, entry: &Entry) -> Result<(), TreeError> {
         let name = &entry.name;
-        let (directory, borrowed) = {
+        let (directory, was) = {
             let mut directories = self.lock();
             let directory =
                 directories.get(name.as_bytes()).map_err(|errno| TreeError::on_the_way(name, errno))?;
-            directories.open.remove(name.as_bytes());
-            directories.made.remove(name);
-            (directory, directories.borrowed.remove(name))
-        };
-        let was = match borrowed {
-            Some(None) => Was::Made,
-            Some(Some(mode)) => Was::Borrowed(mode),
-            None => Was::There,
+            (directory, directories.finish(name, self.spares_directories()))
         };
         self.shared.case_folding.finished(name);
         attributes::of_file(&self.shared, directory.as_fd(), entry, was)

@@ -59,8 +59,8 @@ impl<'a> Extend<&'a [u8]> for KeepSet {
     }
 }
 
-/// Big-endian, as hexadecimal digits are written.
-fn of(last: &[u8]) -> u64 {
+/// The first bytes of a digest, big-endian as hexadecimal digits are written.
+pub(super) fn of(last: &[u8]) -> u64 {
     let digest = blake3::hash(last);
     digest.as_bytes().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }

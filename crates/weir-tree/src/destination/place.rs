@@ -92,13 +92,16 @@ pub(super) fn symlink(
     rename(directory, &passing, last, name)
 }
 
+/// What is done to make a second name.
+const LINK: &str = "link";
+
 /// Makes a second name of a file.
 pub(super) fn hard_link(
     from: (&OwnedFd, &[u8]),
     to: (&OwnedFd, &[u8]),
     name: &Name,
 ) -> Result<(), TreeError> {
-    let failed = |errno| TreeError::of("link", name, errno);
+    let failed = |errno| TreeError::of(LINK, name, errno);
     match linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
         Err(Errno::EXIST) => {}
         other => return other.map_err(failed),
@@ -114,4 +117,13 @@ pub(super) fn hard_link(
     let passing = passing_name();
     linkat(from.0, from.1, to.0, &passing, AtFlags::empty()).map_err(failed)?;
     rename(to.0, &passing, to.1, name)
+}
+
+/// Why the file can have no second name there, where [`hard_link`] failed for that (link(2)): its file system
+/// knows none, another one is mounted there, it has as many as it can, or it may not be changed.
+pub(super) fn why_no_link(error: &TreeError) -> Option<Errno> {
+    const REASONS: [Errno; 4] = [Errno::PERM, Errno::OPNOTSUPP, Errno::MLINK, Errno::XDEV];
+    let TreeError::Entry { action, source, .. } = error else { return None };
+    let errno = Errno::from_io_error(source).filter(|_| *action == LINK)?;
+    REASONS.contains(&errno).then_some(errno)
 }

@@ -30,6 +30,14 @@ pub(super) struct Level {
     closed: bool,
 }
 
+/// A name that was read.
+pub(super) struct Listed {
+    /// Its last component.
+    pub base: Box<[u8]>,
+    /// Whether it is a directory, where the file system tells that in a listing.
+    pub is_directory: Option<bool>,
+}
+
 /// Names from one getdents call.
 #[derive(Debug, Default)]
 struct Batch {
@@ -44,6 +52,8 @@ struct Found {
     inode: u64,
     start: u32,
     length: u16,
+    /// The listing tells what it is.
+    is_known: bool,
 }
 
 impl Level {
@@ -98,7 +108,7 @@ impl Level {
     }
 
     /// The next name in this directory. `scratch` is the memory that getdents writes into.
-    pub fn next(&mut self, scratch: &mut Vec<u8>) -> Option<Result<Box<[u8]>, TreeError>> {
+    pub fn next(&mut self, scratch: &mut Vec<u8>) -> Option<Result<Listed, TreeError>> {
         if self.batch.names.is_empty()
             && !self.exhausted
             && let Err(errno) = self.fill(scratch)
@@ -108,7 +118,8 @@ impl Level {
         }
         let found = self.batch.names.pop()?;
         let start = found.start as usize;
-        Some(Ok(self.batch.bytes[start..start + usize::from(found.length)].into()))
+        let base: Box<[u8]> = self.batch.bytes[start..start + usize::from(found.length)].into();
+        Some(Ok(Listed { base, is_directory: found.is_known.then_some(found.is_directory) }))
     }
 
     /// Reads one batch: files before directories, each in the order of their inodes, which is how they lie in
@@ -127,8 +138,7 @@ impl Level {
                 let name = entry.file_name().to_bytes();
                 self.cookie = entry.next_entry_cookie();
                 if name != b"." && name != b".." {
-                    let is_directory = entry.file_type() == FileType::Directory;
-                    self.batch.push(name, entry.ino(), is_directory);
+                    self.batch.push(name, entry.ino(), entry.file_type());
                 }
                 if entries.is_buffer_empty() {
                     break;
@@ -147,12 +157,13 @@ impl Level {
 }
 
 impl Batch {
-    fn push(&mut self, name: &[u8], inode: u64, is_directory: bool) {
+    fn push(&mut self, name: &[u8], inode: u64, file_type: FileType) {
         // The length of a whole record of getdents has 16 bits.
         let length = name.len() as u16;
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(&name[..usize::from(length)]);
-        self.names.push(Found { is_directory, inode, start, length });
+        let (is_directory, is_known) = (file_type == FileType::Directory, file_type != FileType::Unknown);
+        self.names.push(Found { is_directory, inode, start, length, is_known });
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use weir_codec::codec::Codec;
 use weir_cp::wire::message::{Ports, Transport};
+use weir_cp::wire::modes::ModeChange;
 use weir_units::Rate;
 
 use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT};
@@ -67,6 +68,9 @@ pub struct Cp {
     /// the start].
     #[arg(long, help_heading = OPTIONS)]
     pub whole_or_nothing: bool,
+    /// Keep an object of a store whose digest differs from the one that its store has; a note says so.
+    #[arg(long, help_heading = OPTIONS)]
+    pub ignore_digest: bool,
 
     /// Show a live view on the whole terminal: the pipeline, the rate, connections, files; q ends the run
     /// like Ctrl-C.
@@ -127,9 +131,12 @@ pub struct Cp {
 #[derive(Debug, Args)]
 #[command(next_help_heading = COMPATIBILITY)]
 pub struct Always {
-    /// Keep modes and times. Always on; accepted for compatibility with scp and rsync.
-    #[arg(short = 'p', short_alias = 't', long = "times", alias = "perms", hide = true)]
-    pub preserve: bool,
+    /// Set modes of existing folders, too; what is copied into them always has its own.
+    #[arg(short = 'p', long = "perms", hide = true)]
+    pub perms: bool,
+    /// Keep times. The default; accepted for compatibility with rsync.
+    #[arg(short = 't', long, hide = true)]
+    pub times: bool,
     /// Keep hard links. Part of -a; accepted for compatibility with rsync.
     #[arg(short = 'H', long, hide = true)]
     pub hard_links: bool,
@@ -180,6 +187,11 @@ fn parse_info(text: &str) -> Result<String, String> {
 }
 
 impl Always {
+    /// `-p`, as both ends are told of it.
+    pub fn modes(&self) -> Option<ModeChange> {
+        self.perms.then_some(ModeChange::NONE)
+    }
+
     /// Whether `-a` is meant, where it `is_given` or not: owner and group together mean it, as in
     /// rsync's `-rlptgoD`. Of its other parts none can be had alone.
     pub fn archive(&self, is_given: bool) -> Result<bool, String> {

@@ -113,6 +113,9 @@ pub struct Choice {
     /// Delete at most N entries at the target; fail if there are more.
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
+    /// Delete even if something at the source could not be read, except in folders that could not be read.
+    #[arg(long)]
+    pub ignore_errors: bool,
     /// Skip files larger than SIZE (as rsync: 1M and 1MiB are 1024 * 1024 bytes, 1MB a million).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
@@ -201,6 +204,7 @@ impl Choice {
             silence: None,
             modes: self.modes()?,
             owners: self.owners()?,
+            ignore_errors: self.ignore_errors,
         })
     }
 

@@ -139,8 +139,9 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         tracing::warn!("{said}");
     }
     let (options, list) = chosen::options(&cp.what, sources.len())?;
-    let selection =
+    let mut selection =
         Selection { itemize: lines::are_wanted(cp), silence: cp.ssh.timeout, ..options.selection.clone() };
+    selection.modes.extend(cp.always.modes());
     let between = from.is_some();
     if cp.through_here && !between {
         tracing::warn!("-3 is for copies between two other hosts: the data go from or to here anyway");

@@ -106,6 +106,7 @@ fn job(args: &Cp) -> anyhow::Result<ChainJob> {
     let command = roots::digest_of(from.as_deref(), &sources);
     let mut selection = options.selection.clone();
     selection.silence = args.ssh.timeout;
+    selection.modes.extend(args.always.modes());
     Ok(ChainJob {
         hosts: hosts.into_iter().map(|host| chain_host(host, |login| args.ssh.host(login))).collect(),
         from: from.map(|name| args.ssh.host(Some(name))),

@@ -52,8 +52,8 @@ fn each_stretch_of_the_record_says_its_codec() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
     sandbox.write("a", pattern(4 * MIB, 1));
-    // Half a second: several windows of 100 ms.
-    let args = ["--json", "--codec", "none", "--limit-rate", "8M", "a"];
+    // Two seconds: many windows of 100 ms.
+    let args = ["--json", "--codec", "none", "--limit-rate", "2M", "a"];
     let record = sshd.cp(&sandbox, &args).args(&[&far(&sandbox, "b")]).run().succeeds().json();
     let samples = record["samples"].as_array().unwrap();
     let told = samples.iter().find(|sample| !sample["codec"].is_null());

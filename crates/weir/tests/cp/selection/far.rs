@@ -38,6 +38,30 @@ fn rules_hold_at_the_far_end() {
     }
 }
 
+/// Who reads the sources has to know it, and is told apart from the other options.
+#[test]
+fn errors_are_ignored_where_the_sources_are() {
+    let Some(sshd) = Sshd::start() else { return };
+    for towards in [true, false] {
+        let sandbox = Sandbox::new();
+        make(&sandbox.path(""), &["tree/a", "tree/src/x", "copy/gone", "copy/src/old"]);
+        fs::write(sandbox.path("tree/src/.rules"), "what is this\n").unwrap();
+        let here = |name: &str| sandbox.path(name).display().to_string();
+        let (from, to) = match towards {
+            true => (here("tree/"), far(&sandbox, "copy")),
+            false => (far(&sandbox, "tree/"), here("copy")),
+        };
+        for (more, stays) in [(&[][..], true), (&["--ignore-errors"], false)] {
+            let flags = [&["--delete", "-f", ": .rules"], more].concat();
+            let run = sshd.cp(&sandbox, &flags).args(&[&from, &to]).run();
+            run.fails(1, &["the rules of src"]);
+            assert_eq!(run.stderr.contains("note: nothing was deleted from src on"), stays, "{}", run.stderr);
+            assert_eq!(sandbox.path("copy/gone").exists(), stays, "{more:?}");
+            assert!(sandbox.path("copy/src/old").exists(), "the folder could not be read");
+        }
+    }
+}
+
 #[test]
 fn far_sources_that_are_missing() {
     let Some(sshd) = Sshd::start() else { return };
