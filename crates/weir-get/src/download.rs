@@ -368,6 +368,8 @@ fn ending(error: GetError, remains: Remains) -> Ending {
     };
     match remains {
         Remains::Stream if is_perhaps_whole => keeps(error),
+        // What an earlier run left stays, and it is not what has a wrong digest.
+        Remains::Earlier(_) if error.is_verification() => fails(error, false),
         Remains::Earlier(bytes) if bytes > 0 && !matches!(error, GetError::Locked { .. }) => keeps(error),
         Remains::Stream | Remains::Earlier(_) => fails(error, false),
         // The error says where the complete download is, and what its target holds.

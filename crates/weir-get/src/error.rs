@@ -202,12 +202,14 @@ pub enum GetError {
         detail: String,
     },
     /// Nothing in the answer proves that it is of the object the transfer began with.
-    #[error("cannot tell whether the object on {host} changed: {detail}")]
+    #[error("cannot tell whether the object on {host} changed: {detail}{}", anew(*.is_silent))]
     Unproven {
         /// The server's name.
         host: String,
         /// What is missing.
         detail: &'static str,
+        /// It has another size as well, and no validator at all: what is here stays.
+        is_silent: bool,
     },
     /// A range was answered with nothing at all, as if the object were empty.
     #[error("{host} answered a range with an empty body")]
@@ -484,6 +486,11 @@ pub(crate) const DECLARED: &str = "the server's ";
 /// The way past a digest of this origin.
 fn ignorable(origin: &str) -> &'static str {
     if origin.starts_with(DECLARED) { "; --ignore-digest keeps them" } else { "" }
+}
+
+/// The way past a part that stays because an answer `is_silent`.
+fn anew(is_silent: bool) -> &'static str {
+    if is_silent { "; --force starts at byte 0" } else { "" }
 }
 
 /// What may help against `status` of `url`.

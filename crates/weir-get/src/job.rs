@@ -124,6 +124,18 @@ impl Job {
         self.name.clone().unwrap_or_else(|| object::name_from_url(&self.url))
     }
 
+    /// The user named its file, or its URL does.
+    pub(crate) fn is_named(&self) -> bool {
+        let in_folder = matches!(self.output, Output::Folder(_));
+        !in_folder || self.name.is_some() || weir_http::filename::from_url(self.url.as_str()).is_some()
+    }
+
+    /// A digest that the user gave tells whether its bytes are the right ones, whatever way they come, before
+    /// anybody has them.
+    pub(crate) fn is_proven(&self) -> bool {
+        !self.output.is_stream() && self.expectations.iter().any(Expectation::proves)
+    }
+
     /// A report in which nothing has happened yet.
     pub fn blank_report(&self) -> FileReport {
         FileReport {

@@ -6,6 +6,7 @@ mod carrying;
 mod ending;
 mod here;
 mod opening;
+mod refusing;
 mod storing;
 
 use std::net::{Shutdown, TcpStream};

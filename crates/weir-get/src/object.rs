@@ -43,6 +43,20 @@ impl Object {
             None => self.holds_to.is_some_and(|end| end <= size),
         }
     }
+
+    /// Refuses to take this for a new version of an object of `size` bytes that has the validators of `kept`.
+    /// A server in trouble answers 200 with nothing, or with a few words, and no validator: of another size
+    /// that proves no change. One of the same size may come from a server that names no versions any more.
+    pub(crate) fn refuse_silence(&self, kept: &Version, size: u64, host: &str) -> Result<(), GetError> {
+        if self.fits(size) || kept.is_silent() || !self.version.is_silent() {
+            return Ok(());
+        }
+        let detail = match self.size {
+            Some(_) => "its answer has another size, and no ETag or Last-Modified",
+            None => "its answer has no size, and no ETag or Last-Modified",
+        };
+        Err(GetError::Unproven { host: host.to_owned(), detail, is_silent: true })
+    }
 }
 
 /// What an answer to `Range: bytes=START-` holds.

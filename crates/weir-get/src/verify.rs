@@ -12,12 +12,15 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use weir_codec::digest::{Algorithm, Digest, Expected, OfParts};
+use weir_codec::digest::{Algorithm, Digest, Expected, OfParts, Strength};
 
 use crate::error::{Fate, GetError};
 
 /// Enough to hash at full speed, small enough to stay in the L2 cache between the copy and the hash.
 const BLOCK: usize = 256 << 10;
+
+/// The origin of a digest that the user gave with the command.
+pub const GIVEN: &str = "--checksum";
 
 /// A digest that an object must have, and who said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,12 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// The user gave it with the command, and nobody is known to be able to make other bytes that match it.
+    pub(crate) fn proves(&self) -> bool {
+        let is_strong = self.expected.algorithm().strength() == Strength::Collision;
+        is_strong && self.whose == Whose::User && self.origin == GIVEN && self.parts.is_none()
+    }
+
     fn method(&self) -> Method {
         Method { algorithm: self.expected.algorithm(), parts: self.parts.clone() }
     }

@@ -58,6 +58,11 @@ impl Version {
         self.validators.strong()
     }
 
+    /// It has neither `ETag` nor `Last-Modified`, or some that contradict each other.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.validators == Validators::default()
+    }
+
     /// Whether `other` is certainly this version: the only ground on which parts are put together.
     pub fn agree(&self, other: &Version) -> Agreement {
         match self.validators.agree(&other.validators) {
@@ -79,7 +84,9 @@ impl Version {
             Agreement::Changed => {
                 Err(GetError::Changed { host, detail: "its ETag or Last-Modified is another".to_owned() })
             }
-            Agreement::Unproven => Err(GetError::Unproven { host, detail: self.doubt(found) }),
+            Agreement::Unproven => {
+                Err(GetError::Unproven { host, detail: self.doubt(found), is_silent: false })
+            }
         }
     }
 
@@ -87,7 +94,7 @@ impl Version {
     pub fn doubt(&self, other: &Version) -> &'static str {
         if self.place != other.place {
             "the URL now redirects to another place, where the same ETag may name another object"
-        } else if other.validators == Validators::default() {
+        } else if other.is_silent() {
             "its answer carries no ETag or Last-Modified, or more than one"
         } else {
             "its answer does not carry the ETag or Last-Modified of the first one"

@@ -185,6 +185,13 @@ impl Download {
         version: &Version,
         host: &str,
     ) -> Result<Rest, GetError> {
+        if let Ok(Part::Asked(object) | Part::Whole(object)) = &judged
+            && let Err(error) = object.refuse_silence(version, size, host)
+        {
+            // The part stays, and a retry asks for its rest again.
+            self.looks += 1;
+            return if self.looks < LOOKS { Ok(Rest::AskAgain) } else { Err(error) };
+        }
         let why = match judged {
             Ok(Part::Asked(object)) if !object.fits(size) => "the object's size changed".to_owned(),
             Ok(Part::Asked(object)) => match version.refuse_another(&object.version, host) {

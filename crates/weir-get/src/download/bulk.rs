@@ -65,6 +65,11 @@ impl Bulk {
         self.version.refuse_another(&object.version, host)
     }
 
+    /// An answer that is no word of a new version ([`Object::refuse_silence`]).
+    fn refuse_silence(&self, object: &Object, host: &str) -> Result<(), GetError> {
+        self.size.map_or(Ok(()), |size| object.refuse_silence(&self.version, size, host))
+    }
+
     /// An object that is not of the size for which room was made.
     fn refuse_another_size(&self, object: &Object, host: &str) -> Result<(), GetError> {
         match self.size {
@@ -148,7 +153,7 @@ pub enum BulkSeen {
     Another,
     /// Nothing that could.
     Unfit,
-    /// No answer.
+    /// No answer, or one that tells nothing of the version.
     Failed(GetError),
 }
 
@@ -280,12 +285,22 @@ impl Download {
         let is_same = |object: &Object| {
             self.bulk.as_ref().is_some_and(|bulk| bulk.refuse_another(object, host).is_ok())
         };
+        let silence =
+            |object: &Object| self.bulk.as_ref().and_then(|bulk| bulk.refuse_silence(object, host).err());
         match judged {
             _ if is_unfit => BulkSeen::Unfit,
             Ok(Part::Asked(object)) if is_same(object) => BulkSeen::Same,
-            Ok(Part::Asked(_) | Part::Whole(_)) => BulkSeen::Another,
+            Ok(Part::Asked(object) | Part::Whole(object)) => {
+                silence(object).map_or(BulkSeen::Another, BulkSeen::Failed)
+            }
             _ => BulkSeen::Unfit,
         }
+    }
+
+    /// Whether an answer to a plain request brings the whole object, for which what is here may go.
+    pub(crate) fn brings_all(&self, judged: &Result<Part, GetError>, host: &str) -> bool {
+        let Ok(Part::Whole(object)) = judged else { return false };
+        self.bulk.as_ref().is_some_and(|bulk| bulk.refuse_silence(object, host).is_ok())
     }
 
     /// What was seen after [`Action::Look`]. It is asked for again where that is another version: of several
@@ -427,7 +442,9 @@ impl Download {
         match (&error, &self.bulk) {
             // The whole is there, but its parts are never what was asked for, or never prove what they are
             // of: the same would happen to a later run.
-            (GetError::Unproven { .. } | GetError::WrongPart { .. }, Some(bulk)) if bulk.to_file => {
+            (GetError::Unproven { is_silent: false, .. } | GetError::WrongPart { .. }, Some(bulk))
+                if bulk.to_file =>
+            {
                 self.begin_anew(error, true, moment)
             }
             (_, Some(bulk)) if bulk.may_refuse_parts(&error, at) => Action::AskPlainly(error),

@@ -193,6 +193,40 @@ fn an_earlier_part_is_gone_on_with_only_if_the_version_is_proven() {
 }
 
 #[test]
+fn silence_about_another_size_is_no_new_version() {
+    type Answer = fn() -> Result<Part, GetError>;
+    let answers: [Answer; 2] = [
+        || Ok(Part::Whole(Object { size: Some(9), ..object("", None) })),
+        || Ok(Part::Whole(Object { size: None, ..object("", None) })),
+    ];
+    for answer in answers {
+        let (own, mut download) = (version("a"), asking(Wishes::default()));
+        for _ in 1..LOOKS {
+            let rest = download.on_rest(answer(), SIZE, &own, HOST);
+            assert!(matches!(rest, Ok(Rest::AskAgain)), "{rest:?}");
+        }
+        let silent = download.on_rest(answer(), SIZE, &own, HOST).unwrap_err();
+        assert!(matches!(silent, GetError::Unproven { is_silent: true, .. }), "{silent}");
+        assert!(matches!(fail(&mut download, silent), Action::AskLater { .. }));
+        assert!(object("", None).refuse_silence(&version(""), SIZE + 1, HOST).is_ok(), "nothing was known");
+        let mut download = bulk(true, true);
+        let look = |download: &mut Download| {
+            assert!(matches!(fail(download, changed()), Action::Look(_)));
+            let seen = download.seen(&answer(), false, HOST);
+            download.on_look(changed(), seen, &at(1, 0), &moment())
+        };
+        for _ in 0..2 {
+            let action = look(&mut download);
+            assert!(matches!(action, Action::BackOff { .. }), "{action:?}");
+        }
+        assert!(!download.brings_all(&answer(), HOST));
+        assert!(download.brings_all(&whole("b"), HOST) && download.brings_all(&whole(""), HOST));
+        let action = look(&mut download);
+        assert!(matches!(action, Action::GiveUp(GetError::Unproven { .. })), "{action:?}");
+    }
+}
+
+#[test]
 fn small_objects_are_read_whole_and_large_ones_shared() {
     let of = |size, holds_to| Object { size, holds_to, ..object("a", None) };
     for (object, to, taken) in [
@@ -592,6 +626,7 @@ fn what_is_kept_is_what_a_later_run_can_go_on_from() {
         (broken(), Remains::Stream, Phase::Failed, false),
         (broken(), Remains::Earlier(9), Phase::Partial, false),
         (locked(), Remains::Earlier(9), Phase::Failed, false),
+        (digest(), Remains::Earlier(9), Phase::Failed, false),
         (broken(), Remains::Earlier(0), Phase::Failed, false),
     ] {
         let mut download = bulk(true, true);

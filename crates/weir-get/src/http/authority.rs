@@ -34,6 +34,11 @@ pub trait Authorizer: Send + Sync {
         None
     }
 
+    /// Why what is answered well is no object, where that is so.
+    fn is_none(&self, _: &Url, _: &ResponseHead) -> Option<String> {
+        None
+    }
+
     /// The sizes of the `count` parts that the object of `size` bytes at `url` was put together from: by
     /// requests that `ask` sends. Otherwise why they cannot be told.
     fn layout(

@@ -13,7 +13,7 @@ use crate::http::Exchange;
 use crate::http::authority::{Authorizer, MAX_MENDED, Mend};
 use crate::http::connection::Connection;
 use crate::http::exchange::{
-    Client, is_at_home, is_redirect, login, may_be_refused, names_region, origin_of, redirect,
+    Client, Downgrade, is_at_home, is_redirect, login, may_be_refused, names_region, origin_of, redirect,
 };
 use crate::http::logins::{MAX_ANSWERS, Sent, Space};
 use crate::http::request::{Origin, USER_AGENT, add_cookies, head_of, safe_elsewhere};
@@ -202,7 +202,7 @@ impl Client<'_> {
         if !follows || !is_redirect(head.status) || head.header("location").is_none() {
             return Ok(None);
         }
-        let next = redirect(&call.url, head)?;
+        let next = redirect(&call.url, head, Downgrade::Refused)?;
         match self.http.authorizer(&next) {
             Some(_) => refused("it leads into a store that is asked with credentials"),
             None if led >= self.http.max_redirects() => refused("it leads on without end"),
@@ -286,7 +286,7 @@ impl Client<'_> {
         }
         // Others may be followed with another method only (RFC 9110 section 15.4).
         match matches!(head.status, 307 | 308) && head.header("location").is_some() {
-            true => Ok(AsUser::At(Box::new(redirect(url, head)?))),
+            true => Ok(AsUser::At(Box::new(redirect(url, head, Downgrade::Refused)?))),
             false => Ok(AsUser::Over),
         }
     }

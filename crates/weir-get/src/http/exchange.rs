@@ -3,6 +3,7 @@
 
 mod answer;
 pub mod kept;
+mod manner;
 mod redirects;
 mod session;
 mod steps;
@@ -22,7 +23,9 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-use redirects::{is_choice, take_as_file};
+pub use manner::Manner;
+pub use redirects::Downgrade;
+use redirects::{is_choice, is_downgrade, take_as_file};
 pub(super) use redirects::{is_redirect, redirect};
 use session::Known;
 use user::{Shown, UserAnswer};
@@ -38,11 +41,9 @@ use crate::http::jar::Jar;
 use crate::http::ladder::Ladder;
 use crate::http::logins::{Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
 use crate::http::proxy::{Proxies, Proxy};
-use crate::http::reach::Reach;
 use crate::http::request::{Ask, Origin, Unless};
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
-use crate::http::window::Window;
 use crate::http::window::tail::Tails;
 use crate::object::{self, Part};
 use weir_observe::stage_clock::{Stage, StageClock};
@@ -86,33 +87,6 @@ pub struct Http {
     compressed: bool,
     manner: Manner,
     authorizers: Vec<Arc<dyn Authorizer>>,
-}
-
-/// What else the user says of how to ask.
-#[derive(Debug, Clone)]
-pub struct Manner {
-    /// Of the way to hosts.
-    pub reach: Reach,
-    /// Names of fields that are not sent, in lower case.
-    pub removed: Vec<String>,
-    /// Redirects in a row that are followed.
-    pub max_redirects: usize,
-    /// Of each object only these bytes are asked for.
-    pub window: Option<Window>,
-    /// What comes with a redirect that leads nowhere, or with a success that has no file, is the file.
-    pub any_answer: bool,
-}
-
-impl Default for Manner {
-    fn default() -> Manner {
-        Manner {
-            reach: Reach::default(),
-            removed: Vec::new(),
-            max_redirects: MAX_REDIRECTS,
-            window: None,
-            any_answer: false,
-        }
-    }
 }
 
 /// Who we are to servers: logins and cookies.
@@ -311,6 +285,8 @@ pub struct Client<'a> {
     unless: Option<Unless>,
     /// A failed attempt is followed by another one.
     tries_again: bool,
+    /// A digest that the user gave proves what comes.
+    is_proven: bool,
     /// Calls show the user's login, fields and cookies where nobody else speaks for them.
     pub(super) as_user: bool,
     /// Calls for which nobody speaks follow redirects.
@@ -338,6 +314,7 @@ impl<'a> Client<'a> {
             requests: 0,
             put_aside,
             tries_again: true,
+            is_proven: false,
             as_user: false,
             follows: false,
             notes,
@@ -373,6 +350,12 @@ impl<'a> Client<'a> {
     /// case.
     pub(crate) fn only_if_changed(&mut self, unless: Option<Unless>) {
         self.unless = unless;
+    }
+
+    /// From now on what comes is held against a digest that the user gave, or is not, before anybody has it.
+    /// See [`Downgrade::IfProven`].
+    pub(crate) fn expects_proven(&mut self, is_proven: bool) {
+        self.is_proven = is_proven;
     }
 
     /// How this lane dials.
@@ -424,6 +407,7 @@ impl<'a> Client<'a> {
                 let of_all = self.http.manner.window.is_none();
                 return Ok(Answer {
                     head,
+                    is_exposed: is_downgrade(home, &url),
                     url,
                     body,
                     authorized,
@@ -443,13 +427,26 @@ impl<'a> Client<'a> {
             if found.digest.is_some() {
                 linked = found;
             }
-            let next = redirect(&url, &head)?;
+            let next = self.led_to(&url, &head)?;
             self.drain(&mut body);
             self.keep(&url, body);
             waited += self.wait_as_asked(&url, head, waited)?;
             url = next;
         }
         Err(too_many(home, self.http.manner.max_redirects))
+    }
+
+    /// Where a redirect from `url` leads. One that leaves https is noted.
+    fn led_to(&mut self, url: &Url, head: &ResponseHead) -> Result<Url, GetError> {
+        let downgrade = match self.http.manner.downgrade {
+            Downgrade::IfProven if self.is_proven => Downgrade::Followed,
+            given => given,
+        };
+        let next = redirect(url, head, downgrade)?;
+        if is_downgrade(url, &next) {
+            self.notes.push(format!("followed a redirect from https to {}", object::shown(&next)));
+        }
+        Ok(next)
     }
 
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.

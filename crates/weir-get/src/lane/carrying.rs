@@ -18,6 +18,7 @@ use weir_observe::stage_clock::Stage;
 
 impl Lane<'_> {
     pub(super) fn part(&mut self, transfer: &Arc<Transfer>) {
+        self.client.expects_proven(transfer.task.is_proven());
         let result = self.try_part(transfer);
         self.count();
         self.after_part(transfer, result);

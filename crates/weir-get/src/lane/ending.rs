@@ -9,7 +9,7 @@ use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
 use crate::error::GetError;
 use crate::job::{FileReport, Job, JobOutcome};
-use crate::object::{self, Part};
+use crate::object;
 use crate::pool::Waiting;
 use crate::transfer::Transfer;
 use weir_model::decision::Restart;
@@ -153,7 +153,10 @@ impl Lane<'_> {
         let home = transfer.task.home();
         let answer = self.client.get(home, &transfer.url, None, None, false);
         self.client.close();
-        answer.is_ok_and(|mut answer| matches!(answer.judge(None), Ok(Part::Whole(_))))
+        answer.is_ok_and(|mut answer| {
+            let judged = answer.judge(None);
+            transfer.download().brings_all(&judged, &object::host_of(&answer.url))
+        })
     }
 
     /// What the URL gives on a new connection.

@@ -15,13 +15,13 @@ use super::{Lane, decode, refuse_unfit};
 use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
 use crate::error::{DECLARED, GetError};
 use crate::http::exchange::{Answer, Exchange};
-use crate::job::{FileReport, Job, JobOutcome, Output, Pinned};
+use crate::job::{FileReport, Job, Output, Pinned};
 use crate::journal::Journal;
 use crate::object::{self, Object, Part};
 use crate::pool::{BulkPlace, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
-use crate::sink::{self, Existing, PartFile, Sink, Stream, stream};
+use crate::sink::{PartFile, Sink, Stream, stream};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Method, Whose};
 use crate::version::Version;
@@ -62,6 +62,7 @@ impl Lane<'_> {
         let task = Arc::clone(&waiting.task);
         let job = &*task;
         self.client.may_put_aside(Some(waiting.aside()));
+        self.client.expects_proven(job.is_proven());
         waiting.download.on_begin(self.wishes(job));
         let opened = self.try_open(&mut waiting, job);
         self.client.may_put_aside(None);
@@ -231,63 +232,10 @@ impl Lane<'_> {
             if waiting.download.on_named(has_part) {
                 return Ok(None);
             }
+        } else if let Some(target) = target.as_deref() {
+            self.refuse_a_default_name(job, target)?;
         }
         self.take_in(waiting, job, target.as_deref(), answer, object).map(Some)
-    }
-
-    /// Errors, and the report of a job that is already done, before anything is asked.
-    fn check_target(&self, job: &Job, target: &Path) -> Result<Option<FileReport>, GetError> {
-        if self.run.is_fresh_folder(target) {
-            return Ok(None);
-        }
-        if let Some(unfit) = sink::unfit(&self.run.target(target)?) {
-            return Err(GetError::Refused(format!("cannot write {}: it is {unfit}", target.display())));
-        }
-        match std::fs::metadata(target) {
-            Ok(metadata) if metadata.is_dir() && !target.is_symlink() => {
-                Err(GetError::IsDirectory { path: target.to_owned() })
-            }
-            Ok(metadata) if self.run.options.no_clobber => {
-                let found = self.check_here(job, target)?;
-                Ok(Some(FileReport {
-                    path: Some(target.to_owned()),
-                    bytes: metadata.len(),
-                    digest: found.first().cloned(),
-                    verified: !found.is_empty(),
-                    outcome: JobOutcome::Skipped,
-                    ..job.blank_report()
-                }))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a
-    /// server chooses.
-    fn refuse_a_name_taken(&self, job: &Job, target: Option<&Path>, answer: &Answer) -> Result<(), GetError> {
-        let may_be = self.run.options.fresh;
-        let taken = target.filter(|target| !may_be && !self.run.is_fresh_folder(target) && target.exists());
-        let Some(target) = taken else { return Ok(()) };
-        let here = target.strip_prefix(".").unwrap_or(target).display();
-        Err(GetError::Refused(format!(
-            "{} names {} '{here}', which already exists; pass -o '{here}' or --force to overwrite it",
-            object::host_of(&answer.url),
-            job.file_name(),
-        )))
-    }
-
-    /// What may not be replaced and cannot be `object` is said before its bytes are fetched. A file of its
-    /// size is compared with them when they are here.
-    fn check_free(&self, target: &Path, object: &Object) -> Result<(), GetError> {
-        if self.run.options.existing == Existing::Replaced {
-            return Ok(());
-        }
-        let there = match std::fs::symlink_metadata(target) {
-            Ok(there) => there,
-            Err(_) => return Ok(()),
-        };
-        let may_be = there.is_file() && object.size.is_none_or(|size| size == there.len());
-        if may_be { Ok(()) } else { Err(GetError::Differs { path: target.to_owned() }) }
     }
 
     /// The part file of an earlier run and its journal, locked, if it can be gone on with.
@@ -413,6 +361,9 @@ impl Lane<'_> {
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
         check_pinned(job, &answer, &object)?;
+        if let Some(target) = target {
+            self.refuse_silence(job, target, &answer, &object)?;
+        }
         let mut notes = std::mem::take(&mut answer.notes);
         let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
         notes.extend(of_coding);
@@ -605,7 +556,7 @@ fn check_pinned(job: &Job, answer: &Answer, object: &Object) -> Result<(), GetEr
 }
 
 /// What was begun is not the object which the job's manifest names.
-fn is_another(job: &Job, journal: &Journal) -> bool {
+pub(super) fn is_another(job: &Job, journal: &Journal) -> bool {
     let version = journal.version();
     let validators = version.validators();
     let differs =

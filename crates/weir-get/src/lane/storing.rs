@@ -49,12 +49,6 @@ impl Lane<'_> {
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
         let place = self.run.target(target)?;
-        if !self.run.is_fresh_folder(target) && self.has_journal(target) {
-            // The object was larger when an earlier run began with it.
-            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-            part.restart()?;
-            part.discard();
-        }
         let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
         read?;
         waiting.download.on_body(body.len() as u64, Some(size), &object::host_of(&answer.url))?;
@@ -62,6 +56,13 @@ impl Lane<'_> {
         self.state.clock.enter(Stage::Other);
         let found = verify::digests_of(&verify::methods(&expectations), &body);
         let ignored = verify::check(&target.display().to_string(), &expectations, &found, Fate::Discarded)?;
+        if !self.run.is_fresh_folder(target) && self.has_journal(target) {
+            // The object was larger when an earlier run began with it. That part goes now that all of this is
+            // here, and has its digest.
+            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
+            part.restart()?;
+            part.discard();
+        }
         self.state.clock.enter(Stage::Write);
         let home = || self.run.home_of(&place);
         let stored = match self.run.options.existing {

@@ -119,8 +119,22 @@ impl Home {
 
     /// How many bytes an earlier run left, as far as its journal is to be believed. Nothing is changed.
     pub fn kept(&self) -> u64 {
-        let journal = beside::peek(&self.folder, &self.journal, For::Reading).ok().flatten();
-        journal.and_then(|file| Journal::read_open(&file).ok()).map_or(0, |journal| journal.stored().len())
+        self.read_journal().map_or(0, |journal| journal.stored().len())
+    }
+
+    /// The journal of a part of `url` ([`object::identity`]) whose bytes a later run can go on from. Nothing
+    /// is changed.
+    pub(crate) fn resumable(&self, url: &str) -> Option<Journal> {
+        let journal = self.read_journal()?;
+        let part = self.folder.look(&self.part).ok().flatten()?;
+        let has_size = u64::try_from(part.st_size).is_ok_and(|size| size == journal.size);
+        let is_of_url = object::identity_of_text(&journal.url) == url;
+        (has_size && is_of_url && !journal.stored().is_empty()).then_some(journal)
+    }
+
+    fn read_journal(&self) -> Option<Journal> {
+        let journal = beside::peek(&self.folder, &self.journal, For::Reading).ok().flatten()?;
+        Journal::read_open(&journal).ok()
     }
 }
 

@@ -211,7 +211,11 @@ const TABLE: &[Row] = &[
         &["--http1.0", "--http2-prior-knowledge", "--http3", "--http3-only"],
         "--http1.1 or --http2 chooses one",
     ),
-    ("get", &["--https-only", "--proto-redir"], "a redirect never leads from https to http; leave it out"),
+    (
+        "get",
+        &["--https-only", "--proto-redir"],
+        "https leads to http only with --allow-http-redirect, or --checksum sha256:HEX; leave it out",
+    ),
     (
         "get",
         &["--fail-with-body", "--fail-early", "--content-on-error"],

@@ -28,7 +28,7 @@ pub struct Habits {
     /// Require TLS 1.2 or newer. Always on; accepted for compatibility.
     #[arg(long = "tlsv1.2", hide = true)]
     pub tls12: bool,
-    /// Allow only these schemes (curl); https is never redirected to another scheme.
+    /// Allow only these schemes (curl), after redirects too: '=https' or '=http,https'.
     #[arg(long, hide = true, value_name = "SCHEMES", allow_hyphen_values = true)]
     pub proto: Option<String>,
     /// Do not expand brackets and braces in URLs. Always on; accepted for compatibility.
@@ -149,19 +149,28 @@ pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
 /// Letters of `weir get` without a value that stand before wget's and curl's `-O`.
 const SWITCHES: &str = "qsSfLgkvNJ46";
 
+/// `schemes`, as curl's `--proto` has them, name `scheme`.
+fn allows(schemes: &str, scheme: &str) -> bool {
+    let only = schemes.strip_prefix('=').unwrap_or_default();
+    only.split(',').any(|own| own.trim().eq_ignore_ascii_case(scheme))
+}
+
 impl Habits {
-    /// Whether curl's `--proto` can be kept to for `urls`. weir leads from http to https, and never back.
+    /// A redirect may lead to http, as far as curl's `--proto` says.
+    pub fn allows_http(&self) -> bool {
+        self.proto.as_deref().is_none_or(|schemes| allows(schemes, "http"))
+    }
+
+    /// Whether curl's `--proto` can be kept to for `urls`. weir leads from http to https, and back only where
+    /// [`Habits::allows_http`].
     pub fn check_schemes<'a>(&self, mut urls: impl Iterator<Item = &'a Url>) -> Result<(), String> {
         let Some(schemes) = &self.proto else { return Ok(()) };
-        let only: Vec<&str> =
-            schemes.strip_prefix('=').unwrap_or_default().split(',').map(str::trim).collect();
-        let allows = |scheme: &str| only.iter().any(|own| own.eq_ignore_ascii_case(scheme));
-        if !allows("https") {
+        if !allows(schemes, "https") {
             return Err(format!(
                 "--proto '{schemes}' cannot be kept to: weir takes '=https' and '=http,https'"
             ));
         }
-        match urls.find(|url| !allows(url.scheme())) {
+        match urls.find(|url| !allows(schemes, url.scheme())) {
             Some(url) => Err(format!("--proto '{schemes}' does not allow {}", object::shown(url))),
             None => Ok(()),
         }
@@ -204,6 +213,10 @@ impl Get {
             return Err("-x has three meanings: here it is wget's, --force-directories; curl's -x URL is --proxy URL, \
                         aria2c's -x N is -c N"
                 .to_owned());
+        }
+        if self.allow_http_redirect && !self.habits.allows_http() {
+            let why = "--proto leaves http out, and --allow-http-redirect leads to it; leave one of them out";
+            return Err(why.to_owned());
         }
         self.refuse_beside_a_range()?;
         self.voice.quiet |= self.habits.silent;

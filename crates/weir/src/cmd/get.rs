@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use weir_get::engine::{self, Task};
 use weir_get::http::authority::Authorizer;
-use weir_get::http::exchange::{Http, Manner, Version, Who};
+use weir_get::http::exchange::{Downgrade, Http, Manner, Version, Who};
 use weir_get::http::proxy::{Proxies, Said};
 use weir_get::http::reach::Reach;
 use weir_get::http::speed::SpeedLimit;
@@ -155,7 +155,7 @@ fn run_prefix(get: &Get, url: &StoreUrl, front: &mut dyn Front) -> anyhow::Resul
     let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
     let title = format!("get {url}");
     let gathered = Gathered::new(each, None, Arc::clone(&buckets), Arc::new(Endings::new(Vec::new(), &[])));
-    let (mut report, found) = prefix.each(&http, &stop, |jobs| {
+    let (mut report, found) = prefix.each((&http, &gathered), &stop, |jobs| {
         let task = Task { source: jobs, results: &gathered, reserved: None };
         engine::run(task, &options, &http, &stop, front.begin(&title, 2))
     })?;
@@ -243,6 +243,7 @@ pub(super) fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http
         reach,
         removed: fields.removed,
         max_redirects: get.max_redirs,
+        downgrade: downgrade(get),
         window: get.range.clone(),
         any_answer: get.any_type,
     };
@@ -252,6 +253,15 @@ pub(super) fn http(get: &Get, user: Option<Login>) -> anyhow::Result<(Http, Http
         Http::new(trust.clone(), proxies.clone(), version, Vec::new(), Who::default()).in_manner(whole);
     let http = Http::new(trust, proxies, version, fields.sent.clone(), who).in_manner(manner);
     Ok((http.compressed(get.compressed), plain, fields.sent))
+}
+
+/// What becomes of a redirect from https to http.
+fn downgrade(get: &Get) -> Downgrade {
+    match (get.habits.allows_http(), get.allow_http_redirect) {
+        (false, _) => Downgrade::Refused,
+        (true, true) => Downgrade::Followed,
+        (true, false) => Downgrade::IfProven,
+    }
 }
 
 fn options(get: &Get) -> Options {

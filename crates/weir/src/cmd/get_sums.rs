@@ -13,7 +13,7 @@ use weir_get::http::window::Window;
 use weir_get::job::{Job, JobOutcome, Options, Output};
 use weir_get::object;
 use weir_get::source::{Given, Kept};
-use weir_get::verify::{Expectation, Whose};
+use weir_get::verify::{Expectation, GIVEN, Whose};
 use weir_http::checksums::{Checksums, algorithm_of};
 use weir_units::Bytes;
 
@@ -73,7 +73,7 @@ impl Sums {
         let whose = Whose::User;
         let given = |expected: &Expected| Expectation {
             expected: expected.clone(),
-            origin: "--checksum".to_owned(),
+            origin: GIVEN.to_owned(),
             whose,
             parts: None,
         };

@@ -43,6 +43,8 @@ pub struct Answer {
     pub withheld: bool,
     /// It came from the origin that the user named.
     pub at_home: bool,
+    /// It came over http where the user named https: nobody is asked as the user there.
+    pub(crate) is_exposed: bool,
     /// The server asked for a client certificate, and none was shown.
     pub lacks_certificate: bool,
     /// What an error says of itself.

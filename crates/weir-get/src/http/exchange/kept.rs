@@ -16,7 +16,7 @@ impl Client<'_> {
     ///
     /// The body of the answer waits meanwhile: what is asked goes over another connection.
     pub(crate) fn kept_of(&mut self, answer: &Answer, size: u64) -> Option<Result<KeptParts, String>> {
-        let authorizer = self.http.authorizer(&answer.url).cloned()?;
+        let authorizer = self.http.authorizer(&answer.url).filter(|_| !answer.is_exposed).cloned()?;
         let kept = authorizer.keeps(&answer.url, &answer.head)?;
         if kept.parts.is_none() {
             return Some(Ok((kept, None)));

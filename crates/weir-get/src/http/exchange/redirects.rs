@@ -4,7 +4,20 @@ use url::Url;
 use weir_http::head::ResponseHead;
 
 use crate::error::GetError;
+use crate::http::credentials;
 use crate::object;
+
+/// What becomes of a redirect from https to http.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Downgrade {
+    /// It is an error.
+    #[default]
+    Refused,
+    /// It is followed where a digest that the user gave proves what comes.
+    IfProven,
+    /// It is followed.
+    Followed,
+}
 
 /// From https to http: whoever is on the way reads along, and may have made the redirect.
 pub(super) fn is_downgrade(home: &Url, url: &Url) -> bool {
@@ -51,7 +64,11 @@ pub(super) fn take_as_file(head: &mut ResponseHead, is_part: bool) -> Option<Str
 }
 
 /// The URL that an answer from `from` leads to.
-pub(in crate::http) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, GetError> {
+pub(in crate::http) fn redirect(
+    from: &Url,
+    head: &ResponseHead,
+    downgrade: Downgrade,
+) -> Result<Url, GetError> {
     let refused = |detail: String| GetError::Redirect { host: object::host_of(from), detail };
     let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
     let location = location.filter(|location| !location.is_empty());
@@ -64,11 +81,21 @@ pub(in crate::http) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, 
     let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(next),
-        ("https", "http") => {
-            Err(refused("it leads from https to http, where the bytes could be changed on the way".into()))
-        }
+        ("https", "http") => downgraded(&next, downgrade).map_err(refused),
         (_, scheme) => {
             Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https")))
         }
     }
+}
+
+/// The target `next` of a redirect from https to http, or why it is not followed. A user in it is left out: a
+/// password that came over https is not shown to everybody.
+fn downgraded(next: &Url, downgrade: Downgrade) -> Result<Url, String> {
+    let way_out = match downgrade {
+        Downgrade::Followed => return Ok(credentials::without(next)),
+        Downgrade::IfProven => "; --allow-http-redirect follows it, as --checksum sha256:HEX does for a file",
+        Downgrade::Refused => "",
+    };
+    let shown = object::shown(next);
+    Err(format!("it leads from https to {shown}, where the bytes could be changed on the way{way_out}"))
 }

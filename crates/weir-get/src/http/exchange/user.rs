@@ -50,7 +50,8 @@ pub(super) struct UserAnswer {
 
 impl Client<'_> {
     /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with
-    /// the answer who was named.
+    /// the answer who was named: nobody where a redirect led from https to http, since whoever is on the way
+    /// there reads along, and may have made the answer.
     pub(super) fn ask_as_user(
         &mut self,
         home: &Url,
@@ -58,19 +59,19 @@ impl Client<'_> {
         (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
         many: bool,
     ) -> Result<UserAnswer, GetError> {
-        let http = self.http;
-        let unless = self.unless.clone();
+        let (http, unless) = (self.http, self.unless.clone());
         let at_home = is_at_home(http, home, url);
+        let jar = (!is_downgrade(home, url)).then_some(&http.jar);
         let elsewhere = if at_home { Vec::new() } else { safe_elsewhere(&http.headers) };
         let headers = if at_home { &http.headers } else { &elsewhere };
-        let authorizer = http.authorizer(url);
+        let authorizer = http.authorizer(url).filter(|_| jar.is_some());
         let known = login(http, home, url, headers).filter(|_| authorizer.is_none());
         let target = &url[Position::BeforePath..Position::AfterQuery];
         let (mut answers, mut mended) = (0, 0);
         loop {
             let signed = authorizer.map(|one| signed(one, url, headers)).transpose()?;
             let headers = signed.as_ref().unwrap_or(headers);
-            let cookies = http.jar.field(url, at_home);
+            let cookies = jar.and_then(|jar| jar.field(url, at_home));
             let sent = (known.as_ref())
                 .and_then(|(space, login)| http.logins.authorization(space, login, "GET", target));
             let authorization = sent.as_ref().map(|sent| sent.value.as_str());
@@ -88,10 +89,10 @@ impl Client<'_> {
                 sealed_by: authorizer.map(|one| (&**one, url)),
             };
             let Answered { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
-            http.jar.take(url, &head.fields);
-            let may_answer = answers < MAX_ANSWERS;
-            let asks_again =
-                (known.as_ref()).is_some_and(|(space, _)| hears(http, space, &head, &sent, may_answer));
+            jar.into_iter().for_each(|jar| jar.take(url, &head.fields));
+            is_an_object(authorizer, url, &head)?;
+            let hears = |space| hears(http, space, &head, &sent, answers < MAX_ANSWERS);
+            let asks_again = known.as_ref().is_some_and(|(space, _)| hears(space));
             let said = (!asks_again).then(|| self.words(url, &ask, &head, &mut body)).flatten();
             let is_refused = may_be_refused(&head);
             let speaker = authorizer.filter(|_| is_refused || names_region(&head));
@@ -147,6 +148,16 @@ impl Client<'_> {
     }
 }
 
+/// What is answered well may be none: a folder of a store, which has a head as an empty object has.
+fn is_an_object(
+    authorizer: Option<&Arc<dyn Authorizer>>,
+    url: &Url,
+    head: &ResponseHead,
+) -> Result<(), GetError> {
+    let why = authorizer.filter(|_| (200..300).contains(&head.status)).and_then(|one| one.is_none(url, head));
+    why.map_or(Ok(()), |why| Err(GetError::Refused(why)))
+}
+
 /// `headers` and what `authorizer` adds to a GET for `url`.
 fn signed(
     authorizer: &Arc<dyn Authorizer>,
@@ -176,8 +187,11 @@ fn hears(http: &Http, space: &Space, head: &ResponseHead, sent: &Option<Sent>, m
         && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
 }
 
+/// What was given for `home` is for `url` too. `--location-trusted` means other hosts, not everybody on the
+/// way to them.
 pub(in crate::http) fn is_at_home(http: &Http, home: &Url, url: &Url) -> bool {
-    http.credentials.everywhere || Origin::of(url) == Origin::of(home)
+    let is_trusted = http.credentials.everywhere && !is_downgrade(home, url);
+    is_trusted || Origin::of(url) == Origin::of(home)
 }
 
 /// The login for `url`, where the user gave none in `headers`, and to whom it is shown.

@@ -192,6 +192,7 @@ impl Words {
         self.flag("--any-type", get.any_type);
         self.flag("--accept-unclean-close", get.accept_unclean_close);
         self.flag("--insecure", get.insecure);
+        self.flag("--allow-http-redirect", get.allow_http_redirect);
         self.flag("--http1.1", get.http1);
         self.flag("--http2", get.http2);
         let redirects = (get.max_redirs != usize::MAX).then(|| get.max_redirs.to_string());
