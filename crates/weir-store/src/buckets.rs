@@ -180,6 +180,10 @@ impl Authorizer for Buckets {
         self.authorizer(url)?.keeps(url, head)
     }
 
+    fn is_none(&self, url: &Url, head: &ResponseHead) -> Option<String> {
+        self.authorizer(url)?.is_none(url, head)
+    }
+
     fn layout(&self, url: &Url, kept: &KeptDigest, size: u64, ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {
         let authorizer = self.authorizer(url).ok_or("no store is known for it")?;
         authorizer.layout(url, kept, size, ask)

@@ -8,6 +8,7 @@ use weir_get::http::authority::Authorizer;
 use crate::error::StoreError;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::upload::Uploads;
+use crate::upload::fields::FieldKind;
 
 /// Who keeps a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +57,9 @@ pub trait Store: Send + Sync {
 
     /// The requests that fill it.
     fn uploads(&self) -> &dyn Uploads;
+
+    /// What it keeps beside the bytes of its objects.
+    fn fields(&self) -> FieldKind;
 }
 
 /// The key whose address is `base` and that key, percent-encoded; with it the value of `version` in the

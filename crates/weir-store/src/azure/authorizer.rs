@@ -14,6 +14,7 @@ use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
 
 use super::AzureSettings;
+use super::lists::is_folder;
 use crate::credentials::Found;
 use crate::credentials::azure::AzureSigner;
 #[cfg(test)]
@@ -87,6 +88,12 @@ impl Authorizer for AzureAuthorizer {
 
     fn pins(&self, _: &Url) -> bool {
         true
+    }
+
+    fn is_none(&self, url: &Url, head: &ResponseHead) -> Option<String> {
+        let shown = weir_get::object::shown(url);
+        is_folder(head)
+            .then(|| format!("{shown} is a folder, not an object; with / at its end all in it comes"))
     }
 
     fn fields(

@@ -108,11 +108,39 @@ impl Lists for AzureStore {
         let call = self.call("HEAD", key, &query, Vec::new())?;
         let reply = caller.ask(&call, &mut AtHand::default())?;
         match reply.head.status {
-            200..300 => Ok(Some(looked(key, &reply.head))),
+            200..300 => Ok((!is_folder(&reply.head)).then(|| looked(key, &reply.head))),
             404 => Ok(None),
             _ => Err(refusal(&what, &call, &reply)),
         }
     }
+
+    fn tags_of(
+        &self,
+        caller: &mut Caller<'_>,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let what = format!("read the tags of {}, which a copy keeps", self.shown(key));
+        let mut query = vec![("comp", "tags")];
+        query.extend(version.map(|version| ("versionid", version)));
+        let call = self.call("GET", key, &query, Vec::new())?;
+        let reply = caller.done(&what, &call, &mut AtHand::default())?;
+        let (mut tags, mut name) = (Vec::new(), String::new());
+        let ended = |path: &[&str], text: &str| match path {
+            ["Tags", "TagSet", "Tag", "Key"] => text.clone_into(&mut name),
+            ["Tags", "TagSet", "Tag", "Value"] => tags.push((std::mem::take(&mut name), text.to_owned())),
+            _ => {}
+        };
+        let answer = |bad: xml::BadXml| StoreError::Answer { what: what.clone(), why: bad.to_string() };
+        xml::each(&reply.body, ended).map_err(answer)?;
+        Ok(tags)
+    }
+}
+
+/// What has the name is a folder of an account with a hierarchy, which answers as an empty blob does. Some
+/// programs make the like of one by metadata alone where there is no hierarchy.
+pub(super) fn is_folder(head: &ResponseHead) -> bool {
+    head.header("x-ms-resource-type").is_some_and(|text| text.eq_ignore_ascii_case("directory"))
 }
 
 fn looked(key: &str, head: &ResponseHead) -> Looked {
@@ -135,7 +163,8 @@ fn looked(key: &str, head: &ResponseHead) -> Looked {
         version: text("x-ms-version-id").map(|id| ListedVersion { id, ..ListedVersion::default() }),
     };
     let own = metadata.iter().find(|(name, _): &&(String, String)| name == "mtime");
-    Looked { listed, mtime: own.and_then(|(_, text)| time(text)), metadata, headers }
+    let mtime = own.and_then(|(_, text)| time(text));
+    Looked { listed, mtime, metadata, headers, is_opaque: false }
 }
 
 /// As weir writes it, and as rclone does.

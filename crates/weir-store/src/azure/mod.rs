@@ -23,6 +23,7 @@ use crate::listing::{Copies, Deletes, Lists};
 use crate::network::address;
 use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
+use crate::upload::fields::{FieldKind, TagRefusal};
 
 /// How an account is asked.
 #[derive(Clone)]
@@ -69,13 +70,15 @@ pub struct AzureStore {
     settings: AzureSettings,
     container: String,
     authorizer: Arc<AzureAuthorizer>,
+    /// It refuses tags of other stores' objects.
+    tag_refusal: TagRefusal,
 }
 
 impl AzureStore {
     /// This container.
     pub fn new(settings: AzureSettings, container: String) -> AzureStore {
         let authorizer = Arc::new(AzureAuthorizer::new(settings.clone(), container.clone()));
-        AzureStore { settings, container, authorizer }
+        AzureStore { settings, container, authorizer, tag_refusal: TagRefusal::default() }
     }
 
     /// The address of `key` with these parameters, and with the signature that the user has, if it is one
@@ -140,5 +143,9 @@ impl Store for AzureStore {
 
     fn uploads(&self) -> &dyn Uploads {
         self
+    }
+
+    fn fields(&self) -> FieldKind {
+        FieldKind::Azure
     }
 }

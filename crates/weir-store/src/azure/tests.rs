@@ -152,23 +152,94 @@ fn an_upload_of_blocks_comes_together() {
     });
 }
 
-/// Without a word on its state only the first answer is a success.
+/// Tags, which nobody may write who is not given that right beside the one to store blobs.
+#[test]
+fn tags_are_read_and_go_where_they_are_refused() {
+    let mock = Mock::new(|asked: &Asked| -> Said {
+        match asked.method.as_str() {
+            "GET" if asked.target.ends_with("?comp=tags") => said(
+                200,
+                "<?xml version=\"1.0\"?><Tags><TagSet><Tag><Key>a b</Key><Value>1</Value></Tag>\
+                 <Tag><Key>c</Key><Value></Value></Tag></TagSet></Tags>",
+            ),
+            "PUT" if asked.field("x-ms-tags").is_empty() => said(201, ""),
+            "PUT" => {
+                let code = "AuthorizationPermissionMismatch";
+                said(403, format!("<Error><Code>{code}</Code><Message>no</Message></Error>"))
+            }
+            _ => Said { fields: vec![("x-ms-tag-count".to_owned(), "2".to_owned())], ..said(200, "") },
+        }
+    });
+    let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
+    with_caller(store.authorizer(), |caller| {
+        assert!(store.look(caller, "k", None).unwrap().unwrap().has_tags());
+        let tags = store.tags_of(caller, "k", None).unwrap();
+        assert_eq!(tags, [("a b", "1"), ("c", "")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let mut attributes = Attributes { tags, tags_may_go: true, ..Attributes::default() };
+        for may_go in [true, false] {
+            attributes.tags_may_go = may_go;
+            let object = Object { key: "k", attributes: &attributes, condition: &Condition::None };
+            let mut content = weir_get::http::call::AtHand::new(b"content");
+            assert_eq!(store.put(caller, &object, None, &mut content).is_ok(), may_go);
+        }
+    });
+    let puts: Vec<Asked> = mock.asked().into_iter().filter(|asked| asked.method == "PUT").collect();
+    assert_eq!(puts.len(), 3);
+    assert!(puts.iter().all(|put| put.body == "content"), "{puts:?}");
+    assert_eq!(puts[0].field("x-ms-tags"), "a%20b=1&c=");
+}
+
+/// A folder has a head as an empty blob has one, and is none.
+#[test]
+fn a_folder_is_no_blob() {
+    let mock = Mock::new(|asked: &Asked| -> Said {
+        let field = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let fields = match asked.target.as_str() {
+            "/acc/c/hierarchy" => field("x-ms-resource-type", "directory"),
+            "/acc/c/file" => field("x-ms-resource-type", "file"),
+            // Of an account without a hierarchy: a blob of no bytes that programs take for a folder.
+            _ => field("x-ms-meta-hdi_isfolder", "true"),
+        };
+        Said { fields, ..said(200, "") }
+    });
+    let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
+    with_caller(store.authorizer(), |caller| {
+        for (key, is_blob) in [("hierarchy", false), ("file", true), ("marker", true)] {
+            assert_eq!(store.look(caller, key, None).unwrap().is_some(), is_blob, "{key}");
+        }
+    });
+}
+
+/// Without a word on its state only 201 is a success, and a word on another copy is none.
 #[test]
 fn a_copy_that_was_pending_ends_by_a_word_alone() {
-    let cases = [(None, None, ""), (Some("pending"), Some("success"), "")];
-    let silent = (Some("pending"), None, "does not say what became of the copy");
-    for (first, then, says) in cases.into_iter().chain([silent]) {
+    let silent = "does not say what became of the copy";
+    for (status, first, (then, id), says) in [
+        (201, None, (None, "1"), ""),
+        (202, Some("pending"), (Some("success"), "1"), ""),
+        (202, None, (Some("success"), "1"), ""),
+        (202, None, (None, "1"), silent),
+        (202, Some("pending"), (None, "1"), silent),
+        (202, Some("pending"), (Some("success"), "2"), "is of another copy"),
+    ] {
         let mock = Mock::new(move |asked: &Asked| -> Said {
-            let (status, word) = if asked.method == "PUT" { (202, first) } else { (200, then) };
-            let word = word.map(|word: &str| ("x-ms-copy-status".to_owned(), word.to_owned()));
-            Said { fields: word.into_iter().collect(), ..said(status, "") }
+            let is_first = asked.method == "PUT";
+            let (status, word, id) = if is_first { (status, first, "1") } else { (200, then, id) };
+            let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+            let mut fields = vec![text("x-ms-copy-id", id), text("x-ms-copy-progress", "5/7")];
+            fields.extend(word.map(|word| text("x-ms-copy-status", word)));
+            Said { fields, ..said(status, "") }
         });
         let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
         let from = Listed { key: "from".to_owned(), ..Listed::default() };
         with_caller(store.authorizer(), |caller| {
-            let copied = store.copy(caller, "c", &from, "to");
+            let heard = parking_lot::Mutex::new(0_u64);
+            let copied = store.copy(caller, "c", &from, "to", &|bytes| *heard.lock() += bytes);
             match says {
-                "" => copied.unwrap(),
+                "" => {
+                    copied.unwrap();
+                    assert_eq!(heard.into_inner(), if status == 201 { 0 } else { 5 });
+                }
                 says => assert!(copied.unwrap_err().to_string().contains(says)),
             }
         });

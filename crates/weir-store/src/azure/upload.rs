@@ -12,6 +12,7 @@ use super::lists::md5_of;
 use crate::caller::{Caller, refusal};
 use crate::error::StoreError;
 use crate::key;
+use crate::upload::fields::checked;
 use crate::upload::{
     Attributes, Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads,
 };
@@ -58,13 +59,16 @@ impl Uploads for AzureStore {
         content: &mut dyn Content,
     ) -> Result<Stored, StoreError> {
         let what = format!("put {}", self.shown(object.key));
-        let mut fields = fields_of(object.attributes, &what)?;
-        fields.push(("x-ms-blob-type".to_owned(), "BlockBlob".to_owned()));
-        fields.extend(condition(object.condition));
-        fields.extend(sum.and_then(checksum));
-        let call = self.call("PUT", object.key, &[], fields)?;
         let size = content.length();
-        let reply = caller.done(&what, &call, content)?;
+        let reply = self.tag_refusal.sends(object.attributes, &mut |attributes| {
+            let mut fields = fields_of(attributes, &what)?;
+            fields.push(("x-ms-blob-type".to_owned(), "BlockBlob".to_owned()));
+            fields.extend(condition(object.condition));
+            fields.extend(sum.and_then(checksum));
+            let call = self.call("PUT", object.key, &[], fields)?;
+            content.rewind()?;
+            caller.done(&what, &call, content)
+        })?;
         Ok(Stored { size: Some(size), ..stored_of(&reply.head) })
     }
 
@@ -108,16 +112,21 @@ impl Uploads for AzureStore {
             list.push_str(&format!("<Latest>{}</Latest>", xml::escaped(&part.tag)));
         }
         list.push_str("</BlockList>");
-        let mut fields = fields_of(upload.object.attributes, &what)?;
-        fields.extend(condition(upload.object.condition));
-        let call = self.call("PUT", upload.object.key, &[("comp", "blocklist")], fields)?;
-        let reply = caller.done(&what, &call, &mut AtHand::new(list.as_bytes()))?;
+        let reply = self.tag_refusal.sends(upload.object.attributes, &mut |attributes| {
+            let mut fields = fields_of(attributes, &what)?;
+            fields.extend(condition(upload.object.condition));
+            let call = self.call("PUT", upload.object.key, &[("comp", "blocklist")], fields)?;
+            caller.done(&what, &call, &mut AtHand::new(list.as_bytes()))
+        })?;
         // The answer's MD5 is of the list itself.
         Ok(Stored { size: Some(finish.size), sums: Vec::new(), ..stored_of(&reply.head) })
     }
 
-    /// Nothing is asked: the service drops blocks that nobody commits, after a week, and with the next blob
-    /// of that name.
+    fn drops(&self) -> Option<&'static str> {
+        Some("Azure drops blocks that are in no blob within a week, and with the next blob of that name")
+    }
+
+    /// Nothing is asked ([`Uploads::drops`]).
     fn abort(&self, _: &mut Caller<'_>, _: &Upload<'_>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -215,7 +224,7 @@ fn condition(condition: &Condition) -> Option<(String, String)> {
 }
 
 fn fields_of(attributes: &Attributes, what: &str) -> Result<Vec<(String, String)>, StoreError> {
-    let Attributes { content_type, content_encoding, content_disposition, cache_control, .. } = attributes;
+    let Attributes { content_type, content_encoding, content_disposition, content_language, .. } = attributes;
     if attributes.encryption.is_some() || attributes.encryption_key.is_some() {
         return Err(StoreError::Usage(format!(
             "cannot {what} with that encryption: Azure encrypts by the account's own settings"
@@ -226,13 +235,14 @@ fn fields_of(attributes: &Attributes, what: &str) -> Result<Vec<(String, String)
         ("x-ms-blob-content-type", content_type),
         ("x-ms-blob-content-encoding", content_encoding),
         ("x-ms-blob-content-disposition", content_disposition),
-        ("x-ms-blob-cache-control", cache_control),
+        ("x-ms-blob-content-language", content_language),
+        ("x-ms-blob-cache-control", &attributes.cache_control),
         ("x-ms-access-tier", &attributes.storage_class),
         ("x-ms-tags", &tags),
     ];
     let single = single.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
     let own = attributes.metadata.iter().map(|(name, value)| (format!("x-ms-meta-{name}"), value.clone()));
-    let fields: Vec<(String, String)> = single.chain(own).collect();
+    let fields = checked(what, single.chain(own).collect())?;
     match fields.iter().find(|(_, value)| !value.is_ascii()) {
         None => Ok(fields),
         Some((name, _)) => Err(StoreError::Usage(format!(
@@ -273,5 +283,14 @@ mod tests {
         let odd =
             Attributes { metadata: vec![("a".to_owned(), "\u{e4}".to_owned())], ..Attributes::default() };
         assert!(fields_of(&odd, "put x").unwrap_err().to_string().contains("x-ms-meta-a"));
+        let two = Attributes { metadata: vec![("a".to_owned(), "b\r\nc: d".to_owned())], ..odd };
+        assert!(fields_of(&two, "put x").unwrap_err().to_string().contains("x-ms-meta-a"));
+    }
+
+    #[test]
+    fn a_language_is_kept() {
+        let attributes = Attributes { content_language: Some("de".to_owned()), ..Attributes::default() };
+        let fields = fields_of(&attributes, "put x").unwrap();
+        assert_eq!(fields, [("x-ms-blob-content-language".to_owned(), "de".to_owned())]);
     }
 }

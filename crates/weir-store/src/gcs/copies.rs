@@ -18,10 +18,28 @@ const MAX_STEPS: usize = 10_000;
 struct Step {
     done: bool,
     rewrite_token: Option<String>,
+    /// Of all steps so far; a number, or one in a text.
+    #[serde(default)]
+    total_bytes_rewritten: serde_json::Value,
+}
+
+impl Step {
+    fn copied(&self) -> u64 {
+        let told = &self.total_bytes_rewritten;
+        let text = told.as_str().and_then(|text| text.parse().ok());
+        text.or(told.as_u64()).unwrap_or_default()
+    }
 }
 
 impl Copies for GcsStore {
-    fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError> {
+    fn copy(
+        &self,
+        caller: &mut Caller<'_>,
+        bucket: &str,
+        from: &Listed,
+        to: &str,
+        hears: &dyn Fn(u64),
+    ) -> Result<(), StoreError> {
         let source = format!("gs://{bucket}/{}", shown(&from.key));
         let what = format!("copy {source} to {}", self.shown(to));
         let version = match &from.version {
@@ -34,7 +52,7 @@ impl Copies for GcsStore {
             self.bucket,
             key::in_segment(to)?
         );
-        let mut token: Option<String> = None;
+        let (mut token, mut copied): (Option<String>, u64) = (None, 0);
         for _ in 0..MAX_STEPS {
             let mut query = vec![("sourceGeneration", version.as_str())];
             query.extend(token.iter().map(|token| ("rewriteToken", token.as_str())));
@@ -47,6 +65,8 @@ impl Copies for GcsStore {
                 asks_first: false,
             };
             let step: Step = self.asks(caller, &what, &call, "")?;
+            hears(step.copied().saturating_sub(copied));
+            copied = step.copied().max(copied);
             match step.rewrite_token {
                 _ if step.done => return Ok(()),
                 Some(next) => token = Some(next),

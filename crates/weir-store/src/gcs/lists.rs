@@ -235,7 +235,7 @@ impl Lists for GcsStore {
             .iter()
             .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
             .collect();
-        Ok(Some(Looked { mtime, metadata, headers, listed: resource.listed(true) }))
+        Ok(Some(Looked { mtime, metadata, headers, listed: resource.listed(true), is_opaque: false }))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::network;
 use crate::s3::{Dialect, S3Bucket, S3Settings, S3Store};
 use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
+use crate::upload::fields::FieldKind;
 
 /// Where it is.
 pub const ENDPOINT: &str = "https://storage.googleapis.com";
@@ -156,5 +157,9 @@ impl Store for GcsStore {
 
     fn uploads(&self) -> &dyn Uploads {
         self
+    }
+
+    fn fields(&self) -> FieldKind {
+        FieldKind::Google
     }
 }

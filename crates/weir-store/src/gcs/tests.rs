@@ -88,8 +88,10 @@ fn service() -> Mock {
             ("GET", "/storage/v1/b/b/o/a%2Fx") => said(200, item),
             ("POST", path) if path.ends_with("/rewriteTo/b/b/o/to") => match query.contains("rewriteToken=r")
             {
-                false => said(200, r#"{"done":false,"rewriteToken":"r"}"#),
-                true if query.contains("sourceGeneration=17") => said(200, r#"{"done":true}"#),
+                false => said(200, r#"{"done":false,"rewriteToken":"r","totalBytesRewritten":"3"}"#),
+                true if query.contains("sourceGeneration=17") => {
+                    said(200, r#"{"done":true,"totalBytesRewritten":7}"#)
+                }
                 true => said(412, ""),
             },
             ("DELETE", "/storage/v1/b/b/o/a%2Fx") => said(204, ""),
@@ -120,6 +122,7 @@ fn service() -> Mock {
                 assert!(asked.field("content-type").starts_with("multipart/related; boundary="));
                 assert!(body.contains(r#""crc32c":""#) && body.contains(r#""name":"a/../b""#), "{body}");
                 assert!(body.contains(r#""metadata":{"own":"words"}"#) && body.contains("\r\n\r\nx\r\n--"));
+                assert!(body.contains(r#""contentLanguage":"de""#), "{body}");
                 said(200, r#"{"name":"a/../b","size":"1","crc32c":"AAAAAA==","generation":"19"}"#)
             }
             ("POST", "/upload/storage/v1/b/b/o") if query == "uploadType=resumable&ifGenerationMatch=0" => {
@@ -160,9 +163,11 @@ fn a_bucket_is_listed_and_its_objects_are_looked_at_copied_and_deleted() {
         let time = instant::at(1_700_000_000, 0).unwrap() + Duration::from_millis(500);
         assert_eq!((looked.mtime, looked.headers[0].1.as_str()), (Some(time), "text/plain"));
         assert_eq!(store.look(caller, "none", None).unwrap(), None);
-        store.copy(caller, "b", &object, "to").unwrap();
+        let heard = parking_lot::Mutex::new(Vec::new());
+        store.copy(caller, "b", &object, "to", &|bytes| heard.lock().push(bytes)).unwrap();
+        assert_eq!(heard.into_inner(), [3, 4], "each step is heard of");
         let other = Listed { size: 8, ..object };
-        let error = store.copy(caller, "b", &other, "to").unwrap_err();
+        let error = store.copy(caller, "b", &other, "to", &|_| ()).unwrap_err();
         assert!(error.to_string().contains("has another object than the list had"), "{error}");
         let failed = store.delete(caller, &["a/x".to_owned(), "held".to_owned(), "gone".to_owned()]).unwrap();
         assert_eq!(failed.len(), 1);
@@ -203,7 +208,8 @@ fn an_object_is_uploaded_in_one_request() {
     let mock = service();
     let store = store(&mock.url);
     let own = vec![("own".to_owned(), "words".to_owned())];
-    let attributes = Attributes { metadata: own, ..Attributes::default() };
+    let content_language = Some("de".to_owned());
+    let attributes = Attributes { metadata: own, content_language, ..Attributes::default() };
     let object = Object { key: "a/../b", attributes: &attributes, condition: &Condition::Absent };
     let uploads = store.uploads();
     with_caller(store.authorizer(), |caller| {

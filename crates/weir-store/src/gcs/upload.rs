@@ -188,7 +188,7 @@ fn call(method: &'static str, url: Url, kind: &str) -> Call<'static> {
 
 /// What is kept with an object, as a resource of the JSON interface.
 fn metadata(what: &str, object: &Object<'_>, sum: Option<&Sum>) -> Result<Value, StoreError> {
-    let Attributes { content_type, content_encoding, content_disposition, cache_control, .. } =
+    let Attributes { content_type, content_encoding, content_disposition, content_language, .. } =
         object.attributes;
     if !object.attributes.tags.is_empty() {
         return Err(StoreError::Usage(format!(
@@ -206,7 +206,8 @@ fn metadata(what: &str, object: &Object<'_>, sum: Option<&Sum>) -> Result<Value,
         ("contentType", Some(content_type.as_deref().unwrap_or(BYTES))),
         ("contentEncoding", content_encoding.as_deref()),
         ("contentDisposition", content_disposition.as_deref()),
-        ("cacheControl", cache_control.as_deref()),
+        ("contentLanguage", content_language.as_deref()),
+        ("cacheControl", object.attributes.cache_control.as_deref()),
         ("storageClass", object.attributes.storage_class.as_deref()),
         sum.as_ref().map_or(("", None), |(name, value)| (*name, Some(value.as_str()))),
     ] {

@@ -91,6 +91,8 @@ pub struct Looked {
     pub metadata: Vec<(String, String)>,
     /// The fields of the answer that are no metadata (`content-type`), names in lower case.
     pub headers: Vec<(String, String)>,
+    /// Its tag is no digest, though it may have the form of one.
+    pub is_opaque: bool,
 }
 
 /// Lists a bucket.
@@ -116,6 +118,25 @@ pub trait Lists: Send + Sync {
         key: &str,
         version: Option<&str>,
     ) -> Result<Option<Looked>, StoreError>;
+
+    /// Names and values of the tags of `key`, of this version of it. Worth a request where a look says that
+    /// there are some ([`Looked::has_tags`]).
+    fn tags_of(
+        &self,
+        _: &mut Caller<'_>,
+        _key: &str,
+        _version: Option<&str>,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Looked {
+    /// The store has tags of it.
+    pub fn has_tags(&self) -> bool {
+        let counts = |name: &str| matches!(name, "x-amz-tagging-count" | "x-ms-tag-count");
+        self.headers.iter().any(|(name, value)| counts(name) && value != "0")
+    }
 }
 
 /// An object that was not deleted.
@@ -139,6 +160,14 @@ pub trait Deletes: Send + Sync {
 /// Copies objects within a store, which moves the bytes itself.
 pub trait Copies: Send + Sync {
     /// Makes `to` of this bucket an equal of `from` of `bucket`, with its metadata and what else a store
-    /// keeps of it. Fails where `from` is no longer what it was when it was listed.
-    fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError>;
+    /// keeps of it. Fails where `from` is no longer what it was when it was listed. `hears` is told of each
+    /// step of a copy of several, with the bytes that it brought as far as the store says.
+    fn copy(
+        &self,
+        caller: &mut Caller<'_>,
+        bucket: &str,
+        from: &Listed,
+        to: &str,
+        hears: &dyn Fn(u64),
+    ) -> Result<(), StoreError>;
 }

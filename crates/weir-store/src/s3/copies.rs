@@ -36,13 +36,20 @@ const KEPT: [&str; 6] = [
 type Fields = Vec<(String, String)>;
 
 impl Copies for S3Store {
-    fn copy(&self, caller: &mut Caller<'_>, bucket: &str, from: &Listed, to: &str) -> Result<(), StoreError> {
+    fn copy(
+        &self,
+        caller: &mut Caller<'_>,
+        bucket: &str,
+        from: &Listed,
+        to: &str,
+        hears: &dyn Fn(u64),
+    ) -> Result<(), StoreError> {
         let what = format!("copy s3://{bucket}/{} to {}{}", shown(&from.key), self.shown(), shown(to));
         if from.size > MAX_COPY {
             let (told, tag) = self.told(caller, &what, bucket, from)?;
             // Without a list's word the parts would be of whatever version is there at the time.
             let source = self.source(bucket, &Listed { etag: from.etag.clone().or(tag), ..from.clone() })?;
-            return self.copy_in_parts(caller, &what, (source, told), from.size, to);
+            return self.copy_in_parts(caller, &what, (source, told), from.size, to, hears);
         }
         let source = self.source(bucket, from)?;
         let url = self.here().object(to, None)?;
@@ -75,6 +82,7 @@ impl S3Store {
         (source, told): (Fields, Fields),
         size: u64,
         to: &str,
+        hears: &dyn Fn(u64),
     ) -> Result<(), StoreError> {
         let call = Call {
             method: "POST",
@@ -84,7 +92,7 @@ impl S3Store {
             asks_first: false,
         };
         let id = element(what, &succeeds(caller, what, &call, b"")?, "UploadId")?;
-        let copied = self.copy_parts(caller, what, &source, size, to, &id);
+        let copied = self.copy_parts(caller, what, &source, size, (to, &id), hears);
         if copied.is_err() {
             let url = self.here().query_of(to, &[("uploadId", &id)])?;
             let call =
@@ -126,7 +134,12 @@ impl S3Store {
     }
 
     /// The tags of an object, names and values (GetObjectTagging).
-    fn tags(&self, caller: &mut Caller<'_>, key: &str, version: Option<&str>) -> Result<Fields, StoreError> {
+    pub(super) fn tags(
+        &self,
+        caller: &mut Caller<'_>,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Fields, StoreError> {
         let what = format!("read the tags of {}{}, which a copy keeps", self.shown(), shown(key));
         let mut query = vec![("tagging", "")];
         query.extend(version.map(|version| ("versionId", version)));
@@ -150,8 +163,8 @@ impl S3Store {
         what: &str,
         source: &[(String, String)],
         size: u64,
-        to: &str,
-        id: &str,
+        (to, id): (&str, &str),
+        hears: &dyn Fn(u64),
     ) -> Result<(), StoreError> {
         let part = PART.max(size.div_ceil(MAX_PARTS));
         let mut list = "<CompleteMultipartUpload>".to_owned();
@@ -165,6 +178,7 @@ impl S3Store {
             let reply = succeeds(caller, what, &Call { method, url, fields, most, asks_first: false }, b"")?;
             let tag = xml::escaped(&element(what, &reply, "ETag")?);
             list.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"));
+            hears(last + 1 - first);
         }
         list.push_str("</CompleteMultipartUpload>");
         let call = Call {
@@ -239,9 +253,10 @@ mod tests {
         }
     }
 
+    /// What becomes of a copy, what was asked for it, and the bytes of its steps.
     fn copied(
         answer: impl Fn(&Asked) -> Said + Send + Sync + 'static,
-    ) -> (Result<(), StoreError>, Vec<Asked>) {
+    ) -> (Result<(), StoreError>, Vec<Asked>, Vec<u64>) {
         let mock = Mock::new(answer);
         let settings = S3Settings {
             region: None,
@@ -253,14 +268,16 @@ mod tests {
         };
         let store = S3Store::new(S3Bucket { settings, bucket: "to".to_owned() });
         let from = Listed { key: "a/k".to_owned(), size: SIZE, ..Listed::default() };
-        let mut outcome = Ok(());
-        with_caller(store.authorizer(), |caller| outcome = store.copy(caller, "from", &from, "b/k"));
-        (outcome, mock.asked())
+        let (mut outcome, heard) = (Ok(()), parking_lot::Mutex::new(Vec::new()));
+        with_caller(store.authorizer(), |caller| {
+            outcome = store.copy(caller, "from", &from, "b/k", &|bytes| heard.lock().push(bytes));
+        });
+        (outcome, mock.asked(), heard.into_inner())
     }
 
     #[test]
     fn a_large_object_is_copied_as_a_small_one_is() {
-        let (outcome, asked) = copied(service);
+        let (outcome, asked, heard) = copied(service);
         outcome.unwrap();
         let begun = asked.iter().find(|asked| asked.target.contains("?uploads")).unwrap();
         assert_eq!(begun.field("x-amz-tagging"), "a%20b=1%262&c=");
@@ -276,6 +293,7 @@ mod tests {
             at = last.parse::<u64>().unwrap() + 1;
         }
         assert_eq!((at, parts.len()), (SIZE, 25));
+        assert_eq!((heard.len(), heard.iter().sum::<u64>()), (25, SIZE), "each part is heard of");
         let listed = asked.last().unwrap().body.matches("<Part>").count();
         assert_eq!(listed, parts.len());
     }
@@ -287,7 +305,8 @@ mod tests {
             true => said(200, "<Error><Code>InternalError</Code><Message>late</Message></Error>"),
             false => service(asked),
         };
-        let (outcome, asked) = copied(late);
+        let (outcome, asked, heard) = copied(late);
+        assert_eq!(heard.len(), 2);
         assert!(outcome.unwrap_err().to_string().contains("InternalError"));
         assert_eq!(asked.last().unwrap().method, "DELETE");
         // Tags that may not be read: nothing is begun.
@@ -295,10 +314,10 @@ mod tests {
             true => said(403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>"),
             false => service(asked),
         };
-        let (outcome, asked) = copied(denied);
+        let (outcome, asked, _) = copied(denied);
         assert!(outcome.unwrap_err().to_string().contains("tags of s3://from/a/k"));
         assert!(asked.iter().all(|asked| asked.method != "POST"));
-        let (outcome, asked) = copied(|asked| match asked.method.as_str() {
+        let (outcome, asked, _) = copied(|asked| match asked.method.as_str() {
             "HEAD" => said(404, ""),
             _ => service(asked),
         });

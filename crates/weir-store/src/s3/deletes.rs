@@ -21,6 +21,10 @@ const AT_ONCE: usize = 1000;
 /// As of a page of a list: a thousand keys come back at most.
 const MAX_ANSWER: usize = 4 << 20;
 
+/// What a list of deletions is answered with, by Amazon and by those who name it after the request.
+const ANSWERS: [&str; 4] =
+    ["DeleteResult", "DeleteObjectsOutput", "DeleteObjectsResponse", "DeleteObjectsResult"];
+
 impl Deletes for S3Store {
     fn at_once(&self) -> usize {
         AT_ONCE
@@ -83,7 +87,10 @@ impl S3Store {
         }
         let mut failed = Vec::new();
         let (mut key, mut code, mut message) = (String::new(), String::new(), String::new());
+        // Only failures are named, so that anything else would say that all are gone.
+        let mut is_answer = false;
         let ended = |path: &[&str], text: &str| match path {
+            [root] => is_answer = ANSWERS.contains(root),
             [_, "Error", "Key"] => text.clone_into(&mut key),
             [_, "Error", "Code"] => text.clone_into(&mut code),
             [_, "Error", "Message"] => text.clone_into(&mut message),
@@ -95,7 +102,10 @@ impl S3Store {
         };
         let answer = |bad: xml::BadXml| StoreError::Answer { what: what.clone(), why: bad.to_string() };
         xml::each(&reply.body, ended).map_err(answer)?;
-        Ok(failed)
+        match is_answer {
+            true => Ok(failed),
+            false => Err(StoreError::Answer { what, why: "is none to a list of deletions".to_owned() }),
+        }
     }
 
     fn delete_alone(&self, caller: &mut Caller<'_>, key: &str) -> Result<(), StoreError> {

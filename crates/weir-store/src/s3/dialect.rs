@@ -60,7 +60,8 @@ fn of_google(what: &str, (name, value): (String, String)) -> Result<Option<(Stri
         "if-none-match" => ("x-goog-if-generation-match", "0".to_owned()),
         "if-match" => ("x-goog-if-generation-match", generation_of(what, &value)?),
         "x-amz-checksum-crc32c" => ("x-goog-hash", format!("crc32c={value}")),
-        "x-amz-checksum-algorithm" | "x-amz-checksum-type" => return Ok(None),
+        // Nor does it keep when an object runs out.
+        "x-amz-checksum-algorithm" | "x-amz-checksum-type" | "expires" => return Ok(None),
         "x-amz-storage-class" => ("x-goog-storage-class", value),
         // All is encrypted there, with a key of the store's own if no other is named.
         "x-amz-server-side-encryption" => return Ok(None),
@@ -115,6 +116,7 @@ mod tests {
             assert_eq!(spoken(name, value).unwrap(), [(theirs.to_owned(), said.to_owned())]);
         }
         assert_eq!(spoken("x-amz-checksum-type", "COMPOSITE").unwrap(), []);
+        assert_eq!(spoken("expires", "Thu, 01 Jan 2099 00:00:00 GMT").unwrap(), []);
         assert!(spoken("if-match", "\"abc\"").unwrap_err().to_string().contains("generation"));
         assert!(spoken("x-amz-tagging", "a=b").is_err());
         assert_eq!(Dialect::Amazon.spoken("x", vec![("if-match".into(), "e".into())]).unwrap().len(), 1);

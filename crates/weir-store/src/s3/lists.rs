@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use weir_get::http::call::{AtHand, Call};
 use weir_http::head::ResponseHead;
 
-use super::{S3Bucket, S3Store};
+use super::{S3Bucket, S3Store, sums};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::listing::{Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime};
@@ -225,7 +225,17 @@ impl Lists for S3Store {
     ) -> Result<Option<Looked>, StoreError> {
         let what = format!("look at {}{}", self.shown(), shown(key));
         let head = self.head(caller, &what, self.here().object(key, version)?)?;
-        Ok(head.map(|head| looked(key, &head)))
+        let is_opaque = sums::is_directory(&self.bucket.bucket);
+        Ok(head.map(|head| Looked { is_opaque, ..looked(key, &head) }))
+    }
+
+    fn tags_of(
+        &self,
+        caller: &mut Caller<'_>,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        self.tags(caller, key, version)
     }
 }
 
@@ -252,7 +262,8 @@ fn looked(key: &str, head: &ResponseHead) -> Looked {
         version: text("x-amz-version-id").map(|id| ListedVersion { id, ..ListedVersion::default() }),
     };
     let own = metadata.iter().find(|(name, _): &&(String, String)| name == "mtime");
-    Looked { listed, mtime: own.and_then(|(_, text)| mtime(text)), metadata, headers }
+    let mtime = own.and_then(|(_, text)| mtime(text));
+    Looked { listed, mtime, metadata, headers, is_opaque: false }
 }
 
 /// A page while it is read.

@@ -29,6 +29,7 @@ use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
+use crate::upload::fields::{FieldKind, TagRefusal};
 
 /// How a bucket of S3 is asked.
 #[derive(Clone)]
@@ -126,6 +127,8 @@ pub struct S3Store {
     lists_plain: AtomicBool,
     /// It encodes keys in lists where it is asked to; `None`: not known yet.
     encodes: Mutex<Option<bool>>,
+    /// It refuses tags of other stores' objects.
+    tag_refusal: TagRefusal,
 }
 
 impl S3Store {
@@ -138,7 +141,8 @@ impl S3Store {
     pub fn speaking(bucket: S3Bucket, dialect: Dialect) -> S3Store {
         let authorizer = Arc::new(S3Authorizer::new(bucket.clone()));
         let (lists_v1, lists_plain) = (AtomicBool::new(false), AtomicBool::new(false));
-        S3Store { bucket, dialect, authorizer, lists_v1, lists_plain, encodes: Mutex::default() }
+        let (encodes, tag_refusal) = (Mutex::default(), TagRefusal::default());
+        S3Store { bucket, dialect, authorizer, lists_v1, lists_plain, encodes, tag_refusal }
     }
 
     /// Where its objects are.
@@ -198,6 +202,10 @@ impl Store for S3Store {
 
     fn uploads(&self) -> &dyn Uploads {
         self
+    }
+
+    fn fields(&self) -> FieldKind {
+        FieldKind::Amazon
     }
 }
 

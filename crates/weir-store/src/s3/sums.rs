@@ -48,7 +48,7 @@ pub(super) fn kept(bucket: &str, head: &ResponseHead) -> Option<KeptDigest> {
     composed.or_else(|| {
         let is_plain = head.header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
             && head.header("x-amz-server-side-encryption-customer-algorithm").is_none();
-        if !is_plain || bucket.ends_with("--x-s3") {
+        if !is_plain || is_directory(bucket) {
             return None;
         }
         let tag = head.header("etag")?.strip_prefix('"')?.strip_suffix('"')?;
@@ -59,6 +59,11 @@ pub(super) fn kept(bucket: &str, head: &ResponseHead) -> Option<KeptDigest> {
         let expected = Expected::new(Algorithm::MD5, hex::decode(digits).ok()?).ok()?;
         Some(KeptDigest { expected, field: "ETag", parts })
     })
+}
+
+/// A directory bucket: no tag of its objects is a digest.
+pub(super) fn is_directory(bucket: &str) -> bool {
+    bucket.ends_with("--x-s3")
 }
 
 fn count_of(text: &str) -> Option<u32> {

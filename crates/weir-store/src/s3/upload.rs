@@ -16,6 +16,7 @@ use super::dialect::{Dialect, OF_GOOGLE, kept_by_google};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::key;
+use crate::upload::fields::checked;
 use crate::upload::{
     Attributes, Bounds, Condition, Finish, Object, PartThere, Pending, Stored, Sum, Upload, Uploads,
 };
@@ -63,18 +64,21 @@ impl Uploads for S3Store {
         content: &mut dyn Content,
     ) -> Result<Stored, StoreError> {
         let what = self.what("put", object.key);
-        let mut fields = fields_of(object.attributes);
-        fields.extend(condition(object.condition));
-        fields.extend(sum.map(checksum));
-        let call = Call {
-            method: "PUT",
-            url: self.bucket().object(object.key, None)?,
-            fields: self.dialect.spoken(&what, fields)?,
-            most: SHORT,
-            asks_first: false,
-        };
-        let reply = caller.done(&what, &call, content).map_err(|error| hinted(error, object))?;
-        Ok(self.stored_of(&reply.head))
+        let reply = self.tag_refusal.sends(object.attributes, &mut |attributes| {
+            let mut fields = checked(&what, fields_of(attributes))?;
+            fields.extend(condition(object.condition));
+            fields.extend(sum.map(checksum));
+            let call = Call {
+                method: "PUT",
+                url: self.bucket().object(object.key, None)?,
+                fields: self.dialect.spoken(&what, fields)?,
+                most: SHORT,
+                asks_first: false,
+            };
+            content.rewind()?;
+            caller.done(&what, &call, content)
+        });
+        Ok(self.stored_of(&reply.map_err(|error| hinted(error, object))?.head))
     }
 
     fn begin(
@@ -84,17 +88,20 @@ impl Uploads for S3Store {
         algorithm: Option<Algorithm>,
     ) -> Result<String, StoreError> {
         let what = self.what("begin the upload of", object.key);
-        let mut fields = fields_of(object.attributes);
-        if let Some(name) = algorithm.and_then(checksum_name) {
-            let kind =
-                if algorithm.is_some_and(|one| self.checks_whole(one)) { "FULL_OBJECT" } else { "COMPOSITE" };
-            fields.push(("x-amz-checksum-algorithm".to_owned(), name.to_uppercase()));
-            fields.push(("x-amz-checksum-type".to_owned(), kind.to_owned()));
-        }
-        let fields = self.dialect.spoken(&what, fields)?;
-        let call = self.call("POST", object.key, &[("uploads", "")], fields)?;
-        let begun = caller.done(&what, &call, &mut AtHand::default());
-        let reply = begun.map_err(|error| hinted(error, object))?;
+        let begun = self.tag_refusal.sends(object.attributes, &mut |attributes| {
+            let mut fields = checked(&what, fields_of(attributes))?;
+            if let Some(name) = algorithm.and_then(checksum_name) {
+                let is_whole = algorithm.is_some_and(|one| self.checks_whole(one));
+                let kind = if is_whole { "FULL_OBJECT" } else { "COMPOSITE" };
+                fields.push(("x-amz-checksum-algorithm".to_owned(), name.to_uppercase()));
+                fields.push(("x-amz-checksum-type".to_owned(), kind.to_owned()));
+            }
+            let fields = self.dialect.spoken(&what, fields)?;
+            let call = self.call("POST", object.key, &[("uploads", "")], fields)?;
+            let reply = caller.done(&what, &call, &mut AtHand::default())?;
+            Ok((call, reply))
+        });
+        let (call, reply) = begun.map_err(|error| hinted(error, object))?;
         let begun: Begun = read(&what, &call, &reply, "InitiateMultipartUploadResult")?;
         let is_id = !begun.upload_id.is_empty() && begun.upload_id.len() <= 4096;
         is_id
@@ -313,13 +320,15 @@ fn condition(condition: &Condition) -> Vec<(String, String)> {
 }
 
 fn fields_of(attributes: &Attributes) -> Vec<(String, String)> {
-    let Attributes { content_type, content_encoding, content_disposition, cache_control, .. } = attributes;
+    let Attributes { content_type, content_encoding, content_disposition, content_language, .. } = attributes;
     let tags = key::pairs(&attributes.tags);
     let single = [
         ("content-type", content_type),
         ("content-encoding", content_encoding),
         ("content-disposition", content_disposition),
-        ("cache-control", cache_control),
+        ("content-language", content_language),
+        ("cache-control", &attributes.cache_control),
+        ("expires", &attributes.expires),
         ("x-amz-storage-class", &attributes.storage_class),
         ("x-amz-server-side-encryption", &attributes.encryption),
         ("x-amz-server-side-encryption-aws-kms-key-id", &attributes.encryption_key),
@@ -483,6 +492,8 @@ mod tests {
     fn attributes_become_fields() {
         let attributes = Attributes {
             content_type: Some("text/plain".to_owned()),
+            content_language: Some("de".to_owned()),
+            expires: Some("Thu, 01 Jan 2099 00:00:00 GMT".to_owned()),
             metadata: vec![("a".to_owned(), "b".to_owned())],
             tags: vec![("k e".to_owned(), "v&".to_owned()), ("x".to_owned(), String::new())],
             ..Attributes::default()
@@ -491,5 +502,7 @@ mod tests {
         let has = |name: &str, value: &str| fields.contains(&(name.to_owned(), value.to_owned()));
         assert!(has("content-type", "text/plain") && has("x-amz-meta-a", "b"), "{fields:?}");
         assert!(has("x-amz-tagging", "k%20e=v%26&x="), "{fields:?}");
+        assert!(has("content-language", "de"), "{fields:?}");
+        assert!(has("expires", "Thu, 01 Jan 2099 00:00:00 GMT"), "{fields:?}");
     }
 }

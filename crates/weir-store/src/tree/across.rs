@@ -83,6 +83,8 @@ pub struct Across<'a> {
     pub within: &'a Within,
     /// Where the time goes of what comes through here.
     pub sides: Arc<Sides>,
+    /// What comes through here is held against no digest that its store keeps.
+    pub ignores_digest: bool,
     /// Its bucket.
     pub bucket: &'a str,
     /// The keys that are meant; `None`: all with the prefix.
@@ -109,7 +111,7 @@ pub fn run(
     let found = AtomicUsize::new(0);
     let (to, from) = sync_channel::<Listed>(WAITING);
     let from = &Mutex::new(from);
-    std::thread::scope(|scope| {
+    let fed = std::thread::scope(|scope| {
         let local = |error: std::io::Error| StoreError::Local(format!("cannot start a thread: {error}"));
         let pages = chosen.pages(scope, across.from_caller).map_err(local)?;
         let prefix = across.only.clone().unwrap_or_else(|| across.to.prefix.to_owned());
@@ -137,7 +139,9 @@ pub fn run(
         }
         drop(jobs);
         feed.join().unwrap_or_else(|_| Err(StoreError::Local("a thread has broken".to_owned())))
-    })?;
+    });
+    across.sides.unkept().notes().into_iter().for_each(|note| across.copy.hears.notes(note));
+    fed?;
     Ok(found.into_inner())
 }
 
@@ -259,7 +263,7 @@ impl Across<'_> {
 
     fn moves(&self, callers: &mut Callers<'_>, object: &Listed, to: &str) -> Result<Option<Job>, StoreError> {
         if self.within.may_copy() {
-            match self.to.store.copies().copy(&mut callers.1, self.bucket, object, to) {
+            match self.to.store.copies().copy(&mut callers.1, self.bucket, object, to, &|_| ()) {
                 Ok(()) => {
                     self.within.copied();
                     self.copy.hears.moved(&self.to.url(to), object.size);
@@ -280,8 +284,10 @@ impl Across<'_> {
         let gone = || StoreError::Absent(format!("{} was deleted meanwhile", self.from.url(&object.key)));
         let looked = looked.ok_or_else(gone)?;
         let shown = self.from.url(&object.key);
-        let Through { source, attributes, .. } =
-            Through::of_store(self.from.store, shown, looked, version.as_deref(), &self.sides)?;
+        let ends = (self.from.store, self.to.store.fields());
+        let through = Through::fitted(&mut callers.0, ends, shown, looked, version.as_deref(), &self.sides);
+        let Through { mut source, attributes, .. } = through.map_err(|error| error.at(End::Source))?;
+        source.kept = source.kept.filter(|_| !self.ignores_digest);
         let size = Some(source.size);
         let (source, key) = (JobSource::Elsewhere(Arc::new(source)), to.to_owned());
         Ok(Some(Job { source, key, size, attributes, share: None }))

@@ -45,8 +45,10 @@ pub fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
         (value.len() == Algorithm::MD5.len()).then_some((Algorithm::MD5, value))
     };
     kept.or_else(of_google).or_else(of_azure).or_else(|| {
-        // The tag of what came in one piece is its MD5, unless the store encrypts it with a key of its own.
-        let is_plain = header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
+        // The tag of what came in one piece is its MD5, unless the store encrypts it with a key of its own,
+        // or makes its tags otherwise.
+        let is_plain = !looked.is_opaque
+            && header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
             && header("x-amz-server-side-encryption-customer-algorithm").is_none();
         let tag = looked.listed.etag.as_deref()?.trim_matches('"');
         let value = hex::decode(tag).ok().filter(|value| is_plain && value.len() == Algorithm::MD5.len())?;
@@ -69,4 +71,18 @@ pub fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io:
         at += got as u64;
     }
     Ok(digest.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::Listed;
+
+    #[test]
+    fn a_tag_is_a_digest_only_where_its_store_makes_it_one() {
+        let etag = Some(format!("\"{}\"", "0f".repeat(16)));
+        let looked = Looked { listed: Listed { etag, ..Listed::default() }, ..Looked::default() };
+        assert!(digest_of(&looked).is_some());
+        assert!(digest_of(&Looked { is_opaque: true, ..looked }).is_none());
+    }
 }

@@ -16,6 +16,8 @@ pub struct Rules {
     pub ignore_existing: bool,
     /// Nothing that the target lacks is made (`--existing`).
     pub existing: bool,
+    /// What the target has decides nothing: all is moved (`--force`).
+    pub anew: bool,
     /// Bytes (`--max-size`).
     pub max_size: Option<u64>,
     /// Bytes (`--min-size`).
@@ -64,7 +66,8 @@ pub enum Decision {
 
 /// The decision for an entry of which the source is `from` and the target `to`, if it has it.
 ///
-/// 1. What is too large or too small, there, or not there is left out, if the rules say so.
+/// 1. What is too large or too small, there, or not there is left out, if the rules say so; and they may say
+///    that nothing is there.
 /// 2. Another size is another content.
 /// 3. With `--size-only` the same size is the same, with `--checksum` the content decides.
 /// 4. Two objects of the same tag are the same.
@@ -73,6 +76,7 @@ pub enum Decision {
 ///    stored after its source was written, is the same. It can be wrong where an older file took the place of
 ///    a newer one of the same size meanwhile; what weir stores has its time.
 pub fn decide(rules: &Rules, from: &Facts, to: Option<&Facts>) -> Decision {
+    let to = to.filter(|_| !rules.anew);
     let is_out = rules.max_size.is_some_and(|most| from.size > most)
         || rules.min_size.is_some_and(|least| from.size < least)
         || to.is_some() && rules.ignore_existing

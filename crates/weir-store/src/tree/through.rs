@@ -16,10 +16,14 @@ use crate::error::StoreError;
 use crate::listing::{Looked, mtime_text};
 use crate::store::Store;
 use crate::upload::elsewhere::{Elsewhere, Fetched, PIECE, Sides, version_of};
+use crate::upload::fields::{FieldKind, Losses, fitted};
 use crate::upload::{Attributes, Sum, kinds};
 
 /// What a web server says beside an object that is looked at: an error's page.
 const SHORT: usize = 64 << 10;
+
+/// Who says what digest an object of a store must have.
+pub const KEEPER: &str = "its store's";
 
 /// What comes through here, and what is to be kept with it.
 pub struct Through {
@@ -33,6 +37,7 @@ pub struct Through {
 
 impl Through {
     /// An object of `store`, as a look at it has found it; `version` where one is meant that is not the last.
+    /// Its attributes are the source's, without its tags ([`Through::fitted`]).
     pub fn of_store(
         store: &dyn Store,
         shown: String,
@@ -58,11 +63,29 @@ impl Through {
             version: tag,
             coding: attributes.content_encoding.clone(),
             kept,
-            origin: "its store's",
+            origin: KEEPER,
             sides: Arc::clone(sides),
             fetched: Fetched::default(),
         };
         Ok(Through { source, attributes, named })
+    }
+
+    /// The same as [`Through::of_store`], with its tags, and with attributes such as fields of the target's
+    /// `kind` hold; what is not kept so is counted at `sides`.
+    pub fn fitted(
+        caller: &mut Caller<'_>,
+        (store, kind): (&dyn Store, FieldKind),
+        shown: String,
+        looked: Looked,
+        version: Option<&str>,
+        sides: &Arc<Sides>,
+    ) -> Result<Through, StoreError> {
+        let (tags, untold) = tags_of(caller, (store, kind), &looked, version)?;
+        let through = Through::of_store(store, shown, looked, version, sides)?;
+        let own = Attributes { tags, tags_may_go: true, ..through.attributes };
+        let (attributes, losses) = fitted(kind, own);
+        sides.unkept().count(Losses { tags: untold.or(losses.tags), ..losses });
+        Ok(Through { source: through.source, attributes, named: through.named })
     }
 
     /// The object of a web server at `url`, which is to be called `key`; `None` where there is none.
@@ -185,6 +208,28 @@ fn look(caller: &mut Caller<'_>, url: &Url, shown: &str) -> Result<Option<(Reply
     Ok(Some((if of_head && !is_all { reply } else { part }, size)))
 }
 
+/// Tags, and why there are none of an object that has some.
+type Tags = (Vec<(String, String)>, Option<String>);
+
+/// The tags of an object that was looked at, where the target keeps any.
+fn tags_of(
+    caller: &mut Caller<'_>,
+    (store, kind): (&dyn Store, FieldKind),
+    looked: &Looked,
+    version: Option<&str>,
+) -> Result<Tags, StoreError> {
+    match kind.no_tags() {
+        _ if !looked.has_tags() => Ok((Vec::new(), None)),
+        Some(why) => Ok((Vec::new(), Some(why.to_owned()))),
+        None => match store.lists().tags_of(caller, &looked.listed.key, version) {
+            Ok(tags) => Ok((tags, None)),
+            // Reading them is a right of its own.
+            Err(error) if error.is_withheld() => Ok((Vec::new(), Some(error.to_string()))),
+            Err(error) => Err(error),
+        },
+    }
+}
+
 /// What a store says of an object that another can keep.
 fn attributes_of(looked: Looked) -> Attributes {
     let Looked { headers, metadata, .. } = looked;
@@ -193,7 +238,9 @@ fn attributes_of(looked: Looked) -> Attributes {
         content_type: of("content-type"),
         content_encoding: of("content-encoding"),
         content_disposition: of("content-disposition"),
+        content_language: of("content-language"),
         cache_control: of("cache-control"),
+        expires: of("expires"),
         metadata,
         ..Attributes::default()
     }

@@ -18,6 +18,7 @@ use weir_http::content_range::ContentRange;
 use weir_http::head::ResponseHead;
 use weir_http::validator::Validators;
 
+use super::fields::Unkept;
 use super::journal::KeptPart;
 use super::plan::{PART, Plan};
 use super::source::Held;
@@ -35,13 +36,15 @@ const SHORT: usize = 64 << 10;
 /// How soon a lane that waits for its turn hears a signal.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long both sides of a copy took, all lanes together, and how many are at work on which now.
+/// How long both sides of a copy took, all lanes together, how many are at work on which now, and what one
+/// has that the other does not keep.
 #[derive(Debug, Default)]
 pub struct Sides {
     source: AtomicU64,
     target: AtomicU64,
     fetching: AtomicU32,
     sending: AtomicU32,
+    unkept: Unkept,
 }
 
 /// Time of one side, which ends with this.
@@ -69,6 +72,11 @@ impl Sides {
     /// So many lanes fetch now, and so many send.
     pub fn at_work(&self) -> (u32, u32) {
         (self.fetching.load(Relaxed), self.sending.load(Relaxed))
+    }
+
+    /// What of the source's objects the target does not keep as it is.
+    pub fn unkept(&self) -> &Unkept {
+        &self.unkept
     }
 
     fn fetches(&self) -> OneSide<'_> {

@@ -14,6 +14,7 @@ use weir_codec::digest::Algorithm;
 use weir_get::http::exchange::Http;
 use weir_get::job::Observer;
 use weir_observe::stage_clock::StageClock;
+use weir_units::counted;
 use weir_units::limiter::Limiter;
 
 use super::job::{Check, Job, MAX_SMALL, Options, RunReport, Source};
@@ -205,8 +206,9 @@ fn spawn_lane<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
     }
 }
 
-/// Takes away all uploads of a job's key that nobody has ended. Returns how many there were. Where a store
-/// does not list them, or not for this user, it is the one that this user's journal names.
+/// Takes away all uploads of a job's key that nobody has ended. Returns how many were removed. Where a store
+/// does not list them, or not for this user, it is the one that this user's journal names. Where it drops
+/// them itself none is removed, and only what is known of them here goes.
 pub fn abort(
     target: Target<'_>,
     job: &Job,
@@ -245,9 +247,14 @@ pub fn abort(
     if let Some(own) = own.filter(|own| !ids.contains(own)) {
         ids.push(own);
     }
+    let drops = target.uploads.drops();
+    if let (Some(drops), false) = (drops, ids.is_empty()) {
+        let count = counted(ids.len() as u64, "unfinished upload");
+        tracing::warn!("{count} of {} cannot be removed from here: {drops}", (target.shown)(&job.key));
+    }
     let object = Object { key: &job.key, attributes: &job.attributes, condition: &options.condition };
     let mut removed = 0;
-    for id in &ids {
+    for id in ids.iter().filter(|_| drops.is_none()) {
         match target.uploads.abort(&mut caller, &Upload { object, id }) {
             Ok(()) => removed += 1,
             Err(error) if error.is_of_no_upload() => {}

@@ -212,7 +212,28 @@ impl Drop for Finished {
 
 /// How an object is to be stored.
 pub(super) fn manner(attributes: &Attributes, check: Check) -> String {
-    let text = format!("{attributes:?} {check:?}");
+    let one = |it: &Attributes| {
+        format!(
+            "Attributes {{ content_type: {:?}, content_encoding: {:?}, content_disposition: {:?}, \
+             cache_control: {:?}, metadata: {:?}, storage_class: {:?}, encryption: {:?}, encryption_key: {:?}, \
+             tags: {:?} }}",
+            it.content_type,
+            it.content_encoding,
+            it.content_disposition,
+            it.cache_control,
+            it.metadata,
+            it.storage_class,
+            it.encryption,
+            it.encryption_key,
+            it.tags
+        )
+    };
+    let mut text = format!("{} {check:?}", one(attributes));
+    // What came later counts where it is there: uploads and runs of an earlier version are gone on with.
+    let Attributes { content_language, expires, .. } = attributes;
+    for (name, value) in [("language", content_language), ("expires", expires)] {
+        value.iter().for_each(|value| text.push_str(&format!(" {name}: {value:?}")));
+    }
     hex::encode(&Algorithm::SHA256.of(text.as_bytes())[..8])
 }
 

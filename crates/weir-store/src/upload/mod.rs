@@ -22,6 +22,7 @@
 
 pub mod elsewhere;
 pub mod engine;
+pub mod fields;
 pub mod finished;
 pub mod job;
 pub mod journal;
@@ -93,6 +94,12 @@ pub trait Uploads: Send + Sync {
         upload: &Upload<'_>,
         finish: &Finish<'_>,
     ) -> Result<Stored, StoreError>;
+
+    /// When the store itself drops what is unfinished, where [`Uploads::abort`] does nothing; `None`: that
+    /// removes it.
+    fn drops(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Ends an upload that becomes no object; one that is not there any more has ended.
     fn abort(&self, caller: &mut Caller<'_>, upload: &Upload<'_>) -> Result<(), StoreError>;
@@ -231,8 +238,12 @@ pub struct Attributes {
     pub content_encoding: Option<String>,
     /// `Content-Disposition`.
     pub content_disposition: Option<String>,
+    /// `Content-Language`.
+    pub content_language: Option<String>,
     /// `Cache-Control`.
     pub cache_control: Option<String>,
+    /// `Expires`, as its source writes it.
+    pub expires: Option<String>,
     /// The user's own, names in lower case.
     pub metadata: Vec<(String, String)>,
     /// The store's name of a class: `STANDARD_IA`, `NEARLINE`, `Cool`.
@@ -243,4 +254,7 @@ pub struct Attributes {
     pub encryption_key: Option<String>,
     /// `NAME=VALUE` pairs.
     pub tags: Vec<(String, String)>,
+    /// They are of another store's object, which goes without them to a target that refuses them
+    /// ([`fields::TagRefusal`]).
+    pub tags_may_go: bool,
 }

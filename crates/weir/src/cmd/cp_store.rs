@@ -68,7 +68,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
 /// Flags that stand for what no store has, or for the way between hosts.
 fn refuse(cp: &Cp) -> Result<(), Usage> {
     let (what, choice) = (&cp.what, &cp.what.choice);
-    let given: [(bool, &str, &str); 13] = [
+    let given: [(bool, &str, &str); 14] = [
         (what.files_from.is_some(), "--files-from", "--include and --exclude choose"),
         (
             choice.backup || choice.backup_dir.is_some(),
@@ -80,6 +80,7 @@ fn refuse(cp: &Cp) -> Result<(), Usage> {
         (choice.chown.is_some(), "--chown", "a store keeps no owners"),
         (choice.usermap.is_some() || choice.groupmap.is_some(), "--usermap", "a store keeps no owners"),
         (choice.remove_source_files, "--remove-source-files", "delete the source when the copy is complete"),
+        (choice.ignore_errors, "--ignore-errors", "nothing is deleted where a list is not complete"),
         (choice.keep_dirlinks, "--keep-dirlinks", "nothing is written over links"),
         (cp.codec.is_some(), "--codec", "a store takes and gives bytes as they are"),
         (cp.transport.is_some(), "--transport", "a store speaks HTTP alone"),
@@ -110,6 +111,7 @@ fn choice(cp: &Cp, sources: usize) -> Result<Choice, Usage> {
             window: Duration::from_secs(options.modify_window.into()),
             ignore_existing: selection.ignore_existing,
             existing: selection.existing,
+            anew: false,
             max_size: selection.max_size,
             min_size: selection.min_size,
         },

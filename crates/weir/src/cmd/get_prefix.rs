@@ -21,6 +21,7 @@ use weir_tree::{Filter, Name, Target, destination};
 
 use crate::args::Get;
 use crate::cmd::asked_store;
+use crate::cmd::get_results::Gathered;
 use crate::voice::Usage;
 
 /// Requests at once for what a list does not say.
@@ -73,8 +74,9 @@ impl<'a> Prefix<'a> {
             Some(glob) => glob.prefix()[..glob.prefix().rfind('/').map_or(0, |slash| slash + 1)].to_owned(),
             None => Glob::plain(&url.key),
         };
-        // What is here with the size and the time of its object is not fetched again.
-        let rules = Rules { ignore_existing: get.no_clobber, ..Rules::default() };
+        // What is here with the size and the time of its object is not fetched again. With --force it is, and
+        // what --no-clobber keeps the engine tells, as of other runs.
+        let rules = Rules { anew: get.force || get.no_clobber, ..Rules::default() };
         let root = PathBuf::from(get.output.first().map_or(".", String::as_str));
         Prefix { buckets, url, root, prefix, glob, rules, filter: Filter::default() }
     }
@@ -102,10 +104,11 @@ impl<'a> Prefix<'a> {
         Ok(store.lists().look(&mut caller, &self.url.key, None)?.is_some())
     }
 
-    /// Lists, and hands the jobs to `work`. Returns what that returns, and whether there was any object.
+    /// Lists, and hands the jobs to `work`; what needs none is told to `results`. Returns what `work` does,
+    /// and whether there was any object.
     pub fn each<T>(
         &self,
-        http: &Http,
+        (http, results): (&Http, &Gathered),
         stop: &Arc<AtomicBool>,
         work: impl FnOnce(&mut down::DownJobs) -> T,
     ) -> anyhow::Result<(T, bool)> {
@@ -124,7 +127,7 @@ impl<'a> Prefix<'a> {
             is_dry: false,
             caller,
             at_once: AT_ONCE,
-            hears: &Unheard,
+            hears: &Jobless { results, prefix: self },
         };
         let down = down::Down {
             copy,
@@ -155,15 +158,22 @@ impl<'a> Prefix<'a> {
     }
 }
 
-/// What becomes of each object is in the record of the run.
-struct Unheard;
+/// Hears of what has no job. What becomes of the jobs, the engine tells.
+struct Jobless<'a> {
+    results: &'a Gathered,
+    prefix: &'a Prefix<'a>,
+}
 
-impl Hears for Unheard {
+impl Hears for Jobless<'_> {
     fn moves(&self, _: &str, _: u64) {}
 
     fn moved(&self, _: &str, _: u64) {}
 
-    fn unchanged(&self, _: &str, _: u64) {}
+    fn unchanged(&self, name: &str, bytes: u64) {
+        let Prefix { url, root, prefix, .. } = self.prefix;
+        let url = url.with_key(format!("{prefix}{name}")).to_string();
+        self.results.unchanged(url, &root.join(name), bytes);
+    }
 
     fn deletes(&self, _: &str) {}
 

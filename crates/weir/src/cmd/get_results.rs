@@ -95,6 +95,21 @@ impl Gathered {
         self.bad(bad);
     }
 
+    /// What has no job, since the file at `path` is the same as its object.
+    pub fn unchanged(&self, url: String, path: &Path, bytes: u64) {
+        let path_shown = path.display().to_string();
+        let record = FileRecord { url, path: path_shown, bytes, unchanged: true, ..FileRecord::default() };
+        if let Some(each) = &self.each {
+            each.tell(&record, word(&JobOutcome::Unchanged));
+        }
+        let mut state = self.state.lock();
+        state.counts.files += 1;
+        state.counts.unchanged += 1;
+        state.folder.add(Some(path));
+        // Behind those that had a job, and so a number.
+        state.list(usize::MAX, record);
+    }
+
     /// What was gained, after `report`; `said` is what is to be said of the files with these numbers.
     pub fn end(self, report: &RunReport, said: &[(usize, String)]) -> anyhow::Result<Gains> {
         if let Some(each) = self.each {

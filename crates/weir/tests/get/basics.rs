@@ -157,7 +157,7 @@ fn to_stdout_in_order() {
         assert!(run.succeeds().stdout == *bytes, "{lanes:?}");
         assert_eq!(sandbox.names(), [""; 0]);
     }
-    assert!(server.connections() >= 6, "several lanes were at work");
+    assert!(server.connections() > 3, "several lanes were at work");
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn words_are_bounded_and_hold_no_secret() {
         wire.head("404 Not Found", &[("Content-Type", "text/plain"), ("Content-Length", "100")])?;
         wire.wait_for_close()
     });
-    refuses(&silent, &[], 1, &["answered 404 Not Found"]);
+    refuses(&silent, &["--timeout", "600"], 1, &["answered 404 Not Found"]);
     let repeats = Server::start(|request, wire| {
         let token = request.field("x-token").unwrap_or_default();
         let text = format!("no right for {} with {token}", request.target);

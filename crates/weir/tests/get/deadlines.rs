@@ -397,7 +397,7 @@ fn a_drip_is_no_progress() {
         object.serve(request, wire)
     });
     let sandbox = Sandbox::new();
-    let limits = ["--timeout", "1", "--retries", "2", "-c", "1"];
+    let limits = ["--timeout", "3", "--retries", "2", "-c", "1"];
     let run = sandbox.get([&server.url("x"), "-o", "out"]).args(&limits).run();
     run.fails(4, &["under 10 B/s"]);
     assert_eq!(attempts.load(Relaxed), 3, "retries are counted though each brought a few bytes");

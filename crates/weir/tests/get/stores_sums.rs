@@ -232,6 +232,9 @@ fn tags_that_are_no_digests() {
         weir_of(&sandbox, &server.url(""), &["get", "s3://b/k", "-o", "out", "--ignore-digest", "-v"]).run();
     run.succeeds().says(&["--ignore-digest kept it"]);
     assert!(sandbox.read("out") == *bytes);
+    let run = weir_of(&sandbox, &server.url(""), &["cp", "--ignore-digest", "s3://b/k", "copied"]).run();
+    run.succeeds().says(&["--ignore-digest kept it"]);
+    assert!(sandbox.read("copied") == *bytes);
     // Nobody who asks a plain server hears of any of it.
     let kept = Kept::new(&EQUAL).damaged();
     let server = Server::start(move |request, wire| kept.serve(request, wire));

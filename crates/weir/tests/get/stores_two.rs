@@ -227,6 +227,46 @@ fn errors_name_the_end() {
     run(&nobody).says(&["source", "127.0.0.1:1"]);
 }
 
+/// What is kept with an object, small or large.
+const BESIDE: [(&str, &str); 4] = [
+    ("Content-Language", "de"),
+    ("Expires", "Thu, 01 Jan 2099 00:00:00 GMT"),
+    ("x-amz-meta-own", "words"),
+    ("x-amz-tagging", "a%20b=1&c=d"),
+];
+
+#[test]
+fn what_is_kept_with_an_object_comes_with_it() {
+    let two = Two::set();
+    let with_beside = ["p/a", "p/large"];
+    for key in with_beside {
+        let beside = BESIDE.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        two.source.holds().objects.get_mut(key).unwrap().fields = beside.to_vec();
+    }
+    let copied = |to: &str, names: &[&str], said: &[&str]| {
+        let ends = ["--source-profile", "old", "--target-profile", "new"];
+        two.weir(&[&["cp", "s3://b/p/", to][..], &ends].concat()).run().succeeds().says(said);
+        for key in with_beside {
+            let key = format!("{}{}", &to["s3://b/".len()..], &key["p/".len()..]);
+            let there = two.target.holds().objects[&key].fields.clone();
+            for (name, value) in BESIDE {
+                let own = there.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+                let is_kept = own.is_some_and(|(_, own)| own == value);
+                assert_eq!(is_kept, names.contains(&name), "{key}: {name} {there:?}");
+            }
+        }
+    };
+    let all = BESIDE.map(|(name, _)| name);
+    copied("s3://b/all/", &all, &[]);
+    // Tags are a right of their own, at either end.
+    two.source.hook(|request| request.target.contains("tagging").then(denied));
+    let not_read = "tags of 2 objects are not kept: cannot read the tags of s3://b/p/";
+    copied("s3://b/unread/", &all[..3], &[not_read, "AccessDenied"]);
+    two.source.heals();
+    two.target.hook(|request| request.field("x-amz-tagging").map(|_| denied()));
+    copied("s3://b/unwritten/", &all[..3], &["AccessDenied", "tags are not kept from now on"]);
+}
+
 #[test]
 fn what_does_not_go_together() {
     let two = Two::set();

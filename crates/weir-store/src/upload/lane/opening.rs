@@ -15,7 +15,7 @@ use crate::upload::journal::{Intent, Journal, STDIN};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
 use crate::upload::transfer::{Transfer, Whole};
-use crate::upload::{Condition, Stored, Sum};
+use crate::upload::{Condition, Pending, Stored, Sum};
 
 impl Lane<'_> {
     /// Begins a job, and sends all of it, or a first part.
@@ -63,7 +63,7 @@ impl Lane<'_> {
             }));
         }
         if is_single {
-            return self.single_file(job, &source).map(Some);
+            return self.single_file(job, &source, notes).map(Some);
         }
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (mut journal, said) = self.journal(job, &path, notes)?;
@@ -86,7 +86,7 @@ impl Lane<'_> {
                     Ok((id, algorithm)) => (id, plan, algorithm, Vec::new()),
                     Err(error) if error.is_unknown_request() => {
                         notes.push("the store takes no parts: it was sent in one request".to_owned());
-                        return self.single_file(job, &source).map(Some);
+                        return self.single_file(job, &source, notes).map(Some);
                     }
                     Err(error) => return Err(error),
                 }
@@ -107,7 +107,7 @@ impl Lane<'_> {
         let first = if bounds.parts < 2 { bounds.most_single } else { plan.length(1) };
         let first = Held::read(&mut stream, first, &self.state.clock, &self.dial)?;
         if first.is_last || bounds.parts < 2 {
-            return self.single(job, Cut::Held(&first)).map(Some);
+            return self.single(job, Cut::Held(&first), notes).map(Some);
         }
         let (mut journal, said) = self.journal(job, Path::new(STDIN), notes).unwrap_or_default();
         if let Some(said) = said {
@@ -133,7 +133,7 @@ impl Lane<'_> {
         let bounds = self.run.uploads.bounds();
         let interrupted = || StoreError::Http(GetError::Interrupted);
         // Before anything of it is fetched.
-        self.check_condition(job)?;
+        self.check_condition(job, notes)?;
         if size <= SINGLE || bounds.parts < 2 {
             let held = self.fetch(source, 1, (0, size))?.ok_or_else(interrupted)?;
             notes.extend(whole_or_why(source)?);
@@ -206,8 +206,13 @@ impl Lane<'_> {
     }
 
     /// A file in one request.
-    fn single_file(&mut self, job: usize, source: &FileSource) -> Result<JobReport, StoreError> {
-        let report = self.single(job, Cut::File(source, 0, source.identity().size))?;
+    fn single_file(
+        &mut self,
+        job: usize,
+        source: &FileSource,
+        notes: &mut Vec<String>,
+    ) -> Result<JobReport, StoreError> {
+        let report = self.single(job, Cut::File(source, 0, source.identity().size), notes)?;
         if let PutOutcome::Stored(stored) = &report.outcome {
             self.finishes(job, source.identity(), stored);
         }
@@ -216,8 +221,8 @@ impl Lane<'_> {
 
     /// An object in one request. Not every store knows conditions: one that does not stores whatever it is
     /// sent.
-    fn single(&mut self, job: usize, cut: Cut<'_>) -> Result<JobReport, StoreError> {
-        self.check_condition(job)?;
+    fn single(&mut self, job: usize, cut: Cut<'_>, notes: &mut Vec<String>) -> Result<JobReport, StoreError> {
+        self.check_condition(job, notes)?;
         self.in_one(job, cut)
     }
 
@@ -267,15 +272,10 @@ impl Lane<'_> {
         notes: &mut Vec<String>,
     ) -> Result<(String, Option<Algorithm>), StoreError> {
         let (run, object) = (self.run, self.run.object(job));
-        self.check_condition(job)?;
+        self.check_condition(job, notes)?;
         let pending = run.uploads.pending(&mut self.caller, object.key).ok();
         if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_empty()) {
-            let since = pending.iter().map(|one| one.since.as_str()).min().unwrap_or_default();
-            notes.push(format!(
-                "unfinished uploads of this object are at the store ({}, the first from {since}); {} removes them",
-                pending.len(),
-                run.options.clears
-            ));
+            notes.push(unfinished(pending, run.uploads.drops(), run.options.clears));
         }
         intent.manner = Some(self.manner(job));
         intent.others = pending.map(|pending| pending.into_iter().map(|one| one.id).collect());
@@ -304,12 +304,15 @@ impl Lane<'_> {
 
     /// A condition that does not hold now is said before all of it has been sent. The store has the last
     /// word.
-    fn check_condition(&mut self, job: usize) -> Result<(), StoreError> {
+    fn check_condition(&mut self, job: usize, notes: &mut Vec<String>) -> Result<(), StoreError> {
         if self.run.options.condition == Condition::None {
             return Ok(());
         }
         let object = self.run.object(job);
-        let Ok(there) = self.run.uploads.stored(&mut self.caller, object.key) else { return Ok(()) };
+        let there = match self.run.uploads.stored(&mut self.caller, object.key) {
+            Ok(there) => there,
+            Err(error) => return self.unseen(job, error, notes),
+        };
         self.count();
         let holds = match (&self.run.options.condition, &there) {
             (Condition::None, _) | (Condition::Absent, None) => true,
@@ -318,6 +321,37 @@ impl Lane<'_> {
         };
         if holds { Ok(()) } else { Err(self.fails_condition(job, there.as_ref())) }
     }
+
+    /// A look that failed does not say that nothing is there. Who may not look leaves it to the store, which
+    /// is sent the condition. Where it has not answered, nothing is risked: not every store minds
+    /// `--if-absent`.
+    fn unseen(&self, job: usize, error: StoreError, notes: &mut Vec<String>) -> Result<(), StoreError> {
+        if matches!(error, StoreError::Http(GetError::Interrupted)) {
+            return Err(error);
+        }
+        if error.is_withheld() || self.run.options.condition != Condition::Absent {
+            let note = format!("not known whether something was there: {error}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+            return Ok(());
+        }
+        let shown = (self.run.shown)(&self.run.jobs[job].key);
+        let what =
+            format!("tell whether {shown} is there already (nothing was sent; run the same command again)");
+        Err(match error.into_answer() {
+            Ok(answer) => StoreError::Answered { what, answer: Box::new(answer) },
+            Err(other) => other,
+        })
+    }
+}
+
+/// What is said of uploads that are at the store, and of how they go. Not every store says since when.
+fn unfinished(pending: &[Pending], drops: Option<&str>, clears: &str) -> String {
+    let since = pending.iter().map(|one| one.since.as_str()).filter(|since| !since.is_empty()).min();
+    let since = since.map_or_else(String::new, |since| format!(", the first from {since}"));
+    let goes = drops.map_or_else(|| format!("{clears} removes them"), str::to_owned);
+    format!("unfinished uploads of this object are at the store ({}{since}); {goes}", pending.len())
 }
 
 /// What came from another store is what that keeps; otherwise why that is not known.
@@ -350,4 +384,19 @@ fn keep(
 pub(super) fn stored_report(stored: Stored, size: u64, sum: Option<Sum>) -> JobReport {
     let outcome = PutOutcome::Stored(stored);
     JobReport { bytes: size, resumed: 0, connections: 1, sum, outcome, notes: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unfinished_is_said_with_what_is_known_of_it() {
+        let pending = |since: &str| Pending { id: "u".to_owned(), since: since.to_owned() };
+        let dated = [pending("2026-02-01"), pending("2026-01-01")];
+        let said = unfinished(&dated, None, "weir put --abort");
+        assert!(said.ends_with("(2, the first from 2026-01-01); weir put --abort removes them"), "{said}");
+        let said = unfinished(&[pending("")], Some("it drops them"), "weir put --abort");
+        assert!(said.ends_with("(1); it drops them"), "{said}");
+    }
 }

@@ -13,6 +13,7 @@ use weir_get::engine::{self, Task};
 use weir_get::http::exchange::Http;
 use weir_get::job::{Options, RunReport};
 use weir_observe::stage_clock::StageClock;
+use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::caller::CallerSetup;
 use weir_store::environment::End;
@@ -33,7 +34,7 @@ use crate::args::Cp;
 use crate::cmd::asked_store;
 use crate::cmd::store_ends::{self, EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::live::Live;
-use crate::voice::Usage;
+use crate::voice::{self, Usage};
 
 /// Requests at once for lists, looks and small objects: with 20 ms for each it is 800 a second.
 const AT_ONCE: usize = 16;
@@ -143,6 +144,9 @@ impl Between {
             (Between::Down { from, to }, StoreEnds::Source(source)) => way.down(from, to, source),
             (Between::Up { from, to }, StoreEnds::Target(target)) => way.up(from, to, &*target.store),
             (Between::Across { from, to }, StoreEnds::Both { source, target, kinship }) => {
+                if cp.ignore_digest {
+                    way.hears(IGNORES.to_owned());
+                }
                 way.across((from, source), (to, target), *kinship)
             }
             _ => Err(Usage("neither end is a store".to_owned()).into()),
@@ -157,6 +161,10 @@ impl Between {
 /// Why a store does not copy by itself.
 const ESTRANGED: &str = "the objects come through here: both ends are of one service, and are asked by two \
                          credentials or with two keys";
+
+/// What `--ignore-digest` means between two stores.
+const IGNORES: &str =
+    "what comes through here is held against no digest that its store keeps (--ignore-digest)";
 
 /// Nothing is copied into itself.
 fn refuse_overlap(
@@ -238,9 +246,10 @@ impl Way<'_> {
         let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
         match &seen {
             Some(seen) if is_whole => {
-                end.pruned(prune::here(&self.copy, &target, &chosen.base, seen, self.choice.max_delete)?);
+                let most = self.choice.max_delete;
+                self.pruned(&mut end, prune::here(&self.copy, &target, &chosen.base, seen, most));
             }
-            Some(_) => self.not_deleted(),
+            Some(_) => self.not_deleted("not all of the source could be listed"),
             None => {}
         }
         Ok(end)
@@ -255,6 +264,7 @@ impl Way<'_> {
             lanes: self.cp.lanes,
             rate_cap: self.cp.limit_rate,
             sync: self.cp.sync,
+            ignore_digest: self.cp.ignore_digest,
             remote_time: true,
             any_type: true,
             ..Options::default()
@@ -276,8 +286,27 @@ impl Way<'_> {
         tree::Hears::notes(self.told, note);
     }
 
-    fn not_deleted(&self) {
-        self.hears("nothing was deleted, since not all of the source could be listed".to_owned());
+    fn not_deleted(&self, why: &str) {
+        self.hears(format!("nothing was deleted, since {why}"));
+    }
+
+    /// What a deletion at the end came to.
+    fn pruned(&self, end: &mut WayEnd, pruned: Result<prune::Pruned, StoreError>) {
+        match pruned {
+            Ok(pruned) => end.pruned(pruned),
+            Err(error) => self.breaks(end, error),
+        }
+    }
+
+    /// It ended early. What came before is told all the same, with the code that this error alone would have.
+    fn breaks(&self, end: &mut WayEnd, error: StoreError) {
+        if self.stop.load(Relaxed) {
+            end.is_interrupted = true;
+            return;
+        }
+        let error = anyhow::Error::from(error);
+        end.code = Some(voice::code(&error));
+        end.error = Some(voice::words(&error));
     }
 
     /// The tree that is written. In a dry run it may not be there, and stays so.
@@ -327,7 +356,14 @@ impl Way<'_> {
             attributes: Attributes::default(),
         };
         let mut end = WayEnd::default();
-        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, (target, to), None, &mut end))?;
+        let walked = up::run(&up, self.stop, &mut |lot| self.send(lot, (target, to), None, &mut end));
+        let walked = match walked {
+            Ok(walked) => walked,
+            Err(error) => {
+                self.breaks(&mut end, error);
+                return Ok(end);
+            }
+        };
         end.is_interrupted = self.stop.load(Relaxed);
         if walked.empty_folders > 0 {
             self.hears(format!(
@@ -338,17 +374,24 @@ impl Way<'_> {
         if walked.specials > 0 {
             self.hears(format!("{} named pipes, sockets and devices were left out", walked.specials));
         }
-        let folders = roots.iter().filter(|root| root.path.is_dir() && only.is_none());
-        let deletes = self.choice.delete && !end.is_interrupted;
-        for root in folders.filter(|_| deletes) {
-            if walked.is_partial {
-                self.not_deleted();
-                break;
-            }
-            let source = prune::Source::Folder { path: &root.path, base: &root.name };
-            end.pruned(prune::there(&self.copy, &place, &source, self.choice.max_delete)?);
+        if self.choice.delete && only.is_none() && !end.is_interrupted {
+            self.prune_of(&mut end, &roots, &place, walked.is_partial);
         }
         Ok(end)
+    }
+
+    /// Deletes of `place` what the folders lack, if all that they hold is known.
+    fn prune_of(&self, end: &mut WayEnd, roots: &[Root], place: &StorePlace<'_>, is_partial: bool) {
+        for root in roots.iter().filter(|root| root.path.is_dir()) {
+            if is_partial {
+                return self.not_deleted("not all of the source could be listed");
+            }
+            let source = prune::Source::Folder { path: &root.path, base: &root.name };
+            match prune::there(&self.copy, place, &source, self.choice.max_delete) {
+                Ok(pruned) => end.pruned(pruned),
+                Err(error) => return self.breaks(end, error),
+            }
+        }
     }
 
     /// Sends one lot of files.
@@ -428,6 +471,7 @@ impl Way<'_> {
             from_caller,
             within: &within,
             sides: Arc::clone(&sides),
+            ignores_digest: self.cp.ignore_digest,
             bucket: &from.bucket,
             glob: chosen.glob.as_ref(),
             to: place,
@@ -437,17 +481,25 @@ impl Way<'_> {
         };
         let mut end = WayEnd::default();
         let mut sends = |lot| self.send(lot, (&*target.store, to), Some(&source.http), &mut end);
-        let found = across::run(&across, chosen.chosen, self.stop, &mut sends)?;
+        let found = across::run(&across, chosen.chosen, self.stop, &mut sends);
         end.is_server_side = within.is_all() && end.evidence.is_none();
         end.is_interrupted = self.stop.load(Relaxed);
         end.sides = Held::of(&sides);
         if let Some(words) = source.http.waits().words() {
             self.hears(format!("the source asked for fewer requests: {words}"));
         }
-        if found == 0 && !from.key.is_empty() && !end.is_interrupted {
-            end.error = Some(nothing(from));
-        } else if let Some(seen) = seen.as_ref().filter(|_| !end.is_interrupted) {
-            end.pruned(prune::there(&self.copy, &place, &prune::Source::List(seen), self.choice.max_delete)?);
+        match (found, &seen) {
+            _ if end.is_interrupted => {}
+            (Err(error), seen) => {
+                self.breaks(&mut end, error);
+                seen.iter().for_each(|_| self.not_deleted("the copy ended early"));
+            }
+            (Ok(0), _) if !from.key.is_empty() => end.error = Some(nothing(from)),
+            (Ok(_), Some(seen)) => {
+                let source = prune::Source::List(seen);
+                self.pruned(&mut end, prune::there(&self.copy, &place, &source, self.choice.max_delete));
+            }
+            (Ok(_), None) => {}
         }
         Ok(end)
     }

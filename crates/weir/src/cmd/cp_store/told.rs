@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use weir_get::GetError;
 use weir_get::job::{FileReport, Job, JobOutcome};
 use weir_get::source::{Bad, Results};
 use weir_model::evidence::{Evidence, Interval, Trial};
@@ -14,6 +15,7 @@ use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::store::Store;
 use weir_store::tree::Hears;
+use weir_store::tree::through::KEEPER;
 use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::job::{JobReport, PutOutcome as Sent};
 use weir_units::Bytes;
@@ -68,6 +70,8 @@ pub struct WayEnd {
     pub deleted: u64,
     /// Why it ended early.
     pub error: Option<String>,
+    /// The exit code of that error, where it has one of its own.
+    pub code: Option<u8>,
     /// It was stopped from outside.
     pub is_interrupted: bool,
 }
@@ -186,7 +190,8 @@ impl<'a> Told<'a> {
         let code = match () {
             () if way.is_interrupted => INTERRUPTED,
             () if state.unverified > 0 => 3,
-            () if state.failed > 0 || way.error.is_some() => 1,
+            () if way.error.is_some() => way.code.unwrap_or(1),
+            () if state.failed > 0 => 1,
             () if state.partial > 0 => 4,
             () => 0,
         };
@@ -220,7 +225,7 @@ impl<'a> Told<'a> {
             Sent::Failed(error) => {
                 let is_damaged = matches!(&error, StoreError::Http(error) if error.is_verification());
                 self.state.lock().unverified += u64::from(is_damaged);
-                self.fails(name, error.to_string());
+                self.fails(name, format!("{error}{}", past(&error)));
             }
         }
     }
@@ -237,6 +242,14 @@ impl<'a> Told<'a> {
 
     fn is_verbose(&self) -> bool {
         self.cp.voice.verbose > 0 || self.cp.what.choice.itemize_changes
+    }
+}
+
+/// The way past a digest that the store of a source keeps.
+fn past(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Http(GetError::Digest { origin, .. }) if origin == KEEPER => "; --ignore-digest keeps it",
+        _ => "",
     }
 }
 

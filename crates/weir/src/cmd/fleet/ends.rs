@@ -207,7 +207,7 @@ pub fn listed<T>(
             };
             std::thread::scope(|scope| {
                 let pages = listing::ahead(scope, setup, caller).context("cannot start a thread")?;
-                use_it(&mut PrefixListing::new(pages, &url.key, names))
+                use_it(&mut PrefixListing::new(pages, url, names))
             })
         }
     }

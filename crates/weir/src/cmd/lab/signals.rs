@@ -14,6 +14,8 @@ use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use crate::interrupt::while_held;
+
 /// What the kernel sends to a guard whose parent has gone; one that nobody else sends.
 pub const PARENT_GONE: Signal = Signal::USR2;
 
@@ -23,12 +25,12 @@ pub struct Caught(Signals);
 impl Caught {
     /// Begins to catch them.
     pub fn new() -> io::Result<Caught> {
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Caught)
+        while_held(|| Signals::new([SIGINT, SIGTERM, SIGHUP])).map(Caught)
     }
 
     /// And [`PARENT_GONE`], by which the command is killed.
     pub fn or_parent_gone() -> io::Result<Caught> {
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).map(Caught)
+        while_held(|| Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2])).map(Caught)
     }
 
     /// Passes them on to `child`, what came already and what will come.

@@ -185,6 +185,7 @@ fn job(put: &Put, source: Source, key: String, size: Option<u64>) -> Job {
         encryption: put.sse.clone().or_else(|| put.sse_kms_key_id.as_ref().map(|_| "aws:kms".to_owned())),
         encryption_key: put.sse_kms_key_id.clone(),
         tags: put.tag.clone(),
+        ..Attributes::default()
     };
     Job { source, key, size, attributes, share: None }
 }
