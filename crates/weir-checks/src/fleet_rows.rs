@@ -260,6 +260,7 @@ fn works(
             0 => drop(ledger.release(claim.lease)?),
             1 => drop(ledger.finish(claim.lease, &results(&claim, Some(FailureClass::Busy)))?),
             2 => drop(ledger.finish(claim.lease, &BatchResults::default()).is_ok()),
+            3 => drop(ledger.fail(claim.lease)?),
             _ => drop(ledger.finish(claim.lease, &results(&claim, None))?),
         }
     }

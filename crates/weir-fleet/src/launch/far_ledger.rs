@@ -235,6 +235,13 @@ impl<W: Write + Send + 'static> FleetLedger for FarLedger<W> {
         }
     }
 
+    fn fail(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
+        match self.ask(Question::Fail(lease))? {
+            Answer::Released(released) => Ok(released),
+            _ => self.unexpected(),
+        }
+    }
+
     fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError> {
         match self.ask(Question::Help(worker, length, helper.clone()))? {
             Answer::Helped(helped) => Ok(helped),
@@ -282,6 +289,7 @@ pub(super) fn answer(
         }
         Question::Finish(lease, results) => ledger.finish(lease, &results).map(Answer::Finished),
         Question::Release(lease) => ledger.release(lease).map(Answer::Released),
+        Question::Fail(lease) => ledger.fail(lease).map(Answer::Released),
         Question::Help(worker, length, helper) => {
             own(worker).and_then(|worker| ledger.help(worker, length, &helper)).map(Answer::Helped)
         }
@@ -333,6 +341,7 @@ mod tests {
             lease,
             work: BatchWork::Objects(Vec::new()),
             given_before: 0,
+            is_last: false,
             length: LENGTH,
             settings: FleetSettings::default(),
         };

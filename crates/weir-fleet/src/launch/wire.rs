@@ -67,6 +67,8 @@ pub enum Question {
     Finish(BatchLease, BatchResults),
     /// `release`.
     Release(BatchLease),
+    /// `fail`.
+    Fail(BatchLease),
     /// `help`.
     Help(WorkerId, Duration, Helper),
     /// `share_token`.
@@ -88,7 +90,7 @@ pub enum Answer {
     Claimed(Claimed),
     /// To `renew`.
     Renewed(Renewed),
-    /// To `release`.
+    /// To `release` and `fail`.
     Released(bool),
     /// To `finish`.
     Finished(Finished),

@@ -110,6 +110,8 @@ pub struct BatchClaim {
     pub work: BatchWork,
     /// How often it has been given out before: then a target may be there already, whole or as a part.
     pub given_before: u64,
+    /// It was tried before, and no attempt comes after this one: what fails of it now is given up.
+    pub is_last: bool,
     /// How long the lease is, from the moment on that it was asked for.
     pub length: Duration,
     /// As they are now.
@@ -287,6 +289,10 @@ pub trait FleetLedger: Send {
 
     /// Gives a batch back, as it was. False: it was another's already, and nothing changes.
     fn release(&mut self, lease: BatchLease) -> Result<bool, FleetError>;
+
+    /// Gives a batch back of which one object after another failed, by this host's fault or theirs: that was
+    /// an attempt. It comes behind all others, and to another host first. False: as above.
+    fn fail(&mut self, lease: BatchLease) -> Result<bool, FleetError>;
 
     /// For a worker that [`WaitReason::Held`] keeps waiting: it gets the last half of what the slowest holder
     /// has not begun, or all that such a holder has where the helper has watched it for a while and would be

@@ -155,6 +155,11 @@ pub trait Listing {
 
     /// No two of its objects can have one target: then batches may be moved before its end.
     fn has_own_targets(&self) -> bool;
+
+    /// At its end: why there is no plan of it, where it had nothing that could be an error.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a plan found.
@@ -268,6 +273,10 @@ impl Plan<'_> {
         }
         if report.bad_count > 0 && !self.skip_bad {
             return Err(bad(&report));
+        }
+        self.check_stop(&place)?;
+        if let Some(why) = listing.lacks() {
+            return Err(FleetError::Manifest(why));
         }
         if !is_new {
             let mut left = spill.left()?;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 
 use weir_store::StoreError;
+use weir_store::address::StoreUrl;
 use weir_store::listing::{Listed, Page};
 use weir_units::instant;
 
@@ -16,16 +17,25 @@ use crate::object::FleetObject;
 pub struct PrefixListing {
     pages: Receiver<Result<Page, StoreError>>,
     page: VecDeque<Listed>,
+    /// What is listed, for people.
+    shown: String,
     /// What all keys begin with that goes from their names.
     prefix: String,
+    /// It had an object.
+    has_any: bool,
     /// What the target takes as names.
     names: TargetNames,
 }
 
 impl PrefixListing {
-    /// Of `pages` below `prefix`.
-    pub fn new(pages: Receiver<Result<Page, StoreError>>, prefix: &str, names: TargetNames) -> PrefixListing {
-        PrefixListing { pages, page: VecDeque::new(), prefix: prefix.to_owned(), names }
+    /// Of `pages` below `url`.
+    pub fn new(
+        pages: Receiver<Result<Page, StoreError>>,
+        url: &StoreUrl,
+        names: TargetNames,
+    ) -> PrefixListing {
+        let (shown, prefix) = (url.to_string(), url.key.clone());
+        PrefixListing { pages, page: VecDeque::new(), shown, prefix, has_any: false, names }
     }
 }
 
@@ -41,9 +51,12 @@ impl Listing for PrefixListing {
                 Err(_) => return Ok(None),
             }
         };
+        self.has_any = true;
         let rest = object.key.strip_prefix(&self.prefix).unwrap_or(&object.key);
-        // What stands for a folder: an object of no bytes, whose key ends with a slash.
-        if (rest.is_empty() || rest.ends_with('/')) && object.size == 0 {
+        // What stands for a folder: an object of no bytes, whose key ends with a slash. Another prefix can
+        // hold it, but for the one that stands for the source itself.
+        let is_folder = object.size == 0 && rest.ends_with('/') && self.names == TargetNames::Paths;
+        if is_folder || rest.is_empty() && object.size == 0 {
             return Ok(Some(Found::LeftOut(LeftOut::Folder)));
         }
         if let Err(why) = self.names.check(rest.as_bytes()) {
@@ -65,5 +78,11 @@ impl Listing for PrefixListing {
 
     fn has_own_targets(&self) -> bool {
         true
+    }
+
+    fn lacks(&self) -> Option<String> {
+        // A bucket is there, with nothing in it; of a prefix nobody knows.
+        let is_none = !self.has_any && !self.prefix.is_empty();
+        is_none.then(|| format!("cannot plan {}: the bucket holds nothing of that name", self.shown))
     }
 }

@@ -1,13 +1,16 @@
 //! From one prefix to another of the same store, which copies the objects itself.
 //!
 //! What has the key is looked at before: an equal stays and counts as done, another object stays and the
-//! source fails. Two workers that copy one object at the same time copy the same version of it.
+//! source fails. Where what the store says of the two cannot be compared, it is their bytes that tell. What
+//! the manifest names a digest of is held against it before. Two workers that copy one object at the same
+//! time copy the same version of it.
 
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use weir_codec::digest::Algorithm;
 use weir_get::GetError;
 use weir_get::http::exchange::Http;
 use weir_get::job::{Observer, Pinned};
@@ -16,13 +19,17 @@ use weir_store::caller::{Caller, CallerSetup};
 use weir_store::listing::{Listed, Looked};
 use weir_store::store::Store;
 use weir_store::tree::content;
+use weir_store::tree::through::Through as Passing;
+use weir_store::upload::elsewhere::Sides;
 
 use super::crew::{self, Crew};
-use super::desk::{FleetTask, TaskEnd, TaskShare};
+use super::desk::{Desk, FleetTask, TaskEnd, TaskShare};
+use super::fetch::expectation;
 use super::hand::Hand;
 use super::why::class_of_store;
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
+use crate::object::FleetObject;
 
 /// Copies at once: a store takes 20 ms or more for each, so they are 800 a second.
 const HANDS: usize = 16;
@@ -48,6 +55,42 @@ pub struct StoreEnd {
     pub shown: String,
 }
 
+impl StoreEnd {
+    /// The digest of an object of it, as a look has found it: the store's, where it keeps one of that kind,
+    /// or else that of the bytes.
+    fn digest(
+        &self,
+        caller: &mut Caller<'_>,
+        looked: &Looked,
+        algorithm: Algorithm,
+        heard: Heard<'_>,
+    ) -> Result<Vec<u8>, StoreError> {
+        if let Some((kept, value)) = content::digest_of(looked)
+            && kept == algorithm
+        {
+            return Ok(value);
+        }
+        let shown = format!("{}{}", self.shown, looked.listed.key);
+        let passing = Passing::of_store(&*self.store, shown, looked.clone(), None, &Arc::<Sides>::default())?;
+        passing.source.digest(caller, algorithm, &|| heard.desk.stir())
+    }
+}
+
+/// Who hears that an object goes on.
+#[derive(Clone, Copy)]
+struct Heard<'a> {
+    hand: &'a Hand,
+    desk: &'a Desk,
+}
+
+impl Heard<'_> {
+    /// The store has copied so much more.
+    fn carries(self, bytes: u64) {
+        self.hand.carries(bytes);
+        self.desk.stir();
+    }
+}
+
 /// A mover between two prefixes.
 pub struct Across<'a> {
     from: StoreEnd,
@@ -64,7 +107,12 @@ impl<'a> Across<'a> {
         Across { from, to, http, hands, copied: AtomicU64::new(0) }
     }
 
-    fn one(&self, caller: &mut Caller<'_>, task: &FleetTask) -> Result<TaskEnd, Box<AcrossError>> {
+    fn one(
+        &self,
+        caller: &mut Caller<'_>,
+        task: &FleetTask,
+        heard: Heard<'_>,
+    ) -> Result<TaskEnd, Box<AcrossError>> {
         let object = &*task.object;
         let of_name = |bytes: &[u8]| String::from_utf8(bytes.to_vec());
         let invalid = |why: &str| {
@@ -96,29 +144,71 @@ impl<'a> Across<'a> {
             return Ok(TaskEnd::Failed(FailureClass::Changed, reason));
         }
         let size = looked.listed.size;
-        if let Some(there) = self.to.store.lists().look(caller, &to, None).map_err(of_target)? {
-            if is_equal(&looked, &there) {
-                return Ok(TaskEnd::Same(size));
-            }
+        let there = self.to.store.lists().look(caller, &to, None).map_err(of_target)?;
+        if let Some(there) = &there
+            && !self.is_equal(caller, (&looked, there), heard).map_err(of_target)?
+        {
             let reason = format!(
                 "{}{to} exists and is not what the source has; it is kept: move it away, or choose another target",
                 self.to.shown
             );
             return Ok(TaskEnd::Failed(FailureClass::Name, reason));
         }
-        let from = Listed { key, ..looked.listed };
-        self.to.store.copies().copy(caller, &self.from.bucket, &from, &to).map_err(of_target)?;
+        if let Some(other) = self.is_other(caller, &looked, object, heard).map_err(of_source)? {
+            return Ok(other);
+        }
+        if there.is_some() {
+            return Ok(TaskEnd::Same(size));
+        }
+        heard.hand.waits();
+        let (from, carries) = (Listed { key, ..looked.listed }, |bytes| heard.carries(bytes));
+        let copied = self.to.store.copies().copy(caller, &self.from.bucket, &from, &to, &carries);
+        copied.map_err(of_target)?;
         self.copied.fetch_add(size, Relaxed);
         Ok(TaskEnd::Moved(size))
     }
-}
 
-/// Both have one content, by what the store says of them.
-fn is_equal(one: &Looked, other: &Looked) -> bool {
-    let is_tagged = one.listed.etag.is_some() && one.listed.etag == other.listed.etag;
-    let digests = (content::digest_of(one), content::digest_of(other));
-    let is_digest = matches!(&digests, (Some(one), Some(other)) if one == other);
-    one.listed.size == other.listed.size && (is_tagged || is_digest)
+    /// The source and what has the key at the target have one content. The tag of an object of parts is no
+    /// digest, and a copy of it has another: it is read then.
+    fn is_equal(
+        &self,
+        caller: &mut Caller<'_>,
+        (source, there): (&Looked, &Looked),
+        heard: Heard<'_>,
+    ) -> Result<bool, StoreError> {
+        if source.listed.size != there.listed.size {
+            return Ok(false);
+        }
+        if source.listed.etag.is_some() && source.listed.etag == there.listed.etag {
+            return Ok(true);
+        }
+        let kept = content::digest_of(there).or_else(|| content::digest_of(source));
+        let algorithm = kept.map_or(Algorithm::SHA256, |(algorithm, _)| algorithm);
+        let own = self.from.digest(caller, source, algorithm, heard)?;
+        Ok(own == self.to.digest(caller, there, algorithm, heard)?)
+    }
+
+    /// How an object ends whose source has not the digest that the manifest names.
+    fn is_other(
+        &self,
+        caller: &mut Caller<'_>,
+        looked: &Looked,
+        object: &FleetObject,
+        heard: Heard<'_>,
+    ) -> Result<Option<TaskEnd>, StoreError> {
+        let Some(digest) = &object.digest else { return Ok(None) };
+        let expected = match expectation(digest) {
+            Ok(expectation) => expectation.expected,
+            Err(end) => return Ok(Some(end)),
+        };
+        if expected.matches(&self.from.digest(caller, looked, expected.algorithm(), heard)?) {
+            return Ok(None);
+        }
+        let (name, hex) = (expected.algorithm().name(), expected.hex());
+        let shown = format!("{}{}", self.from.shown, looked.listed.key);
+        let reason = format!("{name} of {shown} is not {hex}, which the manifest says; nothing is copied");
+        Ok(Some(TaskEnd::Failed(FailureClass::Digest, reason)))
+    }
 }
 
 impl Mover for Across<'_> {
@@ -140,7 +230,8 @@ impl Mover for Across<'_> {
                 connect_timeout: TIMEOUT,
                 retries: RETRIES,
             });
-            Box::new(move |task: &FleetTask| match self.one(&mut caller, task) {
+            let heard = Heard { hand: &hands[number], desk: run.desk };
+            Box::new(move |task: &FleetTask| match self.one(&mut caller, task, heard) {
                 Ok(end) => Some(end),
                 Err(failed) => {
                     let (shown, error) = *failed;

@@ -174,7 +174,7 @@ impl<'a> Clerk<'a> {
     fn end(&mut self, ended: &Result<WorkerEnd, FleetError>) -> Result<(), FleetError> {
         self.desk.close();
         self.desk.end_run();
-        let held = self.desk.leases();
+        let (held, failed) = (self.desk.leases(), self.desk.failed());
         for lease in &held {
             self.desk.forget(*lease);
         }
@@ -183,7 +183,8 @@ impl<'a> Clerk<'a> {
             return Ok(());
         }
         for lease in held {
-            if !self.ask(|ledger| ledger.release(lease))? {
+            let is_failed = failed.contains(&lease);
+            if !self.ask(|ledger| if is_failed { ledger.fail(lease) } else { ledger.release(lease) })? {
                 self.desk.lose(lease);
             }
         }

@@ -48,6 +48,7 @@ pub(super) fn work(run: &MoverRun<'_>, crew: &Crew<'_, '_>, observer: &mut dyn O
                     hand.begin();
                     serve(run, hand, &mut *(crew.make)(number));
                 }));
+                hand.lets_go();
                 hand.set_socket(None);
             };
             let thread = std::thread::Builder::new().name("mover".to_owned()).stack_size(512 << 10);
@@ -99,7 +100,7 @@ fn watch(
         before = bytes;
         let (span, limit) = watch.close(now, fresh);
         run.shares.add(if run.desk.is_idle() { NO_WORK } else { limit }, span, fresh);
-        if fresh > 0 {
+        if fresh > 0 || crew.hands.iter().any(Hand::is_waiting) {
             run.desk.stir();
         }
         // Without it others would take a large object from here as if nothing of it moved.

@@ -180,7 +180,7 @@ impl Desk {
     pub(super) fn end(&self, task: &FleetTask, end: TaskEnd, note: Option<String>) {
         let mut state = self.lock();
         let Some(at) = state.lands(task) else { return };
-        state.count(&end);
+        state.count(at, &end);
         let batch = &mut state.batches[at];
         batch.note = note.or(batch.note.take());
         batch.ended(task.position as usize, end);
@@ -398,7 +398,16 @@ impl Desk {
 
     /// This host can move nothing, and why.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.lock().trouble.clone()
+        self.lock().trouble.as_ref().map(|(_, why)| why.clone())
+    }
+
+    /// Of a host that can move nothing: the batches whose objects may be to blame. That its disk is full is
+    /// nobody's fault but its own.
+    pub(super) fn failed(&self) -> Vec<BatchLease> {
+        let state = self.lock();
+        let is_clear = state.trouble.as_ref().is_none_or(|(class, _)| !class.is_of_the_host());
+        let failed = state.batches.iter().filter(|held| !is_clear && held.has_failed());
+        failed.map(|held| held.lease).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, DeskState> {

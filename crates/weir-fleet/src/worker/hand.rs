@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -41,6 +41,7 @@ pub(super) struct Hand {
     requests: AtomicU32,
     apart: (AtomicU64, AtomicU64),
     carried: AtomicU64,
+    waits: AtomicBool,
     socket: Mutex<(Option<OwnedFd>, u32)>,
 }
 
@@ -54,6 +55,7 @@ impl Hand {
             requests: AtomicU32::new(0),
             apart: (AtomicU64::new(0), AtomicU64::new(0)),
             carried: AtomicU64::new(0),
+            waits: AtomicBool::new(false),
             socket: Mutex::new((None, 0)),
         };
         std::iter::repeat_with(hand).take(count).collect()
@@ -80,9 +82,20 @@ impl Hand {
         self.carried.load(Relaxed)
     }
 
+    /// Its object is moved by somebody else now, who says nothing meanwhile and has a deadline for each step.
+    pub(super) fn waits(&self) {
+        self.waits.store(true, Relaxed);
+    }
+
+    /// Whether that is so.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits.load(Relaxed)
+    }
+
     /// Its object has come to its end, or was given back.
     pub(super) fn lets_go(&self) {
         self.carried.store(0, Relaxed);
+        self.waits.store(false, Relaxed);
     }
 
     /// The connection that is its own now.

@@ -21,6 +21,7 @@ use weir_store::caller::{Caller, CallerSetup};
 use weir_store::listing::{Looked, mtime_text};
 use weir_store::tree::content;
 use weir_store::upload::engine::{self, Target};
+use weir_store::upload::fields::FieldKind;
 use weir_store::upload::job::{CLEARS, Check, Job, JobReport, Options, PutOutcome, Source};
 use weir_store::upload::plan::LARGE;
 use weir_store::upload::{Attributes, Condition, kinds};
@@ -97,6 +98,11 @@ impl<'a> Sender<'a> {
         let key = format!("{}{rest}", self.to.prefix);
         let is_too_long = key.len() > weir_store::key::MOST;
         if is_too_long { Err("its key would be longer than 1024 bytes; shorten its path") } else { Ok(key) }
+    }
+
+    /// What objects there are told beside their bytes.
+    pub(super) fn fields(&self) -> FieldKind {
+        self.to.store.fields()
     }
 
     /// What has the key.

@@ -31,6 +31,9 @@ struct TestLedger {
     fence: i64,
     done: Vec<(i64, BatchResults)>,
     released: Vec<i64>,
+    failed: Vec<i64>,
+    /// No attempt comes after the one that it gives out.
+    is_last: bool,
     told: usize,
     left: bool,
     claims: (usize, Says),
@@ -100,8 +103,9 @@ impl FleetLedger for TestLedger {
             ..FleetObject::default()
         };
         let work = BatchWork::Objects((0..10).map(object).collect());
-        let settings = self.settings();
-        Ok(Claimed::Batch(Box::new(BatchClaim { lease, work, given_before: 0, length, settings })))
+        let (settings, is_last) = (self.settings(), self.is_last);
+        let claim = BatchClaim { lease, work, given_before: 0, is_last, length, settings };
+        Ok(Claimed::Batch(Box::new(claim)))
     }
 
     fn renew(&mut self, lease: BatchLease, _: Duration, _: u64, _: u64) -> Result<Renewed, FleetError> {
@@ -133,6 +137,12 @@ impl FleetLedger for TestLedger {
     fn release(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
         self.held.retain(|held| *held != lease);
         self.released.push(lease.batch);
+        Ok(true)
+    }
+
+    fn fail(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
+        self.held.retain(|held| *held != lease);
+        self.failed.push(lease.batch);
         Ok(true)
     }
 
@@ -300,7 +310,65 @@ fn a_host_that_may_not_leaves_its_batch_to_others() {
     let report = work(&mut ledger, &mover, LONG);
     assert!(matches!(&report.end, WorkerEnd::Trouble(why) if why.contains("403")), "{:?}", report.end);
     assert_eq!((ledger.done.len(), ledger.held.len()), (0, 0));
-    assert!(!ledger.released.is_empty());
+    // The objects may be the cause: others are to have other work first, and not for ever.
+    assert!(!ledger.failed.is_empty());
+}
+
+#[test]
+fn what_has_no_other_attempt_is_told_of_and_a_full_disk_is_no_attempt() {
+    let ends = |class: FailureClass, is_last| {
+        let mut ledger = TestLedger { is_last, ..TestLedger::with(2) };
+        let mover = ByHand(move |_: &FleetTask, _: &AtomicBool| {
+            Some(TaskEnd::Failed(class, "403: another policy".to_owned()))
+        });
+        (work(&mut ledger, &mover, LONG).end, ledger)
+    };
+    let (end, ledger) = ends(FailureClass::Denied, true);
+    assert_eq!(end, WorkerEnd::Complete);
+    let failures: Vec<usize> = ledger.done.iter().map(|(_, results)| results.failures.len()).collect();
+    assert_eq!((failures, ledger.failed.len()), (vec![10, 10], 0));
+    for is_last in [false, true] {
+        let (end, ledger) = ends(FailureClass::Space, is_last);
+        assert!(matches!(end, WorkerEnd::Trouble(_)), "{end:?}");
+        assert_eq!((ledger.done.len(), ledger.failed.len(), ledger.released.is_empty()), (0, 0, false));
+    }
+}
+
+/// A store that copies by itself says nothing for minutes, and is not stuck.
+#[test]
+fn what_waits_for_a_store_holds_its_batch() {
+    const HEARD: Duration = Duration::from_secs(10);
+    struct Waiting;
+    impl Mover for Waiting {
+        fn at_once(&self) -> usize {
+            8
+        }
+
+        fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
+            let (hands, moved) = (hand::Hand::crew(2), AtomicU64::new(0));
+            let make = |number: usize| -> Box<crew::OneTask<'_>> {
+                let hand = &hands[number];
+                Box::new(move |task: &FleetTask| {
+                    let began = Instant::now();
+                    hand.waits();
+                    // Nothing else has stirred since it began.
+                    while run.desk.still_for() >= began.elapsed() {
+                        if began.elapsed() >= HEARD {
+                            let why = "nobody hears that it waits".to_owned();
+                            return Some(TaskEnd::Failed(FailureClass::Other, why));
+                        }
+                        std::thread::yield_now();
+                    }
+                    moves(task, run.stop)
+                })
+            };
+            let crew = crew::Crew { hands: &hands, make: &make, moved: &moved, target: None };
+            crew::work(run, &crew, observer);
+        }
+    }
+    let mut ledger = TestLedger::with(1);
+    let report = work(&mut ledger, &Waiting, LONG);
+    assert_eq!((report.end, ledger.moved()), (WorkerEnd::Complete, 10));
 }
 
 #[test]

@@ -112,6 +112,30 @@ impl<'a> Through<'a> {
         }
     }
 
+    fn of_store(
+        &self,
+        caller: &mut Caller<'_>,
+        from: &StoreEnd,
+        object: &FleetObject,
+        sides: &Arc<Sides>,
+    ) -> Result<Passing, TaskEnd> {
+        let Ok(rest) = std::str::from_utf8(&object.source) else {
+            let reason = format!("cannot copy '{}': its key is no UTF-8", object.source_text());
+            return Err(TaskEnd::Failed(FailureClass::Invalid, reason));
+        };
+        let key = format!("{}{rest}", from.prefix);
+        let shown = format!("{}{key}", from.shown);
+        let failed = |error: StoreError| TaskEnd::Failed(class_of_store(&error), format!("{shown}: {error}"));
+        let looked = from.store.lists().look(caller, &key, None).map_err(failed)?;
+        let Some(looked) = looked else { return Err(missing(&shown)) };
+        let listed = &looked.listed;
+        let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None };
+        is_meant(&shown, pinned.differs(Some(listed.size), listed.etag.as_deref(), None))?;
+        has_a_tag(&shown, object, listed.etag.as_deref())?;
+        let ends = (&*from.store, self.to.fields());
+        Passing::fitted(caller, ends, shown.clone(), looked, None, sides).map_err(failed)
+    }
+
     fn looked(&self, caller: &mut Caller<'_>, sides: &Arc<Sides>, task: &FleetTask) -> Looked {
         let object = &*task.object;
         let key = self.to.key(object).map_err(|why| {
@@ -120,7 +144,7 @@ impl<'a> Through<'a> {
         })?;
         let mut passing = match &self.from {
             ThroughSource::Web(base) => of_web(caller, base, object, &key, sides)?,
-            ThroughSource::Store(from) => of_store(caller, from, object, sides)?,
+            ThroughSource::Store(from) => self.of_store(caller, from, object, sides)?,
         };
         if let Some(digest) = &object.digest {
             passing.must_have(&expectation(digest)?.expected, "the manifest");
@@ -241,28 +265,6 @@ fn lot(from: &Receiver<(FleetTask, Job)>, run: &MoverRun<'_>) -> Option<Lot> {
         }
     }
     Some(lot)
-}
-
-fn of_store(
-    caller: &mut Caller<'_>,
-    from: &StoreEnd,
-    object: &FleetObject,
-    sides: &Arc<Sides>,
-) -> Result<Passing, TaskEnd> {
-    let Ok(rest) = std::str::from_utf8(&object.source) else {
-        let reason = format!("cannot copy '{}': its key is no UTF-8", object.source_text());
-        return Err(TaskEnd::Failed(FailureClass::Invalid, reason));
-    };
-    let key = format!("{}{rest}", from.prefix);
-    let shown = format!("{}{key}", from.shown);
-    let failed = |error: StoreError| TaskEnd::Failed(class_of_store(&error), format!("{shown}: {error}"));
-    let looked = from.store.lists().look(caller, &key, None).map_err(failed)?;
-    let Some(looked) = looked else { return Err(missing(&shown)) };
-    let listed = &looked.listed;
-    let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None };
-    is_meant(&shown, pinned.differs(Some(listed.size), listed.etag.as_deref(), None))?;
-    has_a_tag(&shown, object, listed.etag.as_deref())?;
-    Passing::of_store(&*from.store, shown.clone(), looked, None, sides).map_err(failed)
 }
 
 fn of_web(
@@ -398,6 +400,7 @@ impl Mover for Through<'_> {
             drop(to);
             self.send(run, sides, &from, observer);
         });
+        sides.unkept().notes().iter().for_each(|note| tracing::warn!("{note}"));
     }
 }
 

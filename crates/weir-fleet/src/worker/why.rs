@@ -7,9 +7,16 @@ use weir_store::StoreError;
 
 use crate::class::FailureClass;
 
+/// What stores say of an object in an archive, which nobody reads before somebody has it restored.
+const AT_REST: [&str; 4] =
+    ["InvalidObjectState", "ObjectNotInActiveTierError", "BlobArchived", "BlobBeingRehydrated"];
+
 /// A failure of the engine of downloads.
 pub(super) fn class_of(error: &GetError) -> FailureClass {
     match error {
+        GetError::Status { reason, .. } if AT_REST.iter().any(|code| reason.contains(code)) => {
+            FailureClass::Invalid
+        }
         GetError::Status { status, retry_after, .. } => class_of_status(*status, retry_after.is_some()),
         GetError::ComeBack { .. } => FailureClass::Busy,
         GetError::NotPinned { .. } | GetError::Changed { .. } => FailureClass::Changed,
@@ -89,8 +96,8 @@ fn class_of_code(code: &str) -> FailureClass {
         | "ExpiredToken"
         | "RequestTimeTooSkewed"
         | "AuthenticationFailed"
-        | "AuthorizationFailure"
-        | "InvalidObjectState" => FailureClass::Denied,
+        | "AuthorizationFailure" => FailureClass::Denied,
+        code if AT_REST.contains(&code) => FailureClass::Invalid,
         "SlowDown" | "ServerBusy" | "ServiceUnavailable" | "RequestTimeout" | "TooManyRequests"
         | "OperationAborted" => FailureClass::Busy,
         "InternalError" | "OperationTimedOut" => FailureClass::Server,
@@ -141,6 +148,17 @@ mod tests {
             assert_eq!(class_of(&of(None)), class, "{status}");
         }
         assert_eq!(class_of_status(403, true), FailureClass::Busy);
+        let at_rest = GetError::Status {
+            host: "h".to_owned(),
+            status: 403,
+            reason: "Forbidden (InvalidObjectState: The operation is not valid)".to_owned(),
+            retry_after: None,
+            hint: "",
+        };
+        assert_eq!(class_of(&at_rest), FailureClass::Invalid, "no host can read it");
+        for code in AT_REST {
+            assert_eq!(class_of_code(code), FailureClass::Invalid);
+        }
         let later = GetError::Stalled {
             host: "h".to_owned(),
             what: "nothing".to_owned(),

@@ -34,7 +34,7 @@ fn port() -> u16 {
 }
 
 fn patience() -> Patience {
-    Patience { longest: Duration::from_secs(5), stop: Arc::default() }
+    Patience { longest: Duration::from_secs(60), stop: Arc::default() }
 }
 
 /// Of the server at `host`, by this mode and with what else the address says.

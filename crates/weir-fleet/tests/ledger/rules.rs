@@ -167,6 +167,37 @@ fn what_a_host_may_not_goes_to_another_host_first() {
 }
 
 #[test]
+fn what_stops_one_worker_after_another_comes_behind_all_and_is_tried_to_its_end() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    plan(&mut ledger, 2, 1);
+    let [one, other] = [1, 2].map(|pid| ledger.join(&who(pid)).unwrap());
+    let bad = claimed(&mut ledger, one);
+    for _ in 0..2 {
+        assert!(ledger.fail(bad.lease).unwrap(), "asked twice it counts once");
+    }
+    clock.fetch_add(50_000, Relaxed);
+    let good = claimed(&mut ledger, other);
+    assert_ne!(good.lease.batch, bad.lease.batch, "other work comes first");
+    assert!(matches!(ledger.claim(one, LEASE).unwrap(), Claimed::Wait(WaitReason::Held, _)));
+    assert_eq!(ledger.finish(good.lease, &all_moved(1)).unwrap(), Finished::Done);
+    for attempt in 2..5 {
+        let again = claimed(&mut ledger, other);
+        assert!(!again.is_last, "{attempt}");
+        assert!(ledger.fail(again.lease).unwrap());
+        clock.fetch_add(100_000, Relaxed);
+    }
+    let last = claimed(&mut ledger, other);
+    assert!(last.is_last && !ledger.fail(bad.lease).unwrap(), "it is another's");
+    let failures = vec![failed(0, FailureClass::Denied)];
+    let results = BatchResults { covered: 1, failures, ..BatchResults::default() };
+    assert_eq!(ledger.finish(last.lease, &results).unwrap(), Finished::Done);
+    assert_eq!(ledger.claim(one, LEASE).unwrap(), Claimed::Complete);
+    let status = ledger.status().unwrap();
+    assert_eq!((&*status.failures[0].class, status.failed, status.moved.objects), ("denied", 1, 1));
+}
+
+#[test]
 fn what_ends_its_workers_is_alone_soon_and_put_aside() {
     let (folder, clock) = (folder(), clock());
     let mut ledger = sqlite(&folder.path().join("l"), &clock);

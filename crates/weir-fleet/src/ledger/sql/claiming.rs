@@ -6,6 +6,7 @@ use super::super::database::{DatabaseError, Row, Transaction, Value};
 use super::super::{
     BatchClaim, BatchLease, BatchWork, Claimed, FleetSettings, Renewed, WaitReason, WorkerId, WorkerIdentity,
 };
+use super::finishing::pause_after;
 use super::{millis, moving, must, one};
 use crate::class::FailureClass;
 use crate::ledger::window::Window;
@@ -34,7 +35,8 @@ const SOONEST: i64 = 100;
 const LATEST: i64 = 5000;
 
 /// The columns that [`claim_of`] reads.
-pub(super) const CLAIMED: &str = "id, fence, kind, losses, objects, large, part, range_start, range_end";
+pub(super) const CLAIMED: &str =
+    "id, fence, kind, losses, objects, large, part, range_start, range_end, tries";
 
 pub(super) fn join(
     transaction: &mut dyn Transaction,
@@ -75,6 +77,7 @@ pub(super) struct Hall {
     pub now: i64,
     /// The asker's.
     pub host: String,
+    attempts: u64,
     is_sealed: bool,
     is_early: bool,
 }
@@ -87,12 +90,13 @@ pub(super) fn enter(transaction: &mut dyn Transaction, worker: WorkerId) -> Resu
     )?;
     let host = rows.first().and_then(|row| row.text(0)).map(str::to_owned);
     let host = host.ok_or_else(|| DatabaseError::Refused(format!("it knows no worker {}", worker.0)))?;
-    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now}, early FROM ledger";
+    let sql = "SELECT paused, draining, workers, rate, hours, sealed, {now}, early, attempts FROM ledger";
     let row = one(transaction.query(sql, &[])?, "its plan")?;
     Ok(Hall {
         settings: settings_of(&row),
         now: must(row.int(6), "its clock")?,
         host,
+        attempts: row.count(8),
         is_sealed: row.int(5).is_some(),
         is_early: row.count(7) > 0,
     })
@@ -299,7 +303,9 @@ pub(super) fn claim_of(
         }
     };
     let given_before = lease.fence.unsigned_abs().saturating_sub(1);
-    Ok(BatchClaim { lease, work, given_before, length, settings: hall.settings.clone() })
+    let tries = row.count(9);
+    let is_last = tries > 0 && tries.saturating_add(1) >= hall.attempts;
+    Ok(BatchClaim { lease, work, given_before, is_last, length, settings: hall.settings.clone() })
 }
 
 /// The large object that a batch is of.
@@ -342,9 +348,29 @@ pub(super) fn release(transaction: &mut dyn Transaction, lease: BatchLease) -> R
          WHERE id = $1 AND fence = $2 AND state = 'leased'",
         &values,
     )?;
-    // Asked twice it was given back by the first question.
+    is_given_back(transaction, lease)
+}
+
+/// Asked twice it was given back by the first question.
+fn is_given_back(transaction: &mut dyn Transaction, lease: BatchLease) -> Result<bool, DatabaseError> {
     let sql = "SELECT id FROM batch WHERE id = $1 AND fence = $2 AND state = 'waiting'";
-    Ok(!transaction.query(sql, &values)?.is_empty())
+    Ok(!transaction.query(sql, &[lease.batch.into(), lease.fence.into()])?.is_empty())
+}
+
+pub(super) fn fail(transaction: &mut dyn Transaction, lease: BatchLease) -> Result<bool, DatabaseError> {
+    let sql = "SELECT tries FROM batch WHERE id = $1 AND fence = $2 AND state = 'leased' {lock}";
+    let rows = transaction.query(sql, &[lease.batch.into(), lease.fence.into()])?;
+    if let Some(row) = rows.first() {
+        // No batch has a lower priority: of those that are due it is the last.
+        transaction.execute(
+            "UPDATE batch SET state = 'waiting', ask = NULL, tries = tries + 1, \
+             priority = CASE WHEN large IS NULL THEN -1 ELSE priority END, \
+             avoid = (SELECT host FROM worker WHERE worker.id = batch.worker), \
+             due = {now} + CAST($2 AS BIGINT) WHERE id = $1",
+            &[lease.batch.into(), pause_after(row.count(0)).into()],
+        )?;
+    }
+    is_given_back(transaction, lease)
 }
 
 pub(super) fn share_token(

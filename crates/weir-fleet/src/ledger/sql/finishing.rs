@@ -125,9 +125,14 @@ impl Held {
 
     /// How long until what failed now is tried again, milliseconds.
     fn pause(&self) -> u64 {
-        let times = u32::try_from(self.tries).unwrap_or(u32::MAX);
-        u64::try_from(doubled(FIRST_PAUSE, times, MAX_PAUSE).as_millis()).unwrap_or(u64::MAX)
+        pause_after(self.tries)
     }
+}
+
+/// How long until what failed now is tried again, where it had failed so often before, milliseconds.
+pub(super) fn pause_after(tries: u64) -> u64 {
+    let times = u32::try_from(tries).unwrap_or(u32::MAX);
+    u64::try_from(doubled(FIRST_PAUSE, times, MAX_PAUSE).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn reason_of(failure: &ObjectFailure) -> String {

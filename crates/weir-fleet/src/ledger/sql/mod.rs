@@ -153,6 +153,10 @@ impl FleetLedger for SqlLedger {
         self.act(|transaction, _| claiming::release(transaction, lease))
     }
 
+    fn fail(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
+        self.act(|transaction, _| claiming::fail(transaction, lease))
+    }
+
     fn help(&mut self, worker: WorkerId, length: Duration, helper: &Helper) -> Result<Helped, FleetError> {
         let ask = ask();
         self.act(|transaction, again| helping::help(transaction, worker, length, helper, (ask, again)))

@@ -21,6 +21,8 @@ pub(super) struct HeldBatch {
     pub(super) lease: BatchLease,
     pub(super) objects: Vec<Arc<FleetObject>>,
     pub(super) share: TaskShare,
+    /// No attempt comes after this one.
+    pub(super) is_last: bool,
     /// So many of them, from the first, are this worker's.
     pub(super) count: usize,
     pub(super) next: usize,
@@ -49,6 +51,7 @@ impl HeldBatch {
         let mut held = HeldBatch {
             lease: claim.lease,
             share,
+            is_last: claim.is_last,
             count: objects.len(),
             next: 0,
             // Others may be given the last half of a batch of which the ledger was told nothing.
@@ -116,6 +119,12 @@ impl HeldBatch {
 
     pub(super) fn is_complete(&self) -> bool {
         self.open.0 == 0
+    }
+
+    /// An object of it failed by what another host may not have.
+    pub(super) fn has_failed(&self) -> bool {
+        let is_of_host = |end: &TaskEnd| matches!(end, TaskEnd::Failed(class, _) if class.is_of_the_host());
+        self.ends.iter().flatten().any(is_of_host)
     }
 
     /// An object of it has ended.

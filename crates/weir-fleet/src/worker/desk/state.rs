@@ -15,7 +15,8 @@ use crate::ledger::BatchLease;
 const AHEAD: Duration = Duration::from_millis(400);
 
 /// So many objects in a row that fail by a fault of this host, with not one that succeeds: it is the host,
-/// and not the objects.
+/// and not the objects. Where it is the objects all the same, others meet them after their other work, and
+/// the last attempt at them is made to its end.
 pub(super) const TROUBLE: u32 = 8;
 
 /// What lies on a desk.
@@ -35,7 +36,7 @@ pub(super) struct DeskState {
     pub(super) waiting: u32,
     pub(super) has_news: bool,
     pub(super) troubles: u32,
-    pub(super) trouble: Option<String>,
+    pub(super) trouble: Option<(FailureClass, String)>,
     pub(super) samples: Vec<String>,
     /// Leases of batches that went to other workers.
     pub(super) lost: HashSet<BatchLease>,
@@ -117,18 +118,21 @@ impl DeskState {
         Some(at)
     }
 
-    pub(super) fn count(&mut self, end: &TaskEnd) {
+    /// An object of the batch at `at` has ended.
+    pub(super) fn count(&mut self, at: usize, end: &TaskEnd) {
+        let is_last = self.batches[at].is_last;
         let totals = &mut self.totals;
         let tally = match end {
             TaskEnd::Moved(bytes) => Some((&mut totals.moved, bytes)),
             TaskEnd::Same(bytes) => Some((&mut totals.same, bytes)),
             TaskEnd::Failed(class, reason) => {
                 totals.failed += 1;
-                let is_of_host =
-                    matches!(class, FailureClass::Denied | FailureClass::Local | FailureClass::Space);
+                // Of the last attempt all is told, whatever is to blame; a full disk is no attempt.
+                let is_of_host = *class == FailureClass::Space
+                    || !is_last && matches!(class, FailureClass::Denied | FailureClass::Local);
                 self.troubles += u32::from(is_of_host);
                 if self.troubles >= TROUBLE && is_of_host {
-                    self.trouble.get_or_insert_with(|| reason.clone());
+                    self.trouble.get_or_insert_with(|| (*class, reason.clone()));
                 }
                 if self.samples.len() < SAMPLES {
                     self.samples.push(reason.clone());

@@ -19,6 +19,7 @@ fn claim(batch: i64, sizes: &[u64]) -> BatchClaim {
         lease: BatchLease { batch, fence: 1 },
         work: BatchWork::Objects(sizes.iter().enumerate().map(object).collect()),
         given_before: 0,
+        is_last: false,
         length: Duration::from_secs(30),
         settings: FleetSettings::default(),
     }

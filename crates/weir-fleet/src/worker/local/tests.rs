@@ -26,6 +26,7 @@ fn judged(root: &Path, objects: Vec<FleetObject>, rate: Option<Rate>) -> (BatchR
             lease: BatchLease { batch: 1, fence: 1 },
             work: BatchWork::Objects(objects),
             given_before: 0,
+            is_last: false,
             length: Duration::from_secs(30),
             settings: FleetSettings::default(),
         },

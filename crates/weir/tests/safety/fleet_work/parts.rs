@@ -88,7 +88,7 @@ impl Stage {
         let slow = Arc::new(AtomicBool::new(true));
         let is_slow = Arc::clone(&slow);
         self.bucket
-            .hook(move |request| (is_part(request) && is_slow.load(Relaxed)).then_some(Fault::Slow(4 << 20)));
+            .hook(move |request| (is_part(request) && is_slow.load(Relaxed)).then_some(Fault::Slow(2 << 20)));
         slow
     }
 

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::bed::{Bed, plan_at, status_at};
+use crate::support::bucket::{Bucket, Fault};
 use crate::support::listed::{ListedBucket, Manner, weir_of};
 use crate::support::{Sandbox, WEIR, skip};
 use weir_fleet::ledger::PlanEnds;
@@ -76,6 +77,29 @@ fn a_host_without_credentials_leaves_with_words_and_the_others_go_on() {
     let args = ["fleet", "work", "--ledger", "stores.db"];
     weir_of(sandbox, &bucket.server.url(""), &args).run().succeeds().says(&["moved 40 objects"]);
     assert_eq!(crate::support::count(&sandbox.path("mine")), 40);
+}
+
+/// What Amazon says of an object in an archive.
+const AT_REST: &str =
+    "<Error><Code>InvalidObjectState</Code><Message>The operation is not valid</Message></Error>";
+
+#[test]
+fn what_lies_in_an_archive_fails_by_itself_and_the_rest_is_moved() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    for number in 0..20 {
+        bucket.hold(&format!("p/cold{number}"), vec![7; 1000]);
+        bucket.hold(&format!("p/warm{number}"), vec![7; 1000]);
+    }
+    bucket.hook(|request| {
+        let is_cold = request.method == "GET" && request.path().contains("/cold");
+        is_cold.then(|| Fault::Answer("403 Forbidden", AT_REST.to_owned()))
+    });
+    let run = |args: &[&str]| weir_of(&sandbox, &bucket.server.url(""), args).run();
+    run(&["fleet", "plan", "s3://b/p/", "out", "--ledger", "a.db"]).succeeds();
+    run(&["fleet", "work", "--ledger", "a.db"]).fails(1, &["moved 20 objects", "20 failed"]);
+    let status = status_at(&sandbox.path("a.db"));
+    assert!(status.complete && status.moved.objects == 20, "{status:?}");
+    assert_eq!((status.failures.len(), &*status.failures[0].class), (1, "invalid"), "{status:?}");
 }
 
 #[test]
