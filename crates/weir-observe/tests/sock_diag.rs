@@ -184,6 +184,8 @@ fn one_connection_from_both_its_ends() {
         while near.write(&room).is_ok() {}
         diag.one(&ends[0]).unwrap().unwrap().info.snd_wnd == Some(0)
     });
+    // What left meanwhile made room.
+    while near.write(&room).is_ok() {}
     from.look(&diag.one(&ends[0]).unwrap().unwrap());
     to.look(&diag.one(&ends[1]).unwrap().unwrap());
     let (stuck, full) = (from.interval(), to.interval());

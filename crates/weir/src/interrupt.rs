@@ -1,5 +1,6 @@
 //! Ctrl-C and its kin: the first asks a command to come to its end, a second ends it at once.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -81,28 +82,56 @@ pub(crate) fn on_signals(
     at_once: impl Fn() + Clone + Send + Sync + 'static,
 ) -> anyhow::Result<()> {
     let wishes = Arc::new(Wishes::new());
-    for signal in signals {
-        let (stop, wishes, at_once) = (Arc::clone(stop), Arc::clone(&wishes), at_once.clone());
-        let asked = move || {
-            stop.store(true, Relaxed);
-            if wishes.hear() == Says::AtOnce {
-                at_once();
-            }
-        };
-        // SAFETY: it stores to an atomic, hears (see there) and does what its caller promises may be done in
-        // a handler (signal-safety(7)).
-        unsafe { low_level::register(*signal, asked)? };
+    while_held(|| {
+        for signal in signals {
+            let (stop, wishes, at_once) = (Arc::clone(stop), Arc::clone(&wishes), at_once.clone());
+            let asked = move || {
+                stop.store(true, Relaxed);
+                if wishes.hear() == Says::AtOnce {
+                    at_once();
+                }
+            };
+            // SAFETY: it stores to an atomic, hears (see there) and does what its caller promises may be done
+            // in a handler (signal-safety(7)).
+            unsafe { low_level::register(*signal, asked)? };
+        }
+        Ok(())
+    })
+}
+
+/// Begins to catch signals while those that end a program wait. signal-hook has its handler in place a moment
+/// before that knows what to do (`register` in its documentation), and one that came in between was lost.
+#[allow(unsafe_code, reason = "the thread's mask of signals has no safe call")]
+pub(crate) fn while_held<T>(begin: impl FnOnce() -> T) -> T {
+    let mut held = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before the others read it, and `before` is written by the
+    // call that blocks and read once that succeeded.
+    let is_held = unsafe {
+        libc::sigemptyset(held.as_mut_ptr());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            libc::sigaddset(held.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, held.as_ptr(), before.as_mut_ptr()) == 0
+    };
+    let begun = begin();
+    if is_held {
+        // SAFETY: as above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     }
-    Ok(())
+    begun
 }
 
 /// While the flag is set SIGINT and SIGTERM end the program at once: for as long as there is nothing to leave
 /// in order.
 pub fn at_once_while_set() -> anyhow::Result<Arc<AtomicBool>> {
     let nothing_to_lose = Arc::new(AtomicBool::new(true));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&nothing_to_lose))?;
-    }
+    while_held(|| -> anyhow::Result<()> {
+        for signal in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&nothing_to_lose))?;
+        }
+        Ok(())
+    })?;
     Ok(nothing_to_lose)
 }
 
@@ -114,7 +143,7 @@ pub(crate) fn each() -> anyhow::Result<Vec<(Signal, Arc<AtomicBool>)>> {
         signal_hook::flag::register(number, Arc::clone(&flag)).context("cannot listen to signals")?;
         Ok((signal, flag))
     };
-    numbers.into_iter().map(listen).collect()
+    while_held(|| numbers.into_iter().map(listen).collect())
 }
 
 /// Milliseconds of a clock that only goes forward.
@@ -126,6 +155,18 @@ fn monotonic() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[allow(unsafe_code, reason = "a signal for one thread alone")]
+    fn what_comes_while_it_is_registered_is_heard() {
+        let heard = Arc::new(AtomicBool::new(false));
+        while_held(|| {
+            // SAFETY: this thread is one that runs.
+            unsafe { libc::pthread_kill(libc::pthread_self(), SIGHUP) };
+            flag::register(SIGHUP, Arc::clone(&heard)).unwrap();
+        });
+        assert!(heard.load(Relaxed));
+    }
 
     #[test]
     fn only_a_signal_of_its_own_ends_at_once() {

@@ -172,15 +172,15 @@ fn a_get_is_drawn_resized_and_ended_by_a_key() {
         assert!(whole.contains(part), "no {part}:\n{whole}");
     }
     screen.tmux(&["resize-window", "-x", "40", "-y", "12"]);
-    screen.until("picture of 40 x 12", |text| {
-        text.lines().nth(11).is_some_and(|last| last.starts_with("q ends it"))
+    // On a busy machine a look may fall between two pictures, or another limit show for a moment.
+    screen.until("picture of 40 x 12", |_| {
+        let rows = screen.rows();
+        rows.len() == 12
+            && rows[0].starts_with("weir get")
+            && rows[2].starts_with("limit: rate-limit")
+            && rows[3..8].iter().any(|row| row.starts_with("▶ Source"))
+            && rows[11].starts_with("q ends it")
     });
-    let rows = screen.rows();
-    assert!(
-        rows.len() == 12 && rows[0].starts_with("weir get") && rows[2].starts_with("limit: rate-limit"),
-        "{rows:#?}"
-    );
-    assert!(rows[3..8].iter().any(|row| row.starts_with("▶ Source")), "{rows:#?}");
     screen.tmux(&["set-buffer", "a q that is pasted"]);
     screen.tmux(&["paste-buffer", "-p"]);
     let before = screen.rows();
@@ -231,7 +231,7 @@ fn a_second_signal_ends_at_once_and_gives_the_terminal_back() {
     // A far end that hangs: the first signal is heard, but that end is waited for, two seconds (FAREWELL of
     // weir-cp's ssh). A machine that needs more than one of them to show a word has not asked in time, and
     // shows nothing.
-    let in_time = (0..5).any(|_| {
+    let in_time = (0..20).any(|_| {
         screen.view(&format!("cp big.bin copy --tui {SLOW}"));
         let hangs = far_end(&sandbox);
         kill_process(hangs, Signal::STOP).unwrap();

@@ -384,8 +384,8 @@ fn a_server_that_drips() {
         wire.body(&bytes)
     });
     let sandbox = Sandbox::new();
-    let run = sandbox.get([&server.url("x"), "-o", "out", "--timeout", "1", "--retries", "0"]).run();
-    run.fails(1, &["127.0.0.1 sent under 10 B/s for 1 s", "--timeout"]);
+    let run = sandbox.get([&server.url("x"), "-o", "out", "--timeout", "3", "--retries", "0"]).run();
+    run.fails(1, &["127.0.0.1 sent under 10 B/s for 3 s", "--timeout"]);
     sandbox.has_nothing_of("out");
 }
 
@@ -397,8 +397,8 @@ fn a_server_that_drips_a_small_body() {
         wire.body(&[b'x'; 1000])
     });
     let sandbox = Sandbox::new();
-    let run = sandbox.get([&server.url("x"), "-o", "out", "--timeout", "1", "--retries", "0"]).run();
-    run.fails(1, &["127.0.0.1 sent under 10 B/s for 1 s"]);
+    let run = sandbox.get([&server.url("x"), "-o", "out", "--timeout", "3", "--retries", "0"]).run();
+    run.fails(1, &["127.0.0.1 sent under 10 B/s for 3 s"]);
     sandbox.has_nothing_of("out");
 }
 
@@ -409,8 +409,8 @@ fn a_server_that_drips_its_head() {
         wire.body(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     });
     let sandbox = Sandbox::new();
-    let run = sandbox.get([&server.url("x"), "-o", "out", "--timeout", "1", "--retries", "0"]).run();
-    run.fails(1, &["127.0.0.1 sent no complete answer for 1 s"]);
+    let run = sandbox.get([&server.url("x"), "-o", "out", "--timeout", "3", "--retries", "0"]).run();
+    run.fails(1, &["127.0.0.1 sent no complete answer for 3 s"]);
     sandbox.has_nothing_of("out");
 }
 

@@ -133,7 +133,7 @@ fn a_size_that_changes_between_lanes() {
 
 #[test]
 fn an_object_whose_etag_never_stays() {
-    let object = Object::new(4 * MIB).rate(4 << 20);
+    let object = Object::new(4 * MIB).rate(2 << 20);
     let bytes = object.bytes.clone();
     let server = Server::start(move |request, wire| {
         object.clone().etag(Some(&format!("\"{}\"", request.number))).serve(request, wire)

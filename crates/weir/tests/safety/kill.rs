@@ -14,7 +14,7 @@ use weir_get::journal::Journal;
 use weir_get::ranges::RangeSet;
 
 /// The first attempt would take about this long if nobody killed it: a few journals' worth.
-const SECONDS: f64 = 1.0;
+const SECONDS: f64 = 2.0;
 
 /// What one run was.
 #[derive(Debug, Default)]

@@ -64,7 +64,7 @@ fn a_refusal_without_an_end_or_with_a_close() {
             wire.head("403 Forbidden", &[("Content-Length", 1 << 20)])?;
             wire.wait_for_close()
         });
-        brings(&server, &[], &pattern(size, 1));
+        brings(&server, &["--timeout", "600"], &pattern(size, 1));
     }
 }
 

@@ -198,8 +198,8 @@ fn gives(
     fault: &Option<Fault>,
 ) -> Option<io::Result<()>> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-    let is_upload = query.split('&').any(|pair| pair.starts_with("upload"));
-    if request.method != "GET" || is_upload {
+    let is_other = query.split('&').any(|pair| pair.starts_with("upload") || pair.starts_with("tagging"));
+    if request.method != "GET" || is_other {
         return None;
     }
     if let Some(Fault::Late(span)) = fault {
@@ -237,8 +237,19 @@ fn damaged(bytes: &[u8], at: u64) -> Arc<Vec<u8>> {
 
 /// What its user wrote down with an object.
 fn own_fields(fields: &Fields) -> Fields {
-    let own = |(name, _): &&(String, String)| name.to_ascii_lowercase().starts_with("x-amz-meta-");
+    let own = |(name, _): &&(String, String)| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with("x-amz-meta-") || matches!(name.as_str(), "content-language" | "expires")
+    };
     fields.iter().filter(own).cloned().collect()
+}
+
+/// The tags that an object came with.
+fn tags_of(fields: &Fields) -> Vec<(String, String)> {
+    let all = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-amz-tagging"));
+    let pairs = all.into_iter().flat_map(|(_, pairs)| pairs.split('&'));
+    let pairs = pairs.filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
 }
 
 type Done = (&'static str, Fields, String);
@@ -277,6 +288,7 @@ impl Holds {
             ("GET", None) if query.contains_key("uploads") => {
                 self.list_uploads(&of("prefix").map_or_else(String::new, |text| decoded(&text)))
             }
+            ("GET", None) if query.contains_key("tagging") => self.tagging(&key),
             ("PUT", Some(id)) => {
                 self.part(&id, of("partNumber").and_then(|text| text.parse().ok()).unwrap_or(0), body)
             }
@@ -302,6 +314,8 @@ impl Holds {
                         fields.push(field("x-amz-checksum-crc64nvme", sum));
                     }
                     fields.extend(own_fields(&stored.fields));
+                    let tags = tags_of(&stored.fields).len();
+                    fields.extend((tags > 0).then(|| field("x-amz-tagging-count", tags.to_string())));
                     ("200 OK", fields, String::new())
                 }
                 None => ("404 Not Found", Vec::new(), String::new()),
@@ -329,6 +343,15 @@ impl Holds {
         let fields = request.fields.clone();
         self.objects.insert(key, Stored { bytes: Arc::new(bytes), tag: tag.clone(), fields });
         ("200 OK", vec![field("ETag", tag)], String::new())
+    }
+
+    fn tagging(&self, key: &str) -> Done {
+        let Some(stored) = self.objects.get(key) else { return error("404 Not Found", "NoSuchKey") };
+        let tags: String = tags_of(&stored.fields)
+            .into_iter()
+            .map(|(name, value)| format!("<Tag><Key>{name}</Key><Value>{value}</Value></Tag>"))
+            .collect();
+        ("200 OK", Vec::new(), format!("<Tagging><TagSet>{tags}</TagSet></Tagging>"))
     }
 
     /// What a list names.

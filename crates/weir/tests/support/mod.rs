@@ -41,7 +41,7 @@ pub(crate) use sshd::{Special, Sshd};
 pub(crate) use terminal::terminal;
 
 /// A test that waits this long for anything has failed.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Copies a program that is to be run, by another program: a file that this one has open to write may be so
 /// in a child of another test just then, and cannot be run (ETXTBSY).

@@ -193,7 +193,7 @@ fn connections_are_opened_over_a_ramp() {
     assert_eq!(times.len(), 5);
     // Planned are 600 ms; a busy machine may be late with the first one. Without a ramp they come at once.
     assert!(times[4] - times[1] > Duration::from_millis(200), "{times:?}");
-    assert!(record["seconds"].as_f64().unwrap() < 1.4, "measured is what comes after the ramp: {record}");
+    assert!(record["seconds"].as_f64().unwrap() < 1.7, "measured is what comes after the ramp: {record}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn an_array_of_slurm_that_is_cancelled_and_a_second_one_move_every_file_once() {
     assert_eq!(said.matches("stopped, the rest was given back").count(), 4, "{said}");
 
     // A second one, of which Slurm starts a task again: slower, so that all of its tasks still run then.
-    fleet(&sandbox, &["set", "--limit-rate", &(rate / 3).to_string()]).succeeds();
+    fleet(&sandbox, &["set", "--limit-rate", &(rate / 10).to_string()]).succeeds();
     let second = submitted(&slurm, &sandbox, &["--slurm", "4", &chdir]);
     let joined = || status(&sandbox).workers.len();
     wait_for("all of the second array", || joined() == 8);
