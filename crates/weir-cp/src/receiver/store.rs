@@ -348,7 +348,7 @@ impl Receiver {
     /// What `--delete` takes away for the entry: beneath a folder that is copied, for only there the source
     /// tells what is to be.
     pub(super) fn obstacle(&self, place: &CopyDestination, entry: &Entry) -> Result<Option<Name>, Failure> {
-        if !self.options.delete || place.goes_on {
+        if !self.options.delete || place.goes_on || self.disk.is_known() {
             return Ok(None);
         }
         let obstacle = place.target.obstacle(entry, &self.options.filter).map_err(Failure::local)?;

@@ -104,7 +104,7 @@ impl S3Store {
         xml::each(&reply.body, ended).map_err(answer)?;
         match is_answer {
             true => Ok(failed),
-            false => Err(StoreError::Answer { what, why: "is none to a list of deletions".to_owned() }),
+            false => Err(StoreError::Answer { what, why: "is not the result of a deletion".to_owned() }),
         }
     }
 

@@ -126,15 +126,15 @@ pub struct Cp {
     pub network: StoreNetworkArgs,
 }
 
-/// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know
-/// works.
+/// What scp and rsync do when they are told to, and weir always or with `-a`: taken, so that a line which
+/// fingers know works. `-p` alone has an effect.
 #[derive(Debug, Args)]
 #[command(next_help_heading = COMPATIBILITY)]
 pub struct Always {
     /// Set modes of existing folders, too; what is copied into them always has its own.
     #[arg(short = 'p', long = "perms", hide = true)]
     pub perms: bool,
-    /// Keep times. The default; accepted for compatibility with rsync.
+    /// Keep times. Always on; accepted for compatibility with rsync.
     #[arg(short = 't', long, hide = true)]
     pub times: bool,
     /// Keep hard links. Part of -a; accepted for compatibility with rsync.

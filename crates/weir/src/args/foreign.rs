@@ -368,10 +368,11 @@ const TABLE: &[Row] = &[
     ),
     ("cp", &["--delay-updates"], "a file gets its name only when complete; leave it out"),
     ("cp", &["--password-file", "--daemon"], "weir uses ssh to log in; leave it out"),
+    ("cp", &["--no-perms", "--no-p"], "without -a and -p existing folders keep their modes; leave it out"),
     (
         "cp",
-        &["--no-perms", "--no-times", "--no-owner", "--no-group", "--no-o", "--no-g", "--no-p", "--no-t"],
-        "modes and times are always kept, owners and groups only with -a; leave it out",
+        &["--no-times", "--no-owner", "--no-group", "--no-o", "--no-g", "--no-t"],
+        "times are always kept, owners and groups only with -a; leave it out",
     ),
     (
         "cp",

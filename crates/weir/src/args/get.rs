@@ -78,8 +78,8 @@ pub struct Get {
     /// Follow at most N redirects in a row; -1 removes the limit.
     #[arg(long, alias = "max-redirect", value_name = "N", default_value = "50", allow_hyphen_values = true, value_parser = parse_redirects, help_heading = REQUESTS)]
     pub max_redirs: usize,
-    /// Follow redirects from https to http, without logins, cookies and header fields (with --checksum of
-    /// sha256, sha512 or blake3 they are followed anyway).
+    /// Follow redirects from https to http, without logins, cookies and header fields (always followed for a
+    /// file with --checksum of sha256, sha512 or blake3).
     #[arg(long, help_heading = REQUESTS)]
     pub allow_http_redirect: bool,
     /// How a host is reached.

@@ -20,7 +20,7 @@ pub struct Login {
     /// Send no login until the server asks, then use the scheme it offers.
     #[arg(long, hide_short_help = true)]
     pub anyauth: bool,
-    /// Also send -u, -H and --cookie to hosts that a redirect names.
+    /// Also send -u, -H and --cookie to hosts that a redirect names, but never from https to http.
     #[arg(long, hide_short_help = true)]
     pub location_trusted: bool,
     /// Read logins from FILE instead of $NETRC or ~/.netrc.

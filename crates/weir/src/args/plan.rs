@@ -144,6 +144,9 @@ pub struct OfCopies {
     #[arg(long, hide = true)]
     pub whole_or_nothing: bool,
     /// As cp.
+    #[arg(long, hide = true)]
+    pub ignore_digest: bool,
+    /// As cp.
     #[arg(short = 'C', hide = true, help_heading = COMPATIBILITY)]
     pub compression: bool,
     /// As cp.

@@ -11,8 +11,9 @@ use super::selection::{Choice, Patterns};
 /// What is copied.
 #[derive(Debug, Args)]
 pub struct What {
-    /// Also keep owners, extended attributes, access lists and hard links, and as root devices and named
-    /// pipes (modes, times and symbolic links are always kept).
+    /// Also keep owners, extended attributes, access lists, hard links, symbolic links that are named and
+    /// modes of existing folders, and as root devices and named pipes (other modes and links, and times, are
+    /// always kept).
     #[arg(short, long)]
     pub archive: bool,
     /// Devices and named pipes.

@@ -279,8 +279,8 @@ fn a_copy_within_the_store_that_says_no_is_none() {
 #[test]
 fn a_deletion_that_is_answered_with_something_else_is_none() {
     for (body, says) in [
-        ("<html><body>Welcome</body></html>", "is none to a list of deletions"),
-        ("<ListBucketResult/>", "is none to a list of deletions"),
+        ("<html><body>Welcome</body></html>", "is not the result of a deletion"),
+        ("<ListBucketResult/>", "is not the result of a deletion"),
         ("", "ends in the middle"),
     ] {
         let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
