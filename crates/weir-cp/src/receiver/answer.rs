@@ -257,7 +257,7 @@ impl Receiver {
     }
 
     /// A file that is to come: all of it, or what an earlier run did not have.
-    fn take(&self, id: u64, file: Incoming) -> Answer {
+    fn take(&self, id: u64, mut file: Incoming) -> Answer {
         let there = file.there();
         let answer = if there.is_empty() || there.len() > MAX_SUBTREES {
             file.begin_anew();
@@ -265,7 +265,8 @@ impl Receiver {
         } else {
             Answer::Rest(there)
         };
-        self.counts.kept.fetch_add(file.kept(), Relaxed);
+        file.left = file.kept();
+        self.counts.kept.fetch_add(file.left, Relaxed);
         self.passing.grows(id, &file);
         self.files().insert(id, Arc::new(file));
         answer

@@ -40,6 +40,8 @@ pub(crate) struct Incoming {
     pub(super) change: Option<Change>,
     /// For the signature of that, which the sender has.
     pub(super) permit: Option<Permit>,
+    /// Bytes that an earlier run left, as they were counted when it began.
+    pub(super) left: u64,
     /// Where blocks are told that are there, for those who pass them on.
     pub(super) passed: OnceLock<(Arc<Feed>, Arc<Growing>)>,
     pending: RwLock<Option<Pending>>,
@@ -114,6 +116,7 @@ impl Incoming {
             old: None,
             change: None,
             permit: None,
+            left: 0,
             passed: OnceLock::new(),
             pending,
             journal,

@@ -401,10 +401,18 @@ impl Receiver {
                 if let Some(place) = self.place.get() {
                     // What came of a file that is another now is worth nothing; of one that cannot be read it
                     // may be.
-                    file.give_up(&place.target, failure.kind == FailureKind::Changed);
+                    let is_another = failure.kind == FailureKind::Changed;
+                    self.unkeep(if is_another { file.left } else { 0 });
+                    file.give_up(&place.target, is_another);
                 }
             }
         }
+    }
+
+    /// So many bytes that an earlier run left come again after all; some of them may have been counted so.
+    fn unkeep(&self, bytes: u64) {
+        let less = |kept: u64| Some(kept.saturating_sub(bytes));
+        let _ = self.counts.kept.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// All of it is here: now what bars its place goes, and not before.
@@ -453,6 +461,7 @@ impl Receiver {
                 if let Some(place) = self.place.get() {
                     let worthless =
                         is_another || failure.kind == FailureKind::Verification || file.is_spoiled();
+                    self.unkeep(if is_another { file.left } else { 0 });
                     file.give_up(&place.target, worthless);
                 }
             }
