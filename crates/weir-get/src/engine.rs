@@ -27,7 +27,7 @@ use crate::names::{Claimant, Names};
 use crate::pool::{self, Pool};
 use crate::sink::Existing;
 use crate::sink::folder::{Folder, Folders, Target};
-use crate::sink::part_file::Home;
+use crate::sink::home::Home;
 use crate::source::{JobSource, Results};
 use crate::transfer::Transfer;
 use weir_units::limiter::Limiter;

@@ -16,8 +16,8 @@ use crate::journal::Journal;
 use crate::ranges::RangeSet;
 use crate::sink::beside::{self, For};
 use crate::sink::folder::{Target, is_same, kind};
+use crate::sink::home::with_ending;
 use crate::sink::links;
-use crate::sink::part_file::with_ending;
 
 /// The part of a file, open for reading.
 #[derive(Debug)]

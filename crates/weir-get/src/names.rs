@@ -22,7 +22,7 @@ use url::Url;
 use crate::error::GetError;
 use crate::filter::Filters;
 use crate::object;
-use crate::sink::part_file;
+use crate::sink::home;
 use crate::source::WINDOW;
 
 /// Names remembered exactly: twice as many as there are jobs at once.
@@ -105,8 +105,8 @@ impl Names {
             )));
         }
         let is_taken = |name: &Path| state.owner(name, by, true).is_some();
-        let whole = part_file::whole_of(&known_as).filter(|whole| is_taken(whole));
-        let part = part_file::all_names(&known_as).into_iter().find(|name| is_taken(name));
+        let whole = home::whole_of(&known_as).filter(|whole| is_taken(whole));
+        let part = home::all_names(&known_as).into_iter().find(|name| is_taken(name));
         let pair = whole.map(|whole| (target, whole)).or(part.as_deref().map(|part| (part, target)));
         if let Some((part, whole)) = pair {
             return Err(GetError::Refused(format!(

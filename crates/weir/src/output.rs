@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_setfl};
 use weir_get::sink::folder::Target;
-use weir_get::sink::part_file::Home;
+use weir_get::sink::home::Home;
 use weir_get::sink::{self, beside, links, naming};
 
 /// Says before a run what would keep the file from being written after it. What is there is not touched.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use weir_get::sink::PartFile;
 use weir_get::sink::folder::Target;
-use weir_get::sink::part_file::Home;
+use weir_get::sink::home::Home;
 
 use super::desk::{Desk, FleetTask};
 use crate::ledger::BatchLease;

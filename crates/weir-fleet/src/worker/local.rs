@@ -19,7 +19,7 @@ use weir_codec::digest::Expected;
 use weir_get::GetError;
 use weir_get::job::Observer;
 use weir_get::sink::folder::{Folders, Target};
-use weir_get::sink::part_file::Home;
+use weir_get::sink::home::Home;
 use weir_get::sink::{PartFile, naming, small_file};
 use weir_observe::stage_clock::Stage;
 use weir_store::tree::content;

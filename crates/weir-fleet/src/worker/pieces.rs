@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use weir_get::GetError;
 use weir_get::sink::PartFile;
 use weir_get::sink::folder::Target;
-use weir_get::sink::part_file::Home;
+use weir_get::sink::home::Home;
 use weir_get::sink::stamp::{Stamp, Stamping};
 use weir_get::version::Version;
 use weir_http::validator::http_date;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use weir_get::sink::part_file;
+use weir_get::sink::home;
 use weir_store::tree::down::make_folder;
 use weir_tree::compare::Keep;
 use weir_tree::{Name, Target, TreeError, destination};
@@ -51,7 +51,7 @@ impl TargetTree {
         if name.is_root() {
             return Err(bad("it has no name; plan it with one"));
         }
-        if part_file::is_shared_name(OsStr::from_bytes(name.last())) {
+        if home::is_shared_name(OsStr::from_bytes(name.last())) {
             return Err(bad("unfinished files of a fleet are called so; plan it under another name"));
         }
         if let Some(around) = name.parent().filter(|around| !around.is_root()) {

@@ -40,7 +40,7 @@ use super::sort::{RECORD, Record, Sorted, Sorter};
 use crate::object;
 use crate::sink::beside::{self, For, Found};
 use crate::sink::folder::{Folder, Target};
-use crate::sink::part_file::Home;
+use crate::sink::home::Home;
 
 /// A list of fewer files is asked for again in a moment.
 pub const WORTHWHILE: usize = 8;

@@ -3,6 +3,7 @@
 pub mod attributes;
 pub mod beside;
 pub mod folder;
+pub mod home;
 pub mod in_place;
 pub mod links;
 pub mod naming;
@@ -18,7 +19,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 pub use folder::Target;
-use part_file::Home;
+use home::Home;
 pub use part_file::PartFile;
 use rustix::fs::{FileType, OFlags};
 use small_file::Stored;

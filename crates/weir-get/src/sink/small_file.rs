@@ -14,7 +14,7 @@ use weir_http::filename::KEPT;
 
 use super::beside::For;
 use super::folder::{Target, kind};
-use super::{attributes, beside, in_place, naming, part_file};
+use super::{attributes, beside, home, in_place, naming};
 use crate::error::GetError;
 use weir_units::atomic_file;
 
@@ -139,7 +139,7 @@ fn give_passing_name(file: &File, target: &Target) -> io::Result<OsString> {
 /// The name of the part of `target`, if nothing has it, or only what a kill has left there; `None`: it may be
 /// in use.
 fn free_part(target: &Target) -> Option<OsString> {
-    let [part, journal, _] = KEPT.map(|ending| part_file::with_ending(target.name(), ending));
+    let [part, journal, _] = KEPT.map(|ending| home::with_ending(target.name(), ending));
     let folder = target.folder();
     if folder.is_shared() || folder.look(&journal).ok()?.is_some() {
         return None;

@@ -11,7 +11,7 @@ use weir_codec::digest::Expected;
 use weir_get::GetError;
 use weir_get::sink;
 use weir_get::sink::folder::Target;
-use weir_get::sink::part_file::Home;
+use weir_get::sink::home::Home;
 use weir_units::Bytes;
 
 use super::oci::text_of;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use weir_get::journal::Journal;
-use weir_get::sink::part_file;
+use weir_get::sink::home;
 use weir_lab::child::{Running, Woken};
 use weir_serve::{PATTERN_PERIOD, fill_pattern};
 use weir_units::{Bytes, Rate};
@@ -67,7 +67,7 @@ fn watch(folder: &Path) -> anyhow::Result<OwnedFd> {
 }
 
 fn wait_for_half(running: &mut Running, journals: &OwnedFd, target: &Path) -> anyhow::Result<()> {
-    let (_, journal) = part_file::names(target);
+    let (_, journal) = home::names(target);
     let mut events = [0; 4096];
     while stored(&journal)? < SIZE / 2 {
         let woken = running.wait_or(journals.as_fd())?;
@@ -84,7 +84,7 @@ fn stored(journal: &Path) -> anyhow::Result<u64> {
 }
 
 fn say_what_is_kept(show: &Show, target: &Path) -> anyhow::Result<u64> {
-    let (part, journal) = part_file::names(target);
+    let (part, journal) = home::names(target);
     anyhow::ensure!(!target.exists(), "{NAME} has its name though it is not complete");
     let kept = stored(&journal)?;
     let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
