@@ -40,6 +40,12 @@ impl Counts {
         }
     }
 
+    /// So many bytes of what an earlier run left come again after all; some may have been counted so before.
+    pub(crate) fn unkeep(&self, bytes: u64) {
+        let less = |kept: u64| Some(kept.saturating_sub(bytes));
+        let _ = self.kept.fetch_update(Relaxed, Relaxed, less);
+    }
+
     /// So many bytes were read to compare them. How many there were before.
     pub(crate) fn reads(&self, bytes: u64) -> u64 {
         self.compared.fetch_add(bytes, Relaxed)

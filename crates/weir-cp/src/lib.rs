@@ -31,6 +31,7 @@ mod far_sources;
 mod feed;
 pub mod growth;
 pub mod hand_over;
+mod handed_in;
 pub mod hello;
 mod hold;
 mod holes;

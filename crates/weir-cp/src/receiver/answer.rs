@@ -106,7 +106,7 @@ impl Receiver {
         }
         // Not before: the sender takes no word on a file that it has no answer about.
         for (id, file) in unread {
-            self.recheck.hand_in(id, file);
+            self.recheck.add((id, file));
         }
     }
 

@@ -36,6 +36,7 @@ use crate::error::{CopyError, LaneError};
 use crate::events::{Event, Events};
 use crate::failed_names::FailedNames;
 use crate::feed::{self, Feed, FeedOutcome};
+use crate::handed_in::HandedIn;
 use crate::lane::{Lane, LaneReceiver};
 use crate::roots;
 use crate::subtrees::Digest;
@@ -53,7 +54,7 @@ use disk_failure::DiskFailure;
 use incoming::{Incoming, Progress};
 use offer_queue::OfferQueue;
 use passing::Passing;
-use recheck::Recheck;
+use recheck::Unread;
 use waits::Waits;
 
 /// Threads that take turns on a lane.
@@ -87,7 +88,7 @@ pub struct Receiver {
     ssh: Mutex<Option<SyncSender<Vec<u8>>>>,
     acks: Acks,
     offers: OfferQueue,
-    recheck: Recheck,
+    recheck: HandedIn<Unread>,
     counts: Counts,
     batches: Batches,
     failed_names: FailedNames,
@@ -154,7 +155,7 @@ impl Receiver {
             ssh: Mutex::default(),
             acks: Acks::default(),
             offers: OfferQueue::default(),
-            recheck: Recheck::default(),
+            recheck: HandedIn::default(),
             counts: Counts::default(),
             batches: Batches::default(),
             failed_names: FailedNames::default(),
@@ -402,17 +403,13 @@ impl Receiver {
                     // What came of a file that is another now is worth nothing; of one that cannot be read it
                     // may be.
                     let is_another = failure.kind == FailureKind::Changed;
-                    self.unkeep(if is_another { file.left } else { 0 });
+                    if is_another {
+                        self.counts.unkeep(file.left);
+                    }
                     file.give_up(&place.target, is_another);
                 }
             }
         }
-    }
-
-    /// So many bytes that an earlier run left come again after all; some of them may have been counted so.
-    fn unkeep(&self, bytes: u64) {
-        let less = |kept: u64| Some(kept.saturating_sub(bytes));
-        let _ = self.counts.kept.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// All of it is here: now what bars its place goes, and not before.
@@ -461,7 +458,9 @@ impl Receiver {
                 if let Some(place) = self.place.get() {
                     let worthless =
                         is_another || failure.kind == FailureKind::Verification || file.is_spoiled();
-                    self.unkeep(if is_another { file.left } else { 0 });
+                    if is_another {
+                        self.counts.unkeep(file.left);
+                    }
                     file.give_up(&place.target, worthless);
                 }
             }

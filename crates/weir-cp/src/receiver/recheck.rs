@@ -8,10 +8,6 @@
 //! takes no more than one processor from them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver as Mailbox, Sender, channel};
-
-use parking_lot::Mutex;
 
 use super::Receiver;
 use super::incoming::Incoming;
@@ -19,33 +15,8 @@ use crate::subtrees::extent;
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::to_sender::{MAX_WANTED, ToSender};
 
-/// A file that is to be read again, with its number.
-type Unread = (u64, Arc<Incoming>);
-
-/// Files on their way to whoever reads them again: as many as are under way at most.
-#[derive(Debug, Default)]
-pub(super) struct Recheck(Mutex<Option<Sender<Unread>>>);
-
-impl Recheck {
-    /// This file is to be read again.
-    pub(super) fn hand_in(&self, id: u64, file: Arc<Incoming>) {
-        // None and an error mean that the session is over.
-        if let Some(sender) = &*self.0.lock() {
-            let _ = sender.send((id, file));
-        }
-    }
-
-    /// Nothing is read any more.
-    pub(super) fn close(&self) {
-        self.0.lock().take();
-    }
-
-    fn open(&self) -> Mailbox<Unread> {
-        let (sender, mailbox) = channel();
-        *self.0.lock() = Some(sender);
-        mailbox
-    }
-}
+/// A file that is to be read again, with its number. There are as many as are under way at most.
+pub(super) type Unread = (u64, Arc<Incoming>);
 
 impl Receiver {
     /// Begins to read what is handed in.
@@ -64,7 +35,7 @@ impl Receiver {
         let progress = file.read_again(&self.over, |blocks| {
             changed += blocks.len();
             let extents = blocks.iter().map(|block| extent(*block, size));
-            self.counts.kept.fetch_sub(extents.map(|extent| extent.end - extent.start).sum(), Relaxed);
+            self.counts.unkeep(extents.map(|extent| extent.end - extent.start).sum());
             for piece in blocks.chunks(MAX_WANTED) {
                 self.sender.send(&ToSender::Wanted(id, piece.to_vec()));
             }

@@ -17,7 +17,6 @@ mod offers;
 mod packer;
 mod queue;
 mod removal;
-mod reread;
 mod shared;
 mod silence;
 mod source;
@@ -204,7 +203,7 @@ impl Sender {
         let (rereader, mailbox) = (Arc::clone(self), self.shared.reread.open());
         self.shared.events.spawn("reread", move || {
             while let Ok(file) = mailbox.recv() {
-                rereader.offers.reread(&file, |file, root| rereader.workers.check(file, root));
+                rereader.workers.reread(&file);
             }
         });
         let waiter = Arc::clone(&self.shared);

@@ -226,7 +226,7 @@ impl Offers {
             return self.shared.feed.get().into_iter().for_each(|feed| feed.poke());
         }
         if file.is_unread() {
-            self.shared.reread.hand_in(Arc::clone(&file));
+            self.shared.reread.add(Arc::clone(&file));
         }
         let runs = file.missing();
         match file.root() {
@@ -236,25 +236,9 @@ impl Offers {
         }
     }
 
-    /// Reads what the other end kept of an earlier run, and ends the file where with that all is read;
-    /// `check` says whether it may.
-    pub(super) fn reread(
-        &self,
-        file: &Arc<SourceFile>,
-        check: impl FnOnce(&SourceFile, &Digest) -> Result<(), Failure>,
-    ) {
-        let reads = |bytes| _ = self.shared.counts.reads(bytes);
-        let outcome = file.reread(&self.shared.over, &reads);
-        let ended = outcome.and_then(|root| root.map(|root| check(file, &root).map(|()| root)).transpose());
-        match ended {
-            Ok(root) => root.into_iter().for_each(|root| self.end_well(file, root)),
-            Err(failure) => self.give_up(file, failure),
-        }
-    }
-
     /// A file of which the other end had something is another by now: nothing of that is of use.
     fn begins_anew(&self, file: &SourceFile) {
-        self.unkeep(file.kept());
+        self.shared.counts.unkeep(file.kept());
         let name = file.entry.name.clone();
         let words = format!("{name} is not what it was when its copy was begun: all of it is copied again");
         let failure = Failure::new(FailureKind::Changed, words);
@@ -323,7 +307,7 @@ impl Offers {
             return Err(self.shared.events.out_of_turn("blocks that it did not have, or twice"));
         }
         let extents = blocks.iter().map(|block| file.extent(&(*block..*block + 1)));
-        self.unkeep(extents.map(|extent| extent.end - extent.start).sum());
+        self.shared.counts.unkeep(extents.map(|extent| extent.end - extent.start).sum());
         // Those that have not come to this host are sent when they do.
         let has = |block: &&u64| file.growing().is_none_or(|growing| growing.has(**block));
         let blocks: Vec<u64> = blocks.iter().filter(has).copied().collect();
@@ -367,12 +351,6 @@ impl Offers {
                 self.shared.queue.settle(&[file.number]);
             }
         }
-    }
-
-    /// So many bytes of what the other end had come again. Whoever gives a file up may have counted them.
-    fn unkeep(&self, bytes: u64) {
-        let less = |kept: u64| Some(kept.saturating_sub(bytes));
-        let _ = self.shared.counts.kept.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// The same file as it is now.

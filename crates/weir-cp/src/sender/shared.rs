@@ -12,13 +12,14 @@ use weir_tree::{Entry, Name};
 
 use super::packer::Packer;
 use super::queue::Queue;
-use super::reread::Reread;
+use super::source::SourceFile;
 use super::twice;
 use crate::control::Outlet;
 use crate::counts::Counts;
 use crate::events::Events;
 use crate::failed_names::FailedNames;
 use crate::feed::Feed;
+use crate::handed_in::HandedIn;
 use crate::subtrees::Digest;
 use crate::vouched::{self, Vouched};
 use crate::wire::message::{Failure, Options, Problem};
@@ -33,7 +34,11 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) packer: Packer,
     pub(super) counts: Counts,
-    pub(super) reread: Reread,
+    /// Files of which the other end kept something of an earlier run, which is read here too, while the rest
+    /// is sent: between two runs a file may have become another one of the same size and time, as images that
+    /// are built again have. The other end tells the values of what it has, so that this shows before the end
+    /// is told; the file is then offered anew. There are as many as are under way at most.
+    pub(super) reread: HandedIn<Arc<SourceFile>>,
     /// Bytes of the files that the walk has found, without those that are at the target.
     pub(super) found_bytes: AtomicU64,
     /// Files that it has found.
@@ -70,7 +75,7 @@ impl Shared {
             queue: Queue::new(),
             packer,
             counts: Counts::default(),
-            reread: Reread::default(),
+            reread: HandedIn::default(),
             found_bytes: AtomicU64::new(0),
             found_files: AtomicU64::new(0),
             failed_names: FailedNames::default(),

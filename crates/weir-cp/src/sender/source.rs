@@ -157,26 +157,38 @@ impl SourceFile {
     /// `None` also where it is `over` before. `reads` hears of bytes as they are read.
     pub(crate) fn reread(&self, over: &AtomicBool, reads: Reads<'_>) -> Result<Option<Digest>, Failure> {
         let Some(had) = self.had.get() else { return Ok(None) };
-        let (size, mut raw) = (self.entry.size(), Vec::new());
+        let is_over = || over.load(Relaxed) || self.has_ended();
         for (level, first, digest) in had.nodes() {
-            let mut here = Subtrees::new(size);
-            let run = first..(first + (1 << level)).min(blocks(size));
-            let Survey { holes, data } = self.survey(vec![run]);
-            holes.into_iter().for_each(|run| here.insert_zeros(run));
-            for index in data.into_iter().flatten() {
-                if over.load(Relaxed) || self.has_ended() {
-                    return Ok(None);
-                }
-                self.read(&(index..index + 1), &mut raw)?;
-                here.insert(index, digest_of(&raw, index, size));
-                reads(raw.len() as u64);
-            }
+            let run = first..(first + (1 << level)).min(blocks(self.entry.size()));
+            let Some(here) = self.values_of_run(run, &is_over, reads)? else { return Ok(None) };
             if !here.nodes().eq(std::iter::once((level, first, digest))) {
                 return Err(self.changed("is not what it was when its copy was begun"));
             }
             self.subtrees().insert_node(level, first, digest);
         }
         Ok(self.root())
+    }
+
+    /// Reads blocks in a row; holes are not read. `None` where `is_over` says so before their end.
+    fn values_of_run(
+        &self,
+        run: Range<u64>,
+        is_over: &dyn Fn() -> bool,
+        reads: Reads<'_>,
+    ) -> Result<Option<Subtrees>, Failure> {
+        let (size, mut raw) = (self.entry.size(), Vec::new());
+        let mut values = Subtrees::new(size);
+        let Survey { holes, data } = self.survey(vec![run]);
+        holes.into_iter().for_each(|run| values.insert_zeros(run));
+        for index in data.into_iter().flatten() {
+            if is_over() {
+                return Ok(None);
+            }
+            self.read(&(index..index + 1), &mut raw)?;
+            values.insert(index, digest_of(&raw, index, size));
+            reads(raw.len() as u64);
+        }
+        Ok(Some(values))
     }
 
     /// The other end wants blocks that it had; false where it had them not, or was given them back before.
@@ -297,18 +309,8 @@ impl SourceFile {
 
     /// The digest of what is there now, of the size that was offered; `None` where it is over before.
     fn read_twice(&self, over: &AtomicBool) -> Result<Option<Digest>, Failure> {
-        let (size, mut raw) = (self.entry.size(), Vec::new());
-        let mut subtrees = Subtrees::new(size);
-        let Survey { holes, data } = self.survey(std::iter::once(0..blocks(size)).collect());
-        holes.into_iter().for_each(|run| subtrees.insert_zeros(run));
-        for index in data.into_iter().flatten() {
-            if over.load(Relaxed) {
-                return Ok(None);
-            }
-            self.read(&(index..index + 1), &mut raw)?;
-            subtrees.insert(index, digest_of(&raw, index, size));
-        }
-        Ok(subtrees.root())
+        let all = self.values_of_run(0..blocks(self.entry.size()), &|| over.load(Relaxed), &|_| ())?;
+        Ok(all.and_then(|all| all.root()))
     }
 
     /// It is another than was offered.

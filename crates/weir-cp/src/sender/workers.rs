@@ -241,9 +241,8 @@ impl Workers {
         };
         if root.is_some() && file.growing().is_some() {
             self.offers.conclude(file);
-        } else if let Some(root) = root {
-            self.check(file, &root)?;
-            self.offers.end_well(file, root);
+        } else {
+            self.end(file, root)?;
         }
         let mut kind = Kind::Block;
         let mut length = raw.len() as u32;
@@ -287,8 +286,25 @@ impl Workers {
         Footer { kind: Kind::Batch, codec: 0, raw: raw.len() as u32, file: batch.id, offset: 0, digest }
     }
 
+    /// Reads what the other end kept of a file ([`Shared::reread`]).
+    pub(super) fn reread(&self, file: &Arc<SourceFile>) {
+        let reads = |bytes| _ = self.shared.counts.reads(bytes);
+        let ended = file.reread(&self.shared.over, &reads).and_then(|root| self.end(file, root));
+        if let Err(failure) = ended {
+            self.offers.give_up(file, failure);
+        }
+    }
+
+    /// Ends a file of which all was read, if it is still what was offered.
+    fn end(&self, file: &Arc<SourceFile>, root: Option<Digest>) -> Result<(), Failure> {
+        let Some(root) = root else { return Ok(()) };
+        self.check(file, &root)?;
+        self.offers.end_well(file, root);
+        Ok(())
+    }
+
     /// Whether all of a file may go, now that it was read.
-    pub(super) fn check(&self, file: &SourceFile, root: &Digest) -> Result<(), Failure> {
+    fn check(&self, file: &SourceFile, root: &Digest) -> Result<(), Failure> {
         match file.check(root, &self.shared.over)? {
             Rest::Same => Ok(()),
             Rest::Longer if self.shared.options.whole_or_nothing => {
