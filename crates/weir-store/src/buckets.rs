@@ -180,8 +180,8 @@ impl Authorizer for Buckets {
         self.authorizer(url)?.keeps(url, head)
     }
 
-    fn is_none(&self, url: &Url, head: &ResponseHead) -> Option<String> {
-        self.authorizer(url)?.is_none(url, head)
+    fn why_no_object(&self, url: &Url, head: &ResponseHead) -> Option<String> {
+        self.authorizer(url)?.why_no_object(url, head)
     }
 
     fn layout(&self, url: &Url, kept: &KeptDigest, size: u64, ask: &mut Ask<'_>) -> Result<Vec<u64>, String> {

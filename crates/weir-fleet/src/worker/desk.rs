@@ -405,8 +405,8 @@ impl Desk {
     /// nobody's fault but its own.
     pub(super) fn failed(&self) -> Vec<BatchLease> {
         let state = self.lock();
-        let is_clear = state.trouble.as_ref().is_none_or(|(class, _)| !class.is_of_the_host());
-        let failed = state.batches.iter().filter(|held| !is_clear && held.has_failed());
+        let are_failed = state.trouble.as_ref().is_some_and(|(class, _)| class.is_of_the_host());
+        let failed = state.batches.iter().filter(|held| are_failed && held.has_failed());
         failed.map(|held| held.lease).collect()
     }
 

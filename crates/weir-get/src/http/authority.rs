@@ -35,7 +35,7 @@ pub trait Authorizer: Send + Sync {
     }
 
     /// Why what is answered well is no object, where that is so.
-    fn is_none(&self, _: &Url, _: &ResponseHead) -> Option<String> {
+    fn why_no_object(&self, _: &Url, _: &ResponseHead) -> Option<String> {
         None
     }
 

@@ -48,9 +48,7 @@ impl Lane<'_> {
         target: Option<&Path>,
         answer: &Answer,
     ) -> Result<(), GetError> {
-        let may_be = self.run.options.fresh;
-        let taken = target.filter(|target| !may_be && !self.run.is_fresh_folder(target) && target.exists());
-        let Some(target) = taken else { return Ok(()) };
+        let Some(target) = target.filter(|target| self.is_taken(target)) else { return Ok(()) };
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(GetError::Refused(format!(
             "{} names {} '{here}', which already exists; pass -o '{here}' or --force to overwrite it",
@@ -62,15 +60,19 @@ impl Lane<'_> {
     /// Nobody wrote the name that a URL without one gets (`index.html`): a file that is here gives way to it
     /// only where the user has the two compared (`-N`), or a part of this URL is to replace it.
     pub(super) fn refuse_a_default_name(&self, job: &Job, target: &Path) -> Result<(), GetError> {
-        let may_be = self.run.options.fresh || self.run.options.newer || job.is_named();
-        let is_taken = !may_be && !self.run.is_fresh_folder(target) && target.exists();
-        if !is_taken || self.resumable(job, target).is_some() {
+        let may_be = self.run.options.newer || job.is_named() || !self.is_taken(target);
+        if may_be || self.resumable(job, target).is_some() {
             return Ok(());
         }
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(GetError::Refused(format!(
             "the URL names no file, and '{here}' already exists; pass -o '{here}' or --force to overwrite it"
         )))
+    }
+
+    /// Something is here that the user has not given up by `--force`.
+    fn is_taken(&self, target: &Path) -> bool {
+        !self.run.options.fresh && !self.run.is_fresh_folder(target) && target.exists()
     }
 
     /// A part that an earlier run left under a validator does not give way to an answer without one and of

@@ -90,7 +90,7 @@ impl Authorizer for AzureAuthorizer {
         true
     }
 
-    fn is_none(&self, url: &Url, head: &ResponseHead) -> Option<String> {
+    fn why_no_object(&self, url: &Url, head: &ResponseHead) -> Option<String> {
         let shown = weir_get::object::shown(url);
         is_folder(head)
             .then(|| format!("{shown} is a folder, not an object; with / at its end all in it comes"))

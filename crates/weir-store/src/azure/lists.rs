@@ -11,7 +11,7 @@ use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::listing::{
     Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, all_buckets,
-    mtime,
+    mtime, tags,
 };
 use crate::xml;
 use weir_units::instant;
@@ -124,21 +124,12 @@ impl Lists for AzureStore {
         let mut query = vec![("comp", "tags")];
         query.extend(version.map(|version| ("versionid", version)));
         let call = self.call("GET", key, &query, Vec::new())?;
-        let reply = caller.done(&what, &call, &mut AtHand::default())?;
-        let (mut tags, mut name) = (Vec::new(), String::new());
-        let ended = |path: &[&str], text: &str| match path {
-            ["Tags", "TagSet", "Tag", "Key"] => text.clone_into(&mut name),
-            ["Tags", "TagSet", "Tag", "Value"] => tags.push((std::mem::take(&mut name), text.to_owned())),
-            _ => {}
-        };
-        let answer = |bad: xml::BadXml| StoreError::Answer { what: what.clone(), why: bad.to_string() };
-        xml::each(&reply.body, ended).map_err(answer)?;
-        Ok(tags)
+        tags(&what, &caller.done(&what, &call, &mut AtHand::default())?.body)
     }
 }
 
-/// What has the name is a folder of an account with a hierarchy, which answers as an empty blob does. Some
-/// programs make the like of one by metadata alone where there is no hierarchy.
+/// What has the name is a folder of an account with a hierarchy, which answers as an empty blob does. What
+/// some programs make where there is no hierarchy (`hdi_isfolder` in its metadata) is a blob.
 pub(super) fn is_folder(head: &ResponseHead) -> bool {
     head.header("x-ms-resource-type").is_some_and(|text| text.eq_ignore_ascii_case("directory"))
 }

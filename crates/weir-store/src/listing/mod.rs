@@ -13,6 +13,7 @@ pub use weir_units::instant::{mtime, mtime_text};
 
 use crate::caller::Caller;
 use crate::error::StoreError;
+use crate::xml::{self, BadXml};
 
 /// The most objects that a page is asked for: as many as S3, GCS and their likes give.
 pub const PAGE: u32 = 1000;
@@ -137,6 +138,19 @@ impl Looked {
         let counts = |name: &str| matches!(name, "x-amz-tagging-count" | "x-ms-tag-count");
         self.headers.iter().any(|(name, value)| counts(name) && value != "0")
     }
+}
+
+/// Names and values of tags, as S3 and Azure write them.
+pub(crate) fn tags(what: &str, body: &[u8]) -> Result<Vec<(String, String)>, StoreError> {
+    let (mut tags, mut name) = (Vec::new(), String::new());
+    let ended = |path: &[&str], text: &str| match path {
+        [_, "TagSet", "Tag", "Key"] => text.clone_into(&mut name),
+        [_, "TagSet", "Tag", "Value"] => tags.push((std::mem::take(&mut name), text.to_owned())),
+        _ => {}
+    };
+    let answer = |bad: BadXml| StoreError::Answer { what: what.to_owned(), why: bad.to_string() };
+    xml::each(body, ended).map_err(answer)?;
+    Ok(tags)
 }
 
 /// An object that was not deleted.

@@ -121,40 +121,16 @@ impl S3Store {
                 why: "has no such object any more".to_owned(),
             });
         };
+        let has_tags = looked.has_tags();
         let Looked { metadata, headers, listed, .. } = looked;
-        let has_tags = headers.iter().any(|(name, value)| name == "x-amz-tagging-count" && value != "0");
         let mut fields: Fields =
             headers.into_iter().filter(|(name, _)| KEPT.contains(&name.as_str())).collect();
         fields.extend(metadata.into_iter().map(|(name, value)| (format!("x-amz-meta-{name}"), value)));
         if has_tags {
-            let tags = source.tags(caller, &from.key, version)?;
+            let tags = source.tags_of(caller, &from.key, version)?;
             fields.extend(key::pairs(&tags).map(|tags| ("x-amz-tagging".to_owned(), tags)));
         }
         Ok((fields, listed.etag))
-    }
-
-    /// The tags of an object, names and values (GetObjectTagging).
-    pub(super) fn tags(
-        &self,
-        caller: &mut Caller<'_>,
-        key: &str,
-        version: Option<&str>,
-    ) -> Result<Fields, StoreError> {
-        let what = format!("read the tags of {}{}, which a copy keeps", self.shown(), shown(key));
-        let mut query = vec![("tagging", "")];
-        query.extend(version.map(|version| ("versionId", version)));
-        let url = self.here().query_of(key, &query)?;
-        let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_ANSWER, asks_first: false };
-        let reply = caller.done(&what, &call, &mut AtHand::default())?;
-        let (mut tags, mut name) = (Fields::new(), String::new());
-        let ended = |path: &[&str], text: &str| match path {
-            [_, "TagSet", "Tag", "Key"] => text.clone_into(&mut name),
-            [_, "TagSet", "Tag", "Value"] => tags.push((std::mem::take(&mut name), text.to_owned())),
-            _ => {}
-        };
-        let answer = |bad: xml::BadXml| StoreError::Answer { what: what.clone(), why: bad.to_string() };
-        xml::each(&reply.body, ended).map_err(answer)?;
-        Ok(tags)
     }
 
     fn copy_parts(

@@ -12,13 +12,18 @@ use weir_http::head::ResponseHead;
 use super::{S3Bucket, S3Store, sums};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
-use crate::listing::{Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime};
+use crate::listing::{
+    Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime, tags,
+};
 use crate::words::StoreWords;
 use crate::xml::{self, BadXml};
 use weir_units::instant;
 
 /// A thousand keys of 1024 bytes, each of them three letters in a URL, and 1 KiB of what is said of each.
 const MAX_PAGE: usize = PAGE as usize * (3 * 1024 + 1024);
+
+/// Ten tags of an object have 128 letters of a name and 256 of a value each.
+const MAX_TAGS: usize = 64 << 10;
 
 /// Between the two markers of a list of versions; no key holds it.
 const BETWEEN: char = '\0';
@@ -235,7 +240,12 @@ impl Lists for S3Store {
         key: &str,
         version: Option<&str>,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        self.tags(caller, key, version)
+        let what = format!("read the tags of {}{}, which a copy keeps", self.shown(), shown(key));
+        let mut query = vec![("tagging", "")];
+        query.extend(version.map(|version| ("versionId", version)));
+        let url = self.here().query_of(key, &query)?;
+        let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_TAGS, asks_first: false };
+        tags(&what, &caller.done(&what, &call, &mut AtHand::default())?.body)
     }
 }
 

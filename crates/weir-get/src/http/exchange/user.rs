@@ -154,7 +154,8 @@ fn is_an_object(
     url: &Url,
     head: &ResponseHead,
 ) -> Result<(), GetError> {
-    let why = authorizer.filter(|_| (200..300).contains(&head.status)).and_then(|one| one.is_none(url, head));
+    let why =
+        authorizer.filter(|_| (200..300).contains(&head.status)).and_then(|one| one.why_no_object(url, head));
     why.map_or(Ok(()), |why| Err(GetError::Refused(why)))
 }
 
