@@ -331,7 +331,8 @@ impl Target {
             None => source::stat(&directory, name.last()).map(|stat| Identity::from_statx(&stat)),
         };
         let (identity, base) = (identity.map_err(failed)?, name.last().into());
-        Ok(Source { directory: Arc::clone(&directory.open), base, identity, over_link: false })
+        let directory = Arc::clone(&directory.open);
+        Ok(Source { directory, base, identity, over_link: false, is_listed: false })
     }
 
     /// Gives an unchanged file, which is `there` as [`Target::existing`] found it, the attributes of `entry`

@@ -61,7 +61,7 @@ pub enum TreeError {
         /// The entry.
         name: Name,
     },
-    /// The walk had the entry in a listing, and it was gone when the walk came to it.
+    /// The walk had the entry in a listing, and it was gone when the walk came to it, or when it was read.
     #[error("{name} vanished while the tree was read")]
     Vanished {
         /// The entry.

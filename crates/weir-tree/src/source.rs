@@ -56,14 +56,17 @@ pub struct Source {
     pub(crate) identity: Identity,
     /// It was reached over a symbolic link: under this name it is a file of somewhere else.
     pub(crate) over_link: bool,
+    /// The walk had it in a listing: nobody named it, and it may be gone.
+    pub(crate) is_listed: bool,
 }
 
 /// Bytes that are looked for in a file that says it has none: a page, the least that /proc hands out.
 const PEEK: usize = 4096;
 
 impl Source {
-    /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link
-    /// that was swapped in is never followed, a pipe never waited for.
+    /// Opens the file for reading. An error if it is no longer the file that the walk saw
+    /// ([`TreeError::Vanished`] where it was in a listing and is gone): a symbolic link that was swapped in is
+    /// never followed, a pipe never waited for.
     pub fn open(&self, entry: &Entry) -> Result<File, TreeError> {
         let file = self.open_any(&entry.name)?;
         let stat = stat(&file, b"").map_err(|errno| TreeError::of("open", &entry.name, errno))?;
@@ -133,6 +136,7 @@ impl Source {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         openat(&self.directory, &*self.base, flags, Mode::empty()).map_err(|errno| match errno {
             Errno::LOOP => TreeError::Replaced { name: name.clone() },
+            Errno::NOENT if self.is_listed => TreeError::Vanished { name: name.clone() },
             errno => TreeError::of("open", name, errno),
         })
     }

@@ -269,7 +269,7 @@ impl Walk {
                     self.enter(directory, &base, entry.clone(), identity);
                 }
                 let (directory, over_link) = (Arc::clone(directory), self.wanted.referents);
-                Step::Found(entry, Source { directory, base, identity, over_link })
+                Step::Found(entry, Source { directory, base, identity, over_link, is_listed: false })
             }
             Err(error) => Step::Failed(name, error),
         })
@@ -381,7 +381,7 @@ impl Walk {
             if let Err(error) = around.reopen(root_directory, way_below(&root.entry.name, &name)) {
                 around.exhaust();
                 let failed = Step::Failed(name, error);
-                self.next = Some(if is_named { failed } else { vanished(failed) });
+                self.next = Some(if is_named { failed } else { listed(failed) });
             }
         }
         Some(Step::Leave(left.entry))
@@ -403,7 +403,7 @@ impl Walk {
                 None => return self.leave(),
                 Some(Err(error)) => {
                     let failed = Step::Failed(level.entry.name.clone(), error);
-                    return Some(if is_named { failed } else { vanished(failed) });
+                    return Some(if is_named { failed } else { listed(failed) });
                 }
                 Some(Ok(listed)) => listed,
             };
@@ -418,8 +418,8 @@ impl Walk {
             };
             let judged = Judged { name: &name, is_directory };
             if let Some(step) = self.meet(&directory, base, name.clone(), Some(judged)) {
-                self.next = self.next.take().map(vanished);
-                return Some(vanished(step));
+                self.next = self.next.take().map(listed);
+                return Some(listed(step));
             }
         }
     }
@@ -555,10 +555,11 @@ impl Iterator for Walk {
     }
 }
 
-/// A step of something that was in a listing: where it failed because that is gone by now, it has vanished. A
-/// name that somebody gave is missing.
-fn vanished(step: Step) -> Step {
+/// A step of something that was in a listing: where that is gone by now, or is when it is read, it has
+/// vanished. A name that somebody gave is missing.
+fn listed(step: Step) -> Step {
     match step {
+        Step::Found(entry, source) => Step::Found(entry, Source { is_listed: true, ..source }),
         Step::Failed(name, error) if error.is_gone() => {
             Step::Failed(name.clone(), TreeError::Vanished { name })
         }

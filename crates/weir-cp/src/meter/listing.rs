@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use weir_observe::thread::thread_cpu_now;
 use weir_tree::walk::Root;
-use weir_tree::{Entry, Kind, Source, Step, source};
+use weir_tree::{Entry, Kind, Source, Step, TreeError, source};
 
 use crate::list::Names;
 use crate::sender::{Twice, walk_of};
 use crate::wire::measure::{MAX_LISTED, Want};
-use crate::wire::message::{Failure, FailureKind, Options, Problem};
+use crate::wire::message::{Failure, Options, Problem};
 
 /// Bytes of entries that are remembered, some 200 000 of them.
 const REMEMBERED: usize = 32 << 20;
@@ -89,8 +89,8 @@ pub(super) fn list(
             Step::Found(entry, source) => (entry, source),
             Step::Leave(_) => continue,
             Step::Failed(name, error) => {
-                let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-                tell(Problem { name, failure: Failure::new(kind, error.to_string()), harmless: false });
+                let harmless = matches!(error, TreeError::Vanished { .. });
+                tell(Problem { name, failure: Failure::of_source(&error), harmless });
                 continue;
             }
         };

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use weir_tree::{Entry, Kind};
+use weir_tree::{Entry, Kind, TreeError};
 
 use super::job::{Batch, Item};
 use super::source::{Rest, refresh};
@@ -20,6 +20,8 @@ const ATTEMPTS: u32 = 3;
 pub(super) enum ReportedEntry {
     /// It cannot be read, or is a second name of what was lost.
     Failed(Failure),
+    /// It is gone since the walk saw it in a listing.
+    Vanished(Failure),
     /// It was written on behind its end meanwhile, and is there as long as it was.
     Longer,
 }
@@ -42,7 +44,7 @@ pub(super) fn fill(
             Kind::HardLink { to } => lost.check(&item.entry.name, to, item.number),
             _ => Ok(()),
         };
-        match allowed.and_then(|()| member(item, content, &mut room, whole)) {
+        match allowed.map_err(ReportedEntry::Failed).and_then(|()| member(item, content, &mut room, whole)) {
             Ok((_, _)) if item.due.is_some_and(|due| *blake3::hash(&content[start..]).as_bytes() != due) => {
                 let words = format!("{} is not what came here; copy it again", item.entry.name);
                 content.truncate(start);
@@ -54,9 +56,9 @@ pub(super) fn fill(
                 }
                 members.push(Member { entry, last: item.last, keep: item.keep.clone() });
             }
-            Err(failure) => {
+            Err(told) => {
                 content.truncate(start);
-                tell(item, ReportedEntry::Failed(failure));
+                tell(item, told);
             }
         }
     }
@@ -70,7 +72,7 @@ fn member(
     content: &mut Vec<u8>,
     room: &mut usize,
     whole: bool,
-) -> Result<(Entry, Rest), Failure> {
+) -> Result<(Entry, Rest), ReportedEntry> {
     let mut entry = item.entry.clone();
     let Some(from) = item.source.as_ref().filter(|_| entry.is_file()) else { return Ok((entry, Rest::Same)) };
     let start = content.len();
@@ -79,28 +81,29 @@ fn member(
         let size = entry.size();
         // A file that says it is empty may have more: one byte beyond the room tells that it does not fit.
         let most = if size == 0 { *room + 1 } else { size as usize };
-        let (file, rests) = from.read_small(&entry, most, content).map_err(|error| {
-            let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-            Failure::new(kind, error.to_string())
+        let (file, rests) = from.read_small(&entry, most, content).map_err(|error| match error {
+            TreeError::Vanished { .. } => ReportedEntry::Vanished(Failure::of_source(&error)),
+            error => ReportedEntry::Failed(Failure::of_source(&error)),
         })?;
         let found = (content.len() - start) as u64;
         if rests && found == size {
             return Ok((entry, Rest::Same));
         }
         if rests && is_made_up(&file, size, found) {
-            return Ok((made_up(entry, found, room)?, Rest::Same));
+            let entry = made_up(entry, found, room).map_err(ReportedEntry::Failed)?;
+            return Ok((entry, Rest::Same));
         }
         if !whole && found == size && is_only_longer(&file, &content[start..]) {
             return Ok((entry, Rest::Longer));
         }
-        refresh(&mut entry, &file).map_err(Failure::local)?;
+        refresh(&mut entry, &file).map_err(|error| ReportedEntry::Failed(Failure::local(error)))?;
         // It has grown beyond its place in the batch.
         if entry.size() > size {
             break;
         }
     }
     let words = format!("{} changed while it was read; copy it when it rests", item.entry.name);
-    Err(Failure::new(FailureKind::Changed, words))
+    Err(ReportedEntry::Failed(Failure::new(FailureKind::Changed, words)))
 }
 
 /// Whether a file begins with what was read of it, and has more by now: then it was only written behind that.

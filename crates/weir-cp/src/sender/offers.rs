@@ -347,7 +347,10 @@ impl Offers {
             None => {
                 self.free(&file.entry);
                 self.shared.lose(&file.entry, file.number);
-                self.shared.unread(file.entry.name.clone(), failure);
+                match file.vanished() {
+                    Some(vanished) => self.shared.vanished(file.entry.name.clone(), vanished),
+                    None => self.shared.unread(file.entry.name.clone(), failure),
+                }
                 self.shared.queue.settle(&[file.number]);
             }
         }

@@ -136,6 +136,11 @@ impl Shared {
         self.problem(name, failure);
     }
 
+    /// A path that is gone since the walk saw it in a listing: as good as never there.
+    pub(super) fn vanished(&self, name: Name, failure: Failure) {
+        self.events.problem(Problem { name, failure, harmless: true });
+    }
+
     /// A path that could not be sent: here and there.
     pub(super) fn problem(&self, name: Name, failure: Failure) {
         self.events.problem(Problem { name, failure, harmless: false });

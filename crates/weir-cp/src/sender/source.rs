@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use weir_tree::delta::{self, Reads, Recipe, Signature};
 use weir_tree::entry::Time;
-use weir_tree::{Entry, Kind, Source, source};
+use weir_tree::{Entry, Kind, Source, TreeError, source};
 
 use super::offers::Waiting;
 use crate::feed::Growing;
@@ -93,6 +93,12 @@ impl SourceFile {
         refresh(&mut entry, &file).ok()?;
         let (number, source, attempt) = (self.number, self.source.clone(), self.attempt + 1);
         Some(Waiting { number, entry, source, attempt, growing: None, due: None })
+    }
+
+    /// Why it is not there, where it is gone since the walk saw it in a listing.
+    pub(crate) fn vanished(&self) -> Option<Failure> {
+        let error = self.source.open(&self.entry).err()?;
+        matches!(error, TreeError::Vanished { .. }).then(|| Failure::of_source(&error))
     }
 
     /// Where its blocks come from, if they still do.
@@ -324,10 +330,7 @@ impl SourceFile {
             return Ok(file);
         }
         let growing = self.growing.as_ref().and_then(|growing| growing.open());
-        let file = growing.map_or_else(|| self.source.open(&self.entry), Ok).map_err(|error| {
-            let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-            Failure::new(kind, error.to_string())
-        })?;
+        let file = growing.map_or_else(|| self.source.open(&self.entry), Ok).map_err(|error| Failure::of_source(&error))?;
         // Only advice: a file system that knows none reads on as it does.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
         Ok(self.file.get_or_init(|| file))

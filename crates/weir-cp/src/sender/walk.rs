@@ -194,10 +194,9 @@ impl Walker {
     fn failed(&self, name: Name, error: &TreeError, gathered: &mut Gathered) {
         let has_vanished = matches!(error, TreeError::Vanished { .. });
         gathered.lacks(&name, has_vanished);
-        let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-        let failure = Failure::new(kind, error.to_string());
+        let failure = Failure::of_source(error);
         if has_vanished {
-            return self.shared.events.problem(Problem { name, failure, harmless: true });
+            return self.shared.vanished(name, failure);
         }
         if gathered.withheld.is_none() && !self.shared.options.selection.ignore_errors {
             gathered.withheld = Some(format!("not all of the source could be read: {error}; {WAY_OUT}"));

@@ -279,6 +279,11 @@ impl Workers {
                 self.shared.lose(&item.entry, item.number);
                 self.shared.unread(item.entry.name.clone(), failure)
             }
+            ReportedEntry::Vanished(failure) => {
+                batch.failed().push(item.number);
+                self.shared.lose(&item.entry, item.number);
+                self.shared.vanished(item.entry.name.clone(), failure);
+            }
             ReportedEntry::Longer => self.grew(&item.entry),
         });
         clock.enter(Stage::Verify);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_tree::entry::Special;
 use weir_tree::source::Identity;
 use weir_tree::walk::Wanted;
-use weir_tree::{Entry, Filter, Name};
+use weir_tree::{Entry, Filter, Name, TreeError};
 
 use super::batch::SMALL;
 use super::change::Change;
@@ -348,6 +348,12 @@ impl Failure {
         // What a stranger may have written is shown, and stored, in part.
         words.truncate(words.floor_char_boundary(2000));
         Failure { kind, words }
+    }
+
+    /// Of something of the source that could not be read.
+    pub(crate) fn of_source(error: &TreeError) -> Failure {
+        let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
+        Failure::new(kind, error.to_string())
     }
 
     /// Of this machine's files.
