@@ -330,7 +330,9 @@ impl SourceFile {
             return Ok(file);
         }
         let growing = self.growing.as_ref().and_then(|growing| growing.open());
-        let file = growing.map_or_else(|| self.source.open(&self.entry), Ok).map_err(|error| Failure::of_source(&error))?;
+        let file = growing
+            .map_or_else(|| self.source.open(&self.entry), Ok)
+            .map_err(|error| Failure::of_source(&error))?;
         // Only advice: a file system that knows none reads on as it does.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
         Ok(self.file.get_or_init(|| file))
