@@ -65,8 +65,8 @@ const PEEK: usize = 4096;
 
 impl Source {
     /// Opens the file for reading. An error if it is no longer the file that the walk saw
-    /// ([`TreeError::Vanished`] where it was in a listing and is gone): a symbolic link that was swapped in is
-    /// never followed, a pipe never waited for.
+    /// ([`TreeError::Vanished`] where that had it in a listing and it is gone): a symbolic link that was
+    /// swapped in is never followed, a pipe never waited for.
     pub fn open(&self, entry: &Entry) -> Result<File, TreeError> {
         let file = self.open_any(&entry.name)?;
         let stat = stat(&file, b"").map_err(|errno| TreeError::of("open", &entry.name, errno))?;
