@@ -25,14 +25,24 @@ const STACK: usize = 8 << 20;
 /// `progress` raised meanwhile.
 type Came = (u8, Option<String>, Option<String>, Option<Py<PyAny>>);
 
+/// The version of an object: ETag or None, Last-Modified or None.
+type Version = (Option<String>, Option<String>);
+
 /// Runs a command of weir, `get`, `put` or `why`, by its words. `progress` is called with a tuple: seconds,
-/// bytes, all bytes or None, bytes a second, connections, files finished, files, limit or None.
+/// bytes, all bytes or None, bytes a second, connections, files finished, files, limit or None. A `get`
+/// brings no other `version` than this.
 #[pyfunction]
-#[pyo3(signature = (words, progress=None))]
-fn run(py: Python<'_>, words: Vec<OsString>, progress: Option<Py<PyAny>>) -> PyResult<Came> {
+#[pyo3(signature = (words, progress=None, version=None))]
+fn run(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    progress: Option<Py<PyAny>>,
+    version: Option<Version>,
+) -> PyResult<Came> {
     let handle = Arc::new(Handle::default());
-    let (ended, raised) =
-        while_it_runs(py, &handle, progress.as_ref(), move |handle| library::run(&words, handle))?;
+    let known = version.map(|(etag, modified)| Described { etag, modified, ..Described::default() });
+    let work = move |handle: &Handle| library::run(&words, known.as_ref(), handle);
+    let (ended, raised) = while_it_runs(py, &handle, progress.as_ref(), work)?;
     Ok((ended.code, ended.record, ended.error, raised))
 }
 

@@ -12,7 +12,8 @@ Answer = Tuple[int, Dict[str, str], bytes]
 
 
 class Server:
-    """Serves ``files``, path to bytes. ``asked`` has method, path and fields of each request."""
+    """Serves ``files``, path to bytes. ``asked`` has method, path and fields of each request. An empty field
+    is left out."""
 
     def __init__(self) -> None:
         self.files: Dict[str, bytes] = {}
@@ -20,6 +21,8 @@ class Server:
         self.answers: Dict[str, Answer] = {}
         self.stored: Dict[str, bytes] = {}
         self.asked: List[Tuple[str, str, Dict[str, str]]] = []
+        self.head: Optional[int] = None
+        """The status of every answer to HEAD, of a server that refuses that."""
         self.rate: Optional[float] = None
         """Bytes a second of each connection."""
         self.after: Callable[[int], None] = lambda sent: None
@@ -54,6 +57,9 @@ def _handler(server: Server) -> Any:
             pass
 
         def do_HEAD(self) -> None:
+            if server.head is not None:
+                self._note()
+                return self._say(server.head, {}, b"", False)
             self._answer(False)
 
         def do_GET(self) -> None:
@@ -100,8 +106,13 @@ def _handler(server: Server) -> Any:
 
         def _say(self, status: int, fields: Dict[str, str], body: bytes, has_body: bool) -> None:
             self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **fields}.items():
-                self.send_header(name, value)
+            fields = {"Content-Length": str(len(body)), **fields}
+            if not fields["Content-Length"]:
+                # The end of the connection is the end of the body.
+                fields["Connection"] = "close"
+            for name, value in fields.items():
+                if value:
+                    self.send_header(name, value)
             self.end_headers()
             if not has_body:
                 return

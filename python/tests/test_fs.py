@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import tempfile
 from pathlib import Path
+from typing import Any, Dict, List, Optional
 
 import pytest
 
@@ -10,6 +14,7 @@ import weir
 from server import Server
 
 fsspec = pytest.importorskip("fsspec")
+from weir import fs as weir_fs  # noqa: E402
 from weir.fs import WeirFileSystem  # noqa: E402
 
 DATA = bytes(range(256)) * 4096
@@ -65,8 +70,127 @@ def test_an_object_that_changes_is_never_mixed(server: Server, files: WeirFileSy
         assert file.read(10) == DATA[:10]
         server.files["/x.bin"] = b"z" * len(DATA)
         file.seek(100_000)
-        with pytest.raises(weir.WeirError, match="412"):
+        with pytest.raises(weir.TransferError, match="its ETag is another; open it again"):
             file.read(10)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"ETag": 'W/"1"'}, {"ETag": 'W/"2"'}),
+        ({"ETag": '"1"'}, {"ETag": ""}),
+        (
+            {"ETag": "", "Last-Modified": "Tue, 15 Nov 1994 12:45:26 GMT"},
+            {"ETag": "", "Last-Modified": "Tue, 15 Nov 1994 12:45:27 GMT"},
+        ),
+        (
+            {"ETag": "", "Last-Modified": "Tue, 15 Nov 1994 12:45:26 GMT"},
+            {"ETag": "", "Last-Modified": "Mon, 14 Nov 1994 12:45:26 GMT"},
+        ),
+    ],
+)
+def test_whatever_names_the_version_is_held_to(
+    server: Server, files: WeirFileSystem, before: Dict[str, str], after: Dict[str, str]
+) -> None:
+    server.fields["/x.bin"] = before
+    with files.open(server.url("/x.bin"), block_size=1 << 10, cache_type="none") as file:
+        assert file.read(10) == DATA[:10]
+        assert file.read(10) == DATA[10:20]
+        server.fields["/x.bin"] = after
+        with pytest.raises(weir.TransferError, match="open it again"):
+            file.read(10)
+
+
+@pytest.mark.parametrize(("status", "head"), [(301, 403), (302, 405), (303, 501), (307, 400), (308, None)])
+def test_redirects_and_servers_without_head(
+    server: Server, files: WeirFileSystem, status: int, head: Optional[int]
+) -> None:
+    server.head = head
+    with Server() as other:
+        other.head = head
+        other.files["/y.bin"] = DATA
+        server.answers["/moved"] = (status, {"Location": other.url("/y.bin")}, b"")
+        with files.open(server.url("/moved"), block_size=1 << 10, cache_type="none") as file:
+            assert (file.size, file.read(10)) == (len(DATA), DATA[:10])
+            # It is of one version there, too.
+            other.files["/y.bin"] = b"z" * len(DATA)
+            with pytest.raises(weir.TransferError, match="open it again"):
+                file.read(10)
+
+
+def test_servers_without_ranges_or_bytes(server: Server, files: WeirFileSystem) -> None:
+    server.files["/empty"] = b""
+    assert files.info(server.url("/empty"))["size"] == 0
+    with files.open(server.url("/empty")) as file:
+        assert file.read() == b""
+    server.answers["/whole"] = (200, {"ETag": '"1"'}, DATA)
+    info = files.info(server.url("/whole"))
+    assert (info["size"], info["ETag"], info["partial"]) == (len(DATA), '"1"', False)
+    server.answers["/unknown"] = (200, {"Content-Length": ""}, b"some")
+    assert files.info(server.url("/unknown"))["size"] is None
+    assert files.cat_file(server.url("/unknown")) == b"some"
+    with pytest.raises(weir.TransferError, match="does not say its size"):
+        files.open(server.url("/unknown"))
+
+
+def test_letters_of_patterns_are_letters(
+    server: Server, files: WeirFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["/a[1]*.bin"] = DATA
+    url = server.url("/a[1]*.bin?x=*")
+    assert files.cat(url) == DATA
+    assert files.cat([url]) == {url: DATA}
+    assert files.glob(url) == [url] and files.glob(server.url("/b*")) == []
+    assert list(files.glob(url, detail=True)) == [url]
+    files.get(url, str(tmp_path / "new/x.bin"))
+    files.get([url], [str(tmp_path / "y.bin")])
+    files.get(url, f"{tmp_path}/in/")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    files.get(url, "~/home.bin")
+    for name in ("new/x.bin", "y.bin", "in/a[1]*.bin", "home.bin"):
+        assert (tmp_path / name).read_bytes() == DATA, name
+    with fsspec.open("weir+" + url) as file:
+        assert file.read(5) == DATA[:5]
+
+
+def test_a_pickled_file_is_opened_again(server: Server, files: WeirFileSystem) -> None:
+    with files.open(server.url("/x.bin"), block_size=1 << 10) as file:
+        file.seek(1000)
+        again = pickle.loads(pickle.dumps(file))
+    with again:
+        assert again.read(10) == DATA[1000:1010]
+
+
+def test_ranges_that_memory_has_no_room_for(
+    server: Server, files: WeirFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen: List[str] = []
+    server.after = lambda sent: seen.extend(os.listdir(tmp_path))
+    url = server.url("/x.bin")
+    full = os.statvfs_result((4096, 4096, 16384, 1, 1, 0, 0, 0, 0, 255))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", lambda path: full)
+        assert files.cat_file(url, 0, 100_000) == DATA[:100_000]
+    assert seen and all(name.startswith("weir-") for name in seen)
+    # It may be full when the bytes come.
+    seen.clear()
+    calls: List[Any] = []
+    real = weir_fs._call
+
+    def call(words: List[str], *arguments: Any, **more: Any) -> Any:
+        calls.append(words)
+        if len(calls) == 1:
+            raise weir.TransferError("cannot write /dev/shm/range: no space left on device")
+        return real(words, *arguments, **more)
+
+    roomy = os.statvfs_result((4096, 4096, 1 << 30, 1 << 30, 1 << 30, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: roomy)
+    monkeypatch.setattr(weir_fs, "_call", call)
+    monkeypatch.setattr(weir_fs, "_MEMORY", str(tmp_path / "shm"))
+    os.mkdir(tmp_path / "shm")
+    assert files.cat_file(url, 0, 100_000) == DATA[:100_000]
+    assert len(calls) == 2
 
 
 def test_what_cannot_be_done_is_an_exception(server: Server, files: WeirFileSystem) -> None:

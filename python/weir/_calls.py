@@ -15,6 +15,9 @@ from ._record import Record
 StrPath = Union[str, "os.PathLike[str]"]
 """A path of this machine."""
 
+_Version = Tuple[Optional[str], Optional[str]]
+"""ETag and Last-Modified of an object, as its server's fields have them."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -154,10 +157,16 @@ def log_to_stderr(verbose: int = 0) -> None:
     _weir.log_to_stderr(max(0, min(int(verbose), 2)))
 
 
-def _call(words: List[str], progress: Optional[ProgressCallback], always: bool = False) -> Record:
-    """Runs a command; with ``always`` its record is the answer whatever its exit code."""
+def _call(
+    words: List[str],
+    progress: Optional[ProgressCallback],
+    always: bool = False,
+    version: Optional[_Version] = None,
+) -> Record:
+    """Runs a command; with ``always`` its record is the answer whatever its exit code. A ``get`` of an object
+    of which a ``version`` is known fails if that is another now."""
     look = None if progress is None else _teller(progress)
-    code, text, error, raised = _weir.run(words, look)
+    code, text, error, raised = _weir.run(words, look, version)
     record = None if text is None else Record(text)
     if isinstance(raised, KeyboardInterrupt):
         raise Interrupted(error or "interrupted", record) from raised

@@ -8,7 +8,9 @@ _Facts = Tuple[Optional[int], Optional[str], Optional[str], bool]
 version: str
 
 def run(
-    words: List[str], progress: Optional[Callable[[_Look], object]] = None
+    words: List[str],
+    progress: Optional[Callable[[_Look], object]] = None,
+    version: Optional[Tuple[Optional[str], Optional[str]]] = None,
 ) -> Tuple[int, Optional[str], Optional[str], Optional[BaseException]]: ...
 def describe(words: List[str]) -> Tuple[int, Optional[_Facts], Optional[str], Optional[BaseException]]: ...
 def page(record: str) -> str: ...

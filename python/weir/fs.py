@@ -5,7 +5,8 @@
     ...     file.seek(-8, 2)
     ...     file.read()
 
-Ranges of a file that is open are of one version: if the object changes, reading raises. It needs the package
+Ranges of a file that is open are of one version: if the object's ETag or Last-Modified changes, reading
+raises. A URL is taken letter by letter: its ``*``, ``?`` and ``[`` are no pattern. It needs the package
 fsspec.
 """
 
@@ -19,13 +20,19 @@ from typing import Any, Dict, Iterable, List, Optional
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from . import _weir
-from ._calls import _call, _options
-from ._errors import Interrupted, TransferError, UsageError, of_code
+from ._calls import _call, _options, _Version
+from ._errors import Interrupted, TransferError, UsageError, WeirError, of_code
 
 _PREFIX = "weir+"
 
 PROTOCOLS = tuple(_PREFIX + scheme for scheme in ("http", "https", "s3", "gs", "az"))
 """The schemes that fsspec knows this file system by, once weir is installed."""
+
+_MEMORY = "/dev/shm"
+"""A file system in memory, where there is one. A container's has 64 MiB by default."""
+
+_FULL = "no space left on device"
+"""What the command says of a full file system."""
 
 
 class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -88,6 +95,19 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def isdir(self, path: str) -> bool:
         return False
 
+    def expand_path(self, path: Any, *_: Any, **kwargs: Any) -> List[str]:
+        """The URLs themselves: they are no patterns, and a server does not say what lies below one."""
+        paths = [path] if isinstance(path, (str, os.PathLike)) else path
+        return sorted({self._strip_protocol(one) for one in paths})
+
+    def glob(self, path: str, maxdepth: Optional[int] = None, **kwargs: Any) -> Any:
+        """The object alone, if it is there."""
+        try:
+            info = self.info(path)
+        except FileNotFoundError:
+            return {} if kwargs.get("detail") else []
+        return {info["name"]: info} if kwargs.get("detail") else [info["name"]]
+
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
         """The object alone: a server does not say what lies below a URL."""
         info = self.info(path)
@@ -103,10 +123,20 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         first, behind, _ = slice(start, end).indices(_size(info))
         return self._range(info, first, behind)
 
+    def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
+        """Downloads one URL to a file or into a folder, or several into a folder: by :meth:`get_file`."""
+        if isinstance(rpath, (str, os.PathLike)) and isinstance(lpath, (str, os.PathLike)):
+            # fsspec takes the target of what looks like a pattern for a folder.
+            rpath, lpath = [self._strip_protocol(rpath)], [os.path.expanduser(os.fspath(lpath))]
+        return super().get(rpath, lpath, *args, **kwargs)
+
     def get_file(self, rpath: str, lpath: Any, callback: Any = None, **kwargs: Any) -> None:
         """Downloads it by as many connections as help, resumable: ``weir.get``."""
         from ._calls import get
 
+        folder = os.path.dirname(os.fspath(lpath))
+        if folder:
+            os.makedirs(folder, exist_ok=True)
         get(self._strip_protocol(rpath), lpath, options=self.options)
 
     def _open(
@@ -122,30 +152,57 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise UsageError(
                 f"cannot open {path} with mode {mode!r}: it can be read, with 'rb'; weir.put writes", 2
             )
+        info = self.info(path)
+        # A file that was pickled names the size that it had.
+        kwargs["size"] = _size(info)
         return WeirFile(
-            self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **kwargs
+            info, self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **kwargs
         )
 
     def _range(self, info: Dict[str, Any], first: int, behind: int) -> bytes:
-        if behind <= first:
+        length = behind - first
+        if length <= 0:
             return b""
-        data = self._fetch(info["name"], [f"--range={first}-{behind - 1}", *_same(info)])
-        if len(data) != behind - first:
-            raise TransferError(f"{info['name']}: {len(data)} bytes came for a range of {behind - first}")
+        version = (info["ETag"], info["mtime"])
+        data = self._fetch(info["name"], [f"--range={first}-{behind - 1}"], length, version)
+        if len(data) != length:
+            raise TransferError(f"{info['name']}: {len(data)} bytes came for a range of {length}")
         return data
 
-    def _fetch(self, url: str, words: List[str]) -> bytes:
-        # In memory where the system has a file system for that.
-        where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    def _fetch(
+        self, url: str, words: List[str], length: Optional[int] = None, version: Optional[_Version] = None
+    ) -> bytes:
+        memory = _memory_for(length)
+        if memory is not None:
+            try:
+                return self._fetch_into(memory, url, words, version)
+            # Others fill it as well.
+            except WeirError as error:
+                if _FULL not in error.message:
+                    raise
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+        return self._fetch_into(None, url, words, version)
+
+    def _fetch_into(
+        self, where: Optional[str], url: str, words: List[str], version: Optional[_Version]
+    ) -> bytes:
         with tempfile.TemporaryDirectory(prefix="weir-", dir=where) as folder:
             target = os.path.join(folder, "range")
-            _call(["get", *self.options, *words, f"--output={target}", "--any-type", "--", url], None)
+            words = ["get", *self.options, *words, f"--output={target}", "--any-type", "--", url]
+            _call(words, None, version=version)
             with open(target, "rb") as file:
                 return file.read()
 
 
 class WeirFile(AbstractBufferedFile):  # type: ignore[misc]
-    """An open object."""
+    """An open object, of the version that ``info`` describes."""
+
+    def __init__(self, info: Dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        # Before all else: some caches fetch while they are set up.
+        self._details = info
+        super().__init__(*args, **kwargs)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         data: bytes = self.fs._range(self.details, start, min(end, self.size))
@@ -160,9 +217,9 @@ def _size(info: Dict[str, Any]) -> int:
     return int(info["size"])
 
 
-def _same(info: Dict[str, Any]) -> List[str]:
-    """The condition that the object is still the same (RFC 9110, section 13.1)."""
-    etag, modified = info["ETag"], info["mtime"]
-    if etag is not None and not etag.startswith("W/"):
-        return [f"--header=If-Match: {etag}"]
-    return [] if modified is None else [f"--header=If-Unmodified-Since: {modified}"]
+def _memory_for(length: Optional[int]) -> Optional[str]:
+    """The file system in memory, if it has room for twice as many bytes: it is not this process's alone."""
+    if length is None or not os.access(_MEMORY, os.W_OK):
+        return None
+    room = os.statvfs(_MEMORY)
+    return _MEMORY if room.f_bavail * room.f_frsize >= 2 * length else None

@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) granted: bool,
     /// A script's request; a fixed one lies with the loop.
     pub(crate) request: Vec<u8>,
+    /// Of each of its requests, whether it is a HEAD.
+    pub(crate) heads: Vec<bool>,
     /// Bytes of the request that are with the kernel.
     pub(crate) sent: usize,
     /// All of them are.
@@ -75,6 +77,7 @@ impl Connection {
             wire: None,
             granted: false,
             request: Vec::new(),
+            heads: Vec::new(),
             sent: 0,
             sent_all: false,
             due: 0,
@@ -105,6 +108,11 @@ impl Connection {
             Phase::Sending | Phase::Waiting if self.due == 0 => Some(|time| &mut time.answered),
             Phase::Sending | Phase::Waiting => Some(|time| &mut time.failed),
         }
+    }
+
+    /// Answers are due on it.
+    pub(crate) fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Sending | Phase::Waiting) && self.due > 0
     }
 
     /// Since when someone waits for it, if anyone does.

@@ -26,8 +26,9 @@ use crate::answer::LastHead;
 use crate::connection::{Connection, Phase};
 use crate::error::LoadError;
 use crate::gathering::Gathering;
-use crate::meter::{Measured, Meter, SAMPLE};
+use crate::meter::{Left, Measured, Meter, SAMPLE};
 use crate::observer::{Observer, RunProgress};
+use crate::request;
 use crate::schedule::Schedule;
 use crate::script::ScriptThread;
 use crate::settings::Settings;
@@ -84,6 +85,27 @@ pub(crate) enum Source {
     Kept(Vec<u8>, usize, ScriptThread),
 }
 
+impl Source {
+    /// Requests that go out together.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Source::Same(_, depth) | Source::Scripted(_, depth) | Source::Kept(_, depth, _) => *depth,
+        }
+    }
+
+    /// Of each request of a text that is always the same, whether it is a HEAD.
+    fn heads(&self) -> Vec<bool> {
+        let mut heads = Vec::new();
+        match self {
+            Source::Same(text, depth) | Source::Kept(text, depth, _) => {
+                request::note_heads(text, *depth, &mut heads);
+            }
+            Source::Scripted(..) => {}
+        }
+        heads
+    }
+}
+
 /// A path as the kernel saw it, from one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathSeen {
@@ -116,9 +138,10 @@ impl Shared {
         Meter::new(self.from, self.to, self.settings.timeout, self.settings.rate.is_some())
     }
 
-    /// The plan's part of a loop that begins `now`.
-    pub(crate) fn schedule(&self, index: usize, now: u64) -> Option<Schedule> {
-        let schedule = Schedule::of_loop(now, self.settings.rate?, index, self.beats.len());
+    /// The plan's part of a loop that begins `now` and sends so many requests together, which have one time.
+    pub(crate) fn schedule(&self, index: usize, now: u64, depth: usize) -> Option<Schedule> {
+        let rate = self.settings.rate? / depth as f64;
+        let schedule = Schedule::of_loop(now, rate, index, self.beats.len());
         Some(schedule.arriving(self.settings.arrivals, index).ramped(nanos(self.settings.ramp)))
     }
 
@@ -171,9 +194,9 @@ impl Shared {
         self.settings.requests.is_some_and(|most| self.granted.load(Relaxed) >= most)
     }
 
-    /// Takes one of the requests that are to be made (`-n`), while there are any.
-    pub(crate) fn grant(&self) -> bool {
-        self.settings.requests.is_none_or(|most| self.granted.fetch_add(1, Relaxed) < most)
+    /// Takes so many of the requests that are to be made (`-n`), while there are any: a batch is not cut.
+    pub(crate) fn grant(&self, depth: usize) -> bool {
+        self.settings.requests.is_none_or(|most| self.granted.fetch_add(depth as u64, Relaxed) < most)
     }
 }
 
@@ -206,6 +229,8 @@ pub(crate) struct EventLoop<'a> {
     epoll: OwnedFd,
     connections: Vec<Connection>,
     source: Source,
+    /// Of a request that is always the same, see [`Source::heads`].
+    heads: Vec<bool>,
     /// Answers are kept for the script's `response()`, or for the observer.
     keeps: bool,
     /// The queue of connections that a way makes.
@@ -240,7 +265,7 @@ impl<'a> EventLoop<'a> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| LoadError::system("make an epoll", e))?;
         let now = shared.now();
-        let schedule = shared.schedule(index, now);
+        let schedule = shared.schedule(index, now, source.depth());
         let timer = schedule.is_some().then(|| timer(&epoll)).transpose()?;
         let dialing = shared.settings.way.as_ref().map(|way| Dialing::new(way, &epoll)).transpose()?;
         Ok(EventLoop {
@@ -252,6 +277,7 @@ impl<'a> EventLoop<'a> {
             keeps: shared.settings.shows_answers
                 || matches!(&source, Source::Scripted(script, _) if script.wants_answers()),
             dialing,
+            heads: source.heads(),
             source,
             buffer: vec![0; BUFFER],
             last: LastHead::default(),
@@ -390,11 +416,9 @@ impl<'a> EventLoop<'a> {
     fn settle_all(&mut self) {
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
-            match connection.phase {
-                Phase::Sending | Phase::Waiting if connection.due > 0 => {
-                    self.meter.spend(|time| &mut time.unfinished, connection.settled, self.now);
-                }
-                _ => self.settle(index),
+            match connection.is_asking() {
+                true => self.meter.spend(|time| &mut time.unfinished, connection.settled, self.now),
+                false => self.settle(index),
             }
         }
     }
@@ -431,20 +455,29 @@ impl<'a> EventLoop<'a> {
         let paths =
             wires.filter(|_| matches!(self.address, Address::Tcp(_))).take(PATHS).filter_map(path_seen);
         let paths = paths.collect();
-        let behind = self.schedule.as_ref().map_or(0, |schedule| schedule.behind(now.min(self.meter.to)));
-        let unsent = match self.shared.all_granted() {
-            true => {
-                behind.min(self.connections.iter().filter(|connection| connection.granted).count() as u64)
-            }
-            false => behind,
-        };
+        let left = self.leave(now.min(self.meter.to));
         let script = match self.source {
             Source::Scripted(script, _) | Source::Kept(_, _, script) => Some(script),
             Source::Same(..) => None,
         };
         let open = self.connections.into_iter().filter_map(|connection| Some(connection.wire?.into_socket()));
         let open = open.collect();
-        LoopReport { measured: self.meter.end(now, unsent), paths, script, failed: self.failed, open }
+        LoopReport { measured: self.meter.end(now, left), paths, script, failed: self.failed, open }
+    }
+
+    /// What has no answer when all is over, at `end`; of a plan it is charged with what it has waited.
+    fn leave(&mut self, end: u64) -> Left {
+        let asking = self.connections.iter().filter(|connection| connection.is_asking());
+        let under_way = asking.clone().map(|connection| connection.due as u64).sum();
+        let behind = self.schedule.as_ref().map_or(0, |schedule| schedule.behind(end));
+        // Of requests that are counted, those that were never to be asked are not owed.
+        let granted = || self.connections.iter().filter(|connection| connection.granted).count() as u64;
+        let batches = if self.shared.all_granted() { behind.min(granted()) } else { behind };
+        if let Some(schedule) = &self.schedule {
+            let asked = asking.map(|connection| (connection.planned, 1));
+            self.meter.unanswered(end, asked.chain(schedule.owed(end, batches)));
+        }
+        Left { under_way, unsent: batches * self.source.depth() as u64 }
     }
 }
 

@@ -29,7 +29,7 @@ use weir_model::load::PlaceTime;
 
 use crate::error::LoadError;
 use crate::event_loop::{LoopReport, PathSeen, Shared};
-use crate::meter::Meter;
+use crate::meter::{Left, Meter};
 use crate::target::Address;
 use pacer::Pacer;
 use question::Question;
@@ -75,6 +75,8 @@ struct Hub {
     /// Streams that may still ask.
     active: Cell<usize>,
     asking: Asking,
+    /// When the request of each stream should have been asked that has no answer yet; only with a plan.
+    planned: RefCell<Vec<Option<u64>>>,
     /// Something happened that may end the run.
     changed: Notify,
     failed: RefCell<Option<LoadError>>,
@@ -95,7 +97,7 @@ pub(crate) fn run(
     // What AsyncFd needs to know when it is made.
     let _entered = runtime.enter();
     let begun = shared.now();
-    let pacer = match shared.schedule(index, begun).map(Pacer::new).transpose() {
+    let pacer = match shared.schedule(index, begun, 1).map(Pacer::new).transpose() {
         Ok(pacer) => pacer,
         Err(cause) => return LoopReport::failed(LoadError::system("make a timer", cause)),
     };
@@ -106,6 +108,7 @@ pub(crate) fn run(
         index,
         address,
         question,
+        planned: RefCell::new(if pacer.is_some() { vec![None; connections * streams] } else { Vec::new() }),
         pacer,
         active: Cell::new(connections * streams),
         asking: Asking::default(),
@@ -117,8 +120,9 @@ pub(crate) fn run(
     let tasks = LocalSet::new();
     let paths = tasks.block_on(&runtime, async {
         for (number, session) in sessions.iter().enumerate() {
-            for _ in 0..streams {
-                spawn_local(ask_on(Rc::clone(&hub), Rc::clone(session), number));
+            for stream in 0..streams {
+                let place = number * streams + stream;
+                spawn_local(ask_on(Rc::clone(&hub), Rc::clone(session), (number, place)));
             }
         }
         if hub.pacer.is_some() {
@@ -137,20 +141,22 @@ pub(crate) fn run(
     hub.report(paths, sessions.iter().filter_map(|session| session.take_socket()).collect())
 }
 
-/// One request after another, from the connection's turn of the ramp on.
-async fn ask_on(hub: Rc<Hub>, session: Rc<Session>, number: usize) {
+/// One request after another, from the connection's turn of the ramp on. `place`: the stream's among all.
+async fn ask_on(hub: Rc<Hub>, session: Rc<Session>, (number, place): (usize, usize)) {
     let turn = hub.shared.turn(hub.index, number);
     if turn > 0 {
         tokio::time::sleep(Duration::from_nanos(turn)).await;
     }
-    while !hub.is_over() && hub.shared.grant() {
+    while !hub.is_over() && hub.shared.grant(1) {
         let free = hub.now();
         let planned = match &hub.pacer {
             Some(pacer) => Some(pacer.next(&hub.shared).await),
             None => None,
         };
         hub.spend(|time| &mut time.idle, free);
+        hub.owes(place, planned);
         exchange::ask(&hub, &session, planned).await;
+        hub.owes(place, None);
     }
     hub.active.set(hub.active.get() - 1);
     hub.changed.notify_one();
@@ -164,6 +170,13 @@ impl Hub {
     /// A stream spent the time since then on this.
     fn spend(&self, on: fn(&mut PlaceTime) -> &mut Duration, since: u64) {
         self.meter.borrow_mut().spend(on, since, self.now());
+    }
+
+    /// The stream at `place` owes the answer to a request that was planned for then, or to none.
+    fn owes(&self, place: usize, planned: Option<u64>) {
+        if let Some(owed) = self.planned.borrow_mut().get_mut(place) {
+            *owed = planned;
+        }
     }
 
     fn timeout(&self) -> Duration {
@@ -213,9 +226,17 @@ impl Hub {
                 meter.spend(|time| &mut time.unfinished, since, now);
             }
         }
+        let end = now.min(meter.to);
         let pacer = self.pacer.as_ref().filter(|_| !self.shared.all_granted());
-        let unsent = pacer.map_or(0, |pacer| pacer.behind(now.min(meter.to)));
+        let unsent = pacer.map_or(0, |pacer| pacer.behind(end));
+        let planned = self.planned.borrow();
+        let asked = planned.iter().flatten().map(|planned| (*planned, 1));
+        match pacer {
+            Some(pacer) => meter.unanswered(end, asked.chain(pacer.owed(end, unsent))),
+            None => meter.unanswered(end, asked),
+        }
+        let left = Left { under_way: self.asking.count.get() as u64, unsent };
         let failed = self.failed.take();
-        LoopReport { measured: meter.end(now, unsent), paths, script: None, failed, open }
+        LoopReport { measured: meter.end(now, left), paths, script: None, failed, open }
     }
 }

@@ -39,7 +39,6 @@
 //!     rate: None,
 //!     arrivals: Default::default(),
 //!     keep_alive: true,
-//!     bodyless: false,
 //!     rows: 0,
 //!     ramp: Duration::ZERO,
 //!     shows_answers: false,

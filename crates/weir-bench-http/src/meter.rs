@@ -45,6 +45,15 @@ pub(crate) struct Measured {
     pub(crate) runqueue: Option<Duration>,
 }
 
+/// What has no answer at a loop's end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Left {
+    /// Requests that are under way.
+    pub(crate) under_way: u64,
+    /// Planned requests that were due and never sent.
+    pub(crate) unsent: u64,
+}
+
 impl Meter {
     /// Of a loop that measures between `from` and `to`, and whose requests may take `timeout`. `planned`:
     /// they have a time they are planned for.
@@ -131,15 +140,29 @@ impl Meter {
         tally.spent.time.still += still;
     }
 
-    /// The end, with the requests that were due and never sent.
-    pub(crate) fn end(mut self, now: u64, unsent: u64) -> Measured {
+    /// Charges a plan with the requests that have no answer at the `end`: when each was planned for, and for
+    /// how many it stands. What they have waited is the least that they take; without it a server that stands
+    /// still at the end would be charged with nothing. One that has waited for less than the median answer
+    /// takes is like the others, and tells nothing of them.
+    pub(crate) fn unanswered(&mut self, end: u64, planned: impl Iterator<Item = (u64, u64)>) {
+        let usual = self.tally.usual().unwrap_or_default();
+        for (planned, requests) in planned {
+            let waited = end.saturating_sub(planned);
+            if waited > usual {
+                self.tally.waited(waited, requests);
+            }
+        }
+    }
+
+    /// The end, with what has no answer.
+    pub(crate) fn end(mut self, now: u64, left: Left) -> Measured {
         if !self.measuring {
             self.begin(now);
         }
         let still = self.silence.end(|| self.tally.usual());
         self.tally.spent.time.still += still;
         let runqueue = self.runqueue().zip(self.runqueue_at).map(|(now, then)| now.saturating_sub(then));
-        self.tally.unsent = unsent;
+        (self.tally.under_way, self.tally.unsent) = (left.under_way, left.unsent);
         Measured {
             wall: Duration::from_nanos(now.min(self.to).saturating_sub(self.measured_from)),
             cpu: thread_cpu_now().saturating_sub(self.cpu_at),

@@ -62,6 +62,27 @@ pub struct NoRequest {
 
 /// How many requests a text holds, one after another: the depth of a pipeline.
 pub fn count(text: &[u8]) -> Result<usize, NoRequest> {
+    let mut found = 0;
+    walk(text, |_| found += 1)?;
+    Ok(found)
+}
+
+/// Notes of the first `depth` requests of a text, in their order, whether each is a HEAD, whose answer has no
+/// body whatever it says (RFC 9110 section 9.3.2).
+pub(crate) fn note_heads(text: &[u8], depth: usize, heads: &mut Vec<bool>) {
+    heads.clear();
+    if depth == 1 {
+        // The usual one needs no parser.
+        heads.push(text.starts_with(b"HEAD "));
+    } else {
+        // A text that is none from somewhere on says nothing of what is there.
+        let _ = walk(text, |is_head| heads.push(is_head));
+    }
+    heads.resize(depth, false);
+}
+
+/// Hands over of each request of a text whether it is a HEAD.
+fn walk(text: &[u8], mut each: impl FnMut(bool)) -> Result<(), NoRequest> {
     let mut at = 0;
     let mut found = 0;
     while at < text.len() || found == 0 {
@@ -97,10 +118,11 @@ pub fn count(text: &[u8]) -> Result<usize, NoRequest> {
         if length > body.len() {
             return Err(wrong("incomplete request", text.len()));
         }
+        each(request.method == Some("HEAD"));
         at += head + length;
         found += 1;
     }
-    Ok(found)
+    Ok(())
 }
 
 fn chunked_length(body: &[u8]) -> Option<usize> {
@@ -152,10 +174,32 @@ mod tests {
         assert_eq!(count(b"nonsense\r\n\r\n").unwrap_err().line, 1);
     }
 
+    #[test]
+    fn heads_are_noted_in_their_order() {
+        let head = b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n".as_slice();
+        // Its body looks like one.
+        let post = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nHEAD ".as_slice();
+        let of = |text: &[u8], depth: usize| {
+            let mut heads = vec![true; 7];
+            note_heads(text, depth, &mut heads);
+            heads
+        };
+        assert_eq!((of(head, 1), of(post, 1)), (vec![true], vec![false]));
+        assert_eq!(of(&[post, head, post].concat(), 3), [false, true, false]);
+        // Fewer than there were in the first text, and one that is none.
+        assert_eq!(of(&[head, b"nonsense\r\n\r\n"].concat(), 3), [true, false, false]);
+    }
+
     proptest::proptest! {
         #[test]
-        fn no_text_panics(text: Vec<u8>) {
+        fn no_text_panics(
+            text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+            depth in 1_usize..5,
+        ) {
             let _ = count(&text);
+            let mut heads = Vec::new();
+            note_heads(&text, depth, &mut heads);
+            proptest::prop_assert_eq!(heads.len(), depth);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_model::evidence::{CpuInterval, Reading};
-use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
+use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, ServerUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
 use weir_units::stats::high;
 use weir_units::{nofile, plain};
@@ -20,7 +20,7 @@ use crate::http2::{self, question::Question};
 use crate::observer::Observer;
 use crate::request;
 use crate::script::{Script, ScriptThread, Spectrum, Summary};
-use crate::server::{self, Halts, Server, ServerTimes};
+use crate::server::{self, Halts, Server};
 use crate::settings::{Ask, Settings};
 use crate::tally::Tally;
 use crate::target::{self, Address};
@@ -300,19 +300,41 @@ fn reachable(settings: &Settings) -> Result<Address, LoadError> {
 /// What the loops reported, and what was read beside them.
 struct Gathered {
     reports: Vec<Option<LoopReport>>,
-    server: Reading<weir_model::load::ServerUse>,
+    server: Reading<ServerUse>,
     cores: Reading<CpuInterval>,
     interrupted: bool,
 }
 
-/// Readings at one moment.
-struct Moment {
-    server: Option<ServerTimes>,
-    cores: Option<Vec<CpuTicks>>,
+/// What was read at the load's end: what the server used, and the cores.
+type Ended = (Reading<ServerUse>, Option<Vec<CpuTicks>>);
+
+fn read(cpu: &mut Option<CpuReader>) -> Option<Vec<CpuTicks>> {
+    cpu.as_mut().and_then(|cpu| cpu.read().ok())
 }
 
-fn moment(server: &Reading<Server>, cpu: &mut Option<CpuReader>) -> Moment {
-    Moment { server: server.value().map(Server::times), cores: cpu.as_mut().and_then(|cpu| cpu.read().ok()) }
+/// The measured time begins; the cores then.
+fn begin(server: &mut Reading<Server>, cpu: &mut Option<CpuReader>) -> Option<Vec<CpuTicks>> {
+    if let Reading::Value(server) = server {
+        server.begin();
+    }
+    read(cpu)
+}
+
+fn look(server: &mut Reading<Server>) {
+    if let Reading::Value(server) = server {
+        server.look();
+    }
+}
+
+/// The load has ended.
+fn end(server: &mut Reading<Server>, cpu: &mut Option<CpuReader>, halts: &Halts) -> Ended {
+    // First, since the server's connections are looked for once more.
+    let cores = read(cpu);
+    let used = match server {
+        Reading::Value(server) => server.used(halts.time()),
+        Reading::Missing(why) => Reading::Missing(why.clone()),
+    };
+    (used, cores)
 }
 
 /// Waits for the loops. One whose script does not return is waited for a little while longer, then left.
@@ -321,11 +343,11 @@ fn gather(
     receiver: &Receiver<(usize, LoopReport)>,
     count: usize,
     stop: &AtomicBool,
-    server: Reading<Server>,
+    mut server: Reading<Server>,
 ) -> Gathered {
     let mut cpu = CpuReader::open().ok();
-    let (mut before, mut halts) = (moment(&server, &mut cpu), Halts::new());
-    let mut after: Option<Moment> = None;
+    let (mut before, mut halts) = (begin(&mut server, &mut cpu), Halts::new());
+    let mut after: Option<Ended> = None;
     let mut reports: Vec<Option<LoopReport>> = (0..count).map(|_| None).collect();
     let (mut missing, mut interrupted, mut warm) = (count, false, shared.from > 0);
     let mut ending: Option<Instant> = None;
@@ -333,18 +355,23 @@ fn gather(
         let received = receiver.recv_timeout(GLANCE);
         let now = shared.start.elapsed().as_nanos() as u64;
         if warm && now >= shared.from {
-            (before, halts, warm) = (moment(&server, &mut cpu), Halts::new(), false);
+            (before, halts, warm) = (begin(&mut server, &mut cpu), Halts::new(), false);
         }
         halts.look(&server);
         match received {
             Ok((index, report)) => {
                 // The first loop's end is the load's: what follows is idling.
-                after.get_or_insert_with(|| moment(&server, &mut cpu));
+                after.get_or_insert_with(|| end(&mut server, &mut cpu, &halts));
                 reports[index] = Some(report);
                 missing -= 1;
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => shared.observer.seen(&shared.seen()),
+            Err(RecvTimeoutError::Timeout) => {
+                shared.observer.seen(&shared.seen());
+                if after.is_none() {
+                    look(&mut server);
+                }
+            }
         }
         if stop.load(Relaxed) && !shared.stop.swap(true, Relaxed) {
             interrupted = true;
@@ -358,17 +385,13 @@ fn gather(
             break;
         }
     }
-    let after = after.unwrap_or_else(|| moment(&server, &mut cpu));
+    let (used, cores) = after.unwrap_or_else(|| end(&mut server, &mut cpu, &halts));
     // Not before the server was read.
     reports.iter_mut().flatten().for_each(|report| report.open.clear());
     Gathered {
         reports,
-        server: match (before.server, &after.server, server) {
-            (Some(before), Some(after), _) => server::between(&before, after, halts.time()),
-            (_, _, Reading::Missing(why)) => Reading::Missing(why),
-            _ => Reading::Missing("not read".to_owned()),
-        },
-        cores: match (before.cores, after.cores) {
+        server: used,
+        cores: match (before, cores) {
             (Some(before), Some(after)) => match cpu::interval(&before, &after, Duration::ZERO) {
                 Some(window) => Reading::Value(window),
                 None => Reading::Missing("the run was shorter than a clock tick".to_owned()),
@@ -466,11 +489,11 @@ fn evidence(
     tally: &Tally,
     span: Duration,
     (loops, paths): (Vec<LoopUse>, &[PathSeen]),
-    (server, cores): (Reading<weir_model::load::ServerUse>, Reading<CpuInterval>),
+    (server, cores): (Reading<ServerUse>, Reading<CpuInterval>),
 ) -> LoadEvidence {
     // The latency from the send is what client, path and server take; what a plan adds is waiting for a
     // connection.
-    let (first, inside) = (tally.first_byte, tally.inside);
+    let (first, inside, timed) = (tally.first_byte, tally.inside, tally.timed_answers());
     let per = |sum: Duration, count: u64| Duration::from_secs_f64(sum.as_secs_f64() / count.max(1) as f64);
     let (cores, stolen) = match cores {
         Reading::Value(window) => (Reading::Value(window.busy), window.steal),
@@ -484,12 +507,14 @@ fn evidence(
         streams: settings.streams(),
         rate: settings.rate,
         unsent: tally.unsent,
+        under_way: tally.under_way,
+        failed: tally.errors.broken(),
         loops,
-        server,
+        server: server::believed(server, tally.requests),
         cores,
         stolen,
-        latency: per(first + inside, tally.latency.len()),
-        inside: per(inside, tally.latency.len()),
+        latency: per(first + inside, timed),
+        inside: per(inside, timed),
         time: tally.spent.time,
         acks: tally.spent.acks,
         connects: Connects { made: tally.connect.len(), ..tally.spent.connects },

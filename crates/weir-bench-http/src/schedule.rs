@@ -4,6 +4,10 @@
 //! still for a second is charged with everything that should have been asked in that second, not with one
 //! request a connection (coordinated omission).
 
+/// The most of what is owed at the end that is told one by one: so many take 20 ms; an hour's plan, of a
+/// server that is gone, would take longer than a loop has to end in.
+const TOLD: u64 = 1 << 20;
+
 /// How requests follow one another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Arrivals {
@@ -87,14 +91,22 @@ impl Schedule {
     pub fn take(&mut self, now: u64) -> Option<u64> {
         let due = self.next_at();
         (due <= now).then(|| {
-            self.handed += 1;
-            self.place = match &mut self.chance {
-                // Multiplied, not added up, so that no error does.
-                None => self.handed as f64 * self.interval,
-                Some(chance) => self.place - self.interval * (1.0 - chance.draw()).ln(),
-            };
+            self.pass(1);
             due
         })
+    }
+
+    /// So many requests are handed out, whether their time has come or not.
+    fn pass(&mut self, count: u64) {
+        self.handed += count;
+        let interval = self.interval;
+        self.place = match &mut self.chance {
+            // Multiplied, not added up, so that no error does.
+            None => self.handed as f64 * interval,
+            Some(chance) => {
+                (0..count).fold(self.place, |place, _| place - interval * (1.0 - chance.draw()).ln())
+            }
+        };
     }
 
     /// Requests whose time had come at `now` and that were not handed out.
@@ -109,6 +121,20 @@ impl Schedule {
         }
         let mut rest = self.clone();
         std::iter::from_fn(|| rest.take(now)).count() as u64
+    }
+
+    /// The first `count` of them: when each was planned for, and for how many it stands, which is one but of
+    /// more than [`TOLD`].
+    pub(crate) fn owed(&self, now: u64, count: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (mut rest, mut left) = (self.clone(), count);
+        let each = count.div_ceil(TOLD).max(1);
+        std::iter::from_fn(move || {
+            let due = if left > 0 { rest.take(now)? } else { return None };
+            let stands_for = each.min(left);
+            left -= stands_for;
+            rest.pass(stands_for - 1);
+            Some((due, stands_for))
+        })
     }
 }
 
@@ -177,6 +203,28 @@ mod tests {
         assert!((mean - 1.0).abs() < 0.05 && (deviation / mean - 1.0).abs() < 0.05, "{mean} {deviation}");
         assert!((below - 0.632).abs() < 0.02, "{below}");
         assert_eq!(plan.behind(5 + 10 * SECOND), 0);
+    }
+
+    #[test]
+    fn what_is_owed_are_the_times_that_had_come() {
+        let mut plan = Schedule::new(1_000, 1e6);
+        assert_eq!(plan.take(1_000), Some(1_000));
+        let owed: Vec<_> = plan.owed(4_500, 9).collect();
+        assert_eq!(owed, [(2_000, 1), (3_000, 1), (4_000, 1)]);
+        // No more than are to be asked, and nothing is taken away.
+        assert_eq!(plan.owed(4_500, 2).count(), 2);
+        assert_eq!(plan.owed(1_500, 2).count(), 0);
+        assert_eq!(plan.take(4_500), Some(2_000));
+        // Of very many each stands for several.
+        let many = 3 * TOLD + 1;
+        let owed: Vec<_> = plan.owed(u64::MAX, many).collect();
+        assert!(owed.len() as u64 <= TOLD);
+        assert_eq!(owed.iter().map(|(_, stands_for)| stands_for).sum::<u64>(), many);
+        assert_eq!((owed[0], owed[1].0), ((3_000, 4), 7_000));
+        let chance = Schedule::new(0, 1e6).arriving(Arrivals::Independent, 0);
+        let all: Vec<u64> = chance.owed(1_000_000, chance.behind(1_000_000)).map(|(due, _)| due).collect();
+        let mut taken = chance.clone();
+        assert_eq!(all, std::iter::from_fn(|| taken.take(1_000_000)).collect::<Vec<_>>());
     }
 
     /// The known answer: a server that answers within 1 ms but stands still in the last second of every ten.

@@ -42,8 +42,6 @@ pub struct Settings {
     pub keep_alive: bool,
     /// What is asked.
     pub ask: Ask,
-    /// Answers have no body whatever they say (HEAD).
-    pub bodyless: bool,
     /// Keep each request's times, at most this many.
     pub rows: usize,
     /// Open the connections evenly over this time, or with `rate` let the rate grow evenly to what it is.

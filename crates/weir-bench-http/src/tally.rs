@@ -118,8 +118,10 @@ pub struct Tally {
     /// What the answers looked like.
     pub lengths: Lengths,
     /// Nanoseconds from the request's begin, or with `--rate` from the time it was planned for, to the whole
-    /// answer. One value for a pipelined batch.
+    /// answer, or of those without one to the end of the run. One value for a pipelined batch.
     pub latency: Histogram<u64>,
+    /// How many of `latency` had no answer at the end of the run: it took them so long or longer (`--rate`).
+    pub unanswered: u64,
     /// The same from the request's begin; only where that differs (`--rate`).
     pub service: Option<Histogram<u64>>,
     /// Nanoseconds to make a connection, TLS included.
@@ -134,6 +136,8 @@ pub struct Tally {
     pub byte_samples: Vec<u64>,
     /// Planned requests whose time had come but that no connection was free for, at the end (`--rate`).
     pub unsent: u64,
+    /// Requests that were under way at the end.
+    pub under_way: u64,
     /// Each request's times, where asked for.
     pub rows: Vec<Row>,
     /// The first answer's head.
@@ -169,6 +173,7 @@ impl Tally {
             refusal: None,
             lengths: Lengths::default(),
             latency: histogram(),
+            unanswered: 0,
             service: planned.then(histogram),
             connect: histogram(),
             first_byte: Duration::ZERO,
@@ -176,6 +181,7 @@ impl Tally {
             rates: Vec::new(),
             byte_samples: Vec::new(),
             unsent: 0,
+            under_way: 0,
             rows: Vec::new(),
             first_head: Vec::new(),
             spent: Spent::default(),
@@ -188,10 +194,15 @@ impl Tally {
         (!times.is_empty()).then(|| times.value_at_quantile(0.5))
     }
 
-    /// Counts a connection that did not come about.
-    pub(crate) fn refused(&mut self, why: io::Error) {
+    /// How many requests, or batches of them, `latency` has the answered times of.
+    pub fn timed_answers(&self) -> u64 {
+        self.latency.len().saturating_sub(self.unanswered)
+    }
+
+    /// Counts a connection that did not come about, which so many requests were for.
+    pub(crate) fn refused(&mut self, why: io::Error, requests: u64) {
         self.spent.refused(&why);
-        self.failed(Reason::of_connect(&why), 1);
+        self.failed(Reason::of_connect(&why), requests);
         self.refusal.get_or_insert_with(|| Arc::new(why));
     }
 
@@ -207,10 +218,10 @@ impl Tally {
         } += times;
     }
 
-    /// Counts an answer whose reading failed; `begun`: a byte of it had come.
-    pub(crate) fn broke(&mut self, why: io::Error, begun: bool) {
+    /// Counts so many requests whose answers' reading failed; `begun`: a byte of the first had come.
+    pub(crate) fn broke(&mut self, why: io::Error, begun: bool, requests: u64) {
         let reason = Reason::of_read(&why, begun);
-        self.failed(reason, 1);
+        self.failed(reason, requests);
         // A server that wants a certificate says so within its answer's session (RFC 8446 section 4.4.2.4).
         if reason == Reason::TlsBroken {
             self.refusal.get_or_insert_with(|| Arc::new(why));
@@ -280,6 +291,12 @@ impl Tally {
         }
     }
 
+    /// Counts planned requests that had waited so long, nanoseconds, when the run ended without their answer.
+    pub(crate) fn waited(&mut self, waited: u64, requests: u64) {
+        self.latency.saturating_record_n(waited, requests);
+        self.unanswered += requests;
+    }
+
     /// Adds what another loop counted over the same time.
     pub fn add(&mut self, other: &Tally) {
         self.requests += other.requests;
@@ -313,7 +330,9 @@ impl Tally {
                 None => self.byte_samples.push(*bytes),
             }
         }
+        self.unanswered += other.unanswered;
         self.unsent += other.unsent;
+        self.under_way += other.under_way;
         self.spent.add(&other.spent);
         self.rows.extend_from_slice(&other.rows);
         if self.first_head.is_empty() {

@@ -6,12 +6,13 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{self as unix, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use weir_observe::names;
 
 use crate::error::LoadError;
@@ -130,13 +131,31 @@ impl Address {
     pub(crate) fn try_connect(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Address::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
-            Address::Unix(path) => match path.as_os_str().as_bytes().strip_prefix(b"\0") {
-                Some(name) => {
-                    UnixStream::connect_addr(&unix::SocketAddr::from_abstract_name(name)?).map(drop)
-                }
-                None => UnixStream::connect(path).map(drop),
-            },
+            Address::Unix(path) => try_unix(path, timeout),
         }
+    }
+}
+
+/// As [`Address::try_connect`]. Where the listener's queue is full a connect waits for as long as a send may
+/// (unix_stream_connect in net/unix/af_unix.c), which is without end unless that is said.
+fn try_unix(path: &Path, timeout: Duration) -> io::Result<()> {
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    match rustix::net::connect(&socket, &unix_address(path)?) {
+        Err(Errno::AGAIN) => {
+            let why = "its queue of connections stayed full; look whether its server still accepts any";
+            Err(io::Error::new(io::ErrorKind::WouldBlock, why))
+        }
+        done => Ok(done?),
+    }
+}
+
+/// The address of a Unix socket, of one of the abstract namespace too.
+pub(crate) fn unix_address(path: &Path) -> Result<SocketAddrUnix, Errno> {
+    match path.as_os_str().as_bytes().strip_prefix(b"\0") {
+        Some(name) => SocketAddrUnix::new_abstract_name(name),
+        None => SocketAddrUnix::new(path),
     }
 }
 

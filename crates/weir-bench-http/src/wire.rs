@@ -3,16 +3,13 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use crate::target::Address;
+use crate::target::{self, Address};
 
 /// TLS as a run uses it.
 #[derive(Debug, Clone)]
@@ -67,10 +64,7 @@ impl Wire {
                 set_window(&socket, window)?;
                 rustix::net::connect(&socket, address)
             }
-            Address::Unix(path) => match path.as_os_str().as_bytes().strip_prefix(b"\0") {
-                Some(name) => rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name)?),
-                None => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
-            },
+            Address::Unix(path) => rustix::net::connect(&socket, &target::unix_address(path)?),
         };
         match begun {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}

@@ -13,7 +13,7 @@ use crate::auth::{self, Login, Padding};
 use crate::control::{Control, is_pause};
 use crate::cookie::Cookie;
 use crate::copies::Copies;
-use crate::datagram::{HELLO, is_welcome};
+use crate::datagram::{HELLO, Head, is_welcome};
 use crate::error::NetError;
 use crate::frame;
 use crate::outcome::{Ending, Interval, Role, Start, TestOutcome};
@@ -297,7 +297,10 @@ pub(crate) fn introduce(
 
 pub(crate) fn connect(options: &Options, stop: &AtomicBool) -> Result<(TcpStream, SocketAddr), NetError> {
     let host = &options.host;
-    let resolve = |source: NameError| NetError::Resolve { host: host.clone(), source: source.into() };
+    let resolve = |source: NameError| match source {
+        NameError::Stopped => NetError::Interrupted,
+        source => NetError::Resolve { host: host.clone(), source: source.into() },
+    };
     let is_stopped = || stop.load(Relaxed);
     let all = names::resolve(host, options.port, options.connect, &is_stopped).map_err(resolve)?;
     let (family, wanted): (_, fn(&SocketAddr) -> bool) = match options.family {
@@ -309,8 +312,9 @@ pub(crate) fn connect(options: &Options, stop: &AtomicBool) -> Result<(TcpStream
     let mut failed = NetError::NoAddress { host: host.clone(), family };
     // The first that answers: a name may have an address of a family that leads nowhere.
     for to in all.into_iter().filter(fits) {
-        match socket::connect(to, options.origin(0), options.connect, None) {
+        match socket::connect(to, options.origin(0), options.connect, None, stop) {
             Ok(stream) => return Ok((stream, to)),
+            Err(NetError::Interrupted) => return Err(NetError::Interrupted),
             Err(error) => failed = error,
         }
     }
@@ -353,12 +357,13 @@ fn open_streams(
         let fail = |source| NetError::Connect { to, source };
         let stream = match parameters.transport {
             Transport::Tcp => {
-                let mut stream = open_tcp(options, parameters, to, options.port_of(index))?;
+                let mut stream = open_tcp(options, parameters, to, options.port_of(index), stop)?;
                 std::io::Write::write_all(&mut stream, cookie.bytes()).map_err(fail)?;
                 Stream::tcp(id, sends, stream)
             }
             Transport::Udp => {
-                Stream::udp(id, sends, open_udp(options, parameters, to, options.port_of(index), stop)?)
+                let ours = (options.port_of(index), sends);
+                Stream::udp(id, sends, open_udp(options, parameters, to, ours, stop)?)
             }
         };
         streams.push(stream.map_err(fail)?);
@@ -372,10 +377,11 @@ pub(crate) fn open_tcp(
     parameters: &Parameters,
     to: SocketAddr,
     port: u16,
+    stop: &AtomicBool,
 ) -> Result<TcpStream, NetError> {
     let deadline = Instant::now() + Duration::from_secs(1);
     loop {
-        match socket::connect(to, options.origin(port), options.connect, Some(parameters)) {
+        match socket::connect(to, options.origin(port), options.connect, Some(parameters), stop) {
             Err(NetError::Connect { source, .. })
                 if source.kind() == std::io::ErrorKind::ConnectionRefused && Instant::now() < deadline =>
             {
@@ -386,12 +392,13 @@ pub(crate) fn open_tcp(
     }
 }
 
-/// Says hello until the server answers.
+/// Says hello from this own port until the server answers; data that this end is to receive are an answer
+/// too: the server has begun, and its welcome was lost or overtaken.
 fn open_udp(
     options: &Options,
     parameters: &Parameters,
     to: SocketAddr,
-    port: u16,
+    (port, sends): (u16, bool),
     stop: &AtomicBool,
 ) -> Result<UdpSocket, NetError> {
     let socket = socket::connect_udp(to, options.origin(port), parameters)?;
@@ -415,7 +422,7 @@ fn open_udp(
         }
         match socket.recv(&mut room) {
             Ok(count) if is_welcome(&room[..count]) => return Ok(socket),
-            // Data of a server that has begun to send: its welcome was overtaken.
+            Ok(count) if !sends && count >= Head::length(parameters.wide_counters) => return Ok(socket),
             Ok(_) => {}
             Err(cause) if is_pause(&cause) => {}
             Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {

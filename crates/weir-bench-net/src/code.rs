@@ -89,7 +89,9 @@ pub(crate) fn meaning(code: i32) -> Option<&'static str> {
         132 => "it cannot bind its threads to processors",
         SET_CONGESTION => "it cannot set the congestion control",
         SET_PACING => "it cannot set the pacing rate",
-        NOT_AUTHORISED => "not authorised: user, password, key or clock",
+        NOT_AUTHORISED => {
+            "not authorised: user, password, key or clock; a server before 3.17 needs --use-pkcs1-padding"
+        }
         SILENT => "nothing came for too long",
         200..=208 => "a data stream failed there; does a firewall let only the first connection through?",
         _ => return None,

@@ -272,12 +272,15 @@ impl NetError {
         }
     }
 
-    /// With its causes, on one line.
+    /// With its causes, on one line; those that its own words hold already are not repeated.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {
-            text.push_str(&format!(": {cause}"));
+            let words = cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), plain);
+            if !text.contains(&words) {
+                text.push_str(&format!(": {words}"));
+            }
             source = cause.source();
         }
         text
@@ -350,5 +353,16 @@ mod tests {
         }
         assert_eq!(code::meaning(-7), None);
         assert_eq!(NetError::Interrupted.number(), None);
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 5201));
+        let source = || io::Error::from_raw_os_error(libc::ECONNRESET);
+        let listen = NetError::Listen { at, source: source() };
+        assert_eq!(listen.in_full(), "cannot listen on 127.0.0.1:5201: connection reset by peer");
+        let control = NetError::Control { peer: at, source: source() };
+        let told = "the control connection to 127.0.0.1:5201 failed: connection reset by peer";
+        assert_eq!(control.in_full(), told);
     }
 }

@@ -51,9 +51,9 @@ pub struct Options {
     pub one_off: bool,
     /// Tests at once.
     pub most_clients: usize,
-    /// Seconds of a test, at most.
-    pub most_time: Duration,
-    /// Bytes of a test, at most.
+    /// Seconds of a test, at most; `None` without a bound.
+    pub most_time: Option<Duration>,
+    /// Bytes of a test, at most; `None` without a bound.
     pub most_bytes: Option<u64>,
     /// Bits per second of a test in all its streams: no more may be asked for, and one that moves more on
     /// average over seconds is ended.
@@ -228,12 +228,15 @@ impl Shared {
         let number = self.tests.fetch_add(1, Relaxed) as u64 + 1;
         // Closed last: a client that waits for this end and then comes again finds its place free.
         let kept = stream.try_clone();
-        match session::hold(self, stream, cookie, number, stop) {
+        let held = session::hold(self, stream, cookie, number, stop);
+        // Whoever is not let in has had no test: as with iperf3, the one test is still to come.
+        let is_let_in = !matches!(held, Err(NetError::Auth(_)));
+        match held {
             Ok(Held::Streams(outcome)) => (self.tell)(Event::Ended(number, outcome)),
             Ok(Held::Transactions(answered)) => (self.tell)(Event::Answered(number, answered)),
             Err(error) => (self.tell)(Event::Failed(number, error)),
         }
-        if self.options.one_off {
+        if self.options.one_off && is_let_in {
             self.done.store(true, Relaxed);
         }
         self.active.fetch_sub(1, Relaxed);

@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
@@ -15,6 +17,9 @@ use crate::sys;
 
 /// Connections that may wait for their accept: all streams of two tests at once.
 const BACKLOG: i32 = 512;
+
+/// Between two looks at whether the user said stop.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// What a receiver of datagrams asks for: 4 ms of 10 Gbit/s.
 const UDP_BUFFER: usize = 4 << 20;
@@ -98,13 +103,14 @@ impl Origin<'_> {
     }
 }
 
-/// Connects within `timeout`, with the options of the test's streams if it is one, else with those of a
-/// control connection.
+/// Connects within `timeout`, or until `stop` is set, with the options of the test's streams if it is one,
+/// else with those of a control connection.
 pub(crate) fn connect(
     mut to: SocketAddr,
     from: Origin<'_>,
     timeout: Duration,
     test: Option<&Parameters>,
+    stop: &AtomicBool,
 ) -> Result<TcpStream, NetError> {
     let fail = |source| NetError::Connect { to, source };
     let multipath = test.is_some_and(|test| test.mptcp);
@@ -133,8 +139,42 @@ pub(crate) fn connect(
         // A port that is asked for may still wait out the end of the test before.
         socket.set_reuse_address(from.port > 0).and_then(|()| socket.bind(&local.into())).map_err(named)?;
     }
-    socket.connect_timeout(&to.into(), timeout).map_err(|source| NetError::Connect { to, source })?;
+    let fail = |source| NetError::Connect { to, source };
+    socket.set_nonblocking(true).map_err(fail)?;
+    match socket.connect(&to.into()) {
+        Err(cause) if cause.raw_os_error() == Some(libc::EINPROGRESS) => {
+            wait_connected(&socket, to, timeout, stop)?;
+        }
+        done => done.map_err(fail)?,
+    }
+    socket.set_nonblocking(false).map_err(fail)?;
     Ok(socket.into())
+}
+
+/// Waits for the end of a connect that is under way.
+fn wait_connected(
+    socket: &Socket,
+    to: SocketAddr,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> Result<(), NetError> {
+    let fail = |source| NetError::Connect { to, source };
+    let deadline = Instant::now() + timeout;
+    loop {
+        if stop.load(Relaxed) {
+            return Err(NetError::Interrupted);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(fail(io::ErrorKind::TimedOut.into()));
+        }
+        let mut polled = [PollFd::new(socket, PollFlags::OUT)];
+        match poll(&mut polled, Timespec::try_from(left.min(GLANCE)).ok().as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return socket.take_error().map_err(fail)?.map_or(Ok(()), |cause| Err(fail(cause))),
+            Err(cause) => return Err(fail(cause.into())),
+        }
+    }
 }
 
 /// The test's flow label, on a socket of IPv6 that is not connected yet, and in the address that it is to be

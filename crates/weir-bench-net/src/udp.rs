@@ -23,8 +23,12 @@ const MOST: usize = 65_000;
 /// Bundles of one call. A few hide the call's own cost; many would make a sender's rate coarse.
 const BUNDLES: usize = 8;
 
-/// A receiver believes after this silence that all has come.
-const QUIET: Duration = Duration::from_millis(50);
+/// A receiver believes after this silence that all has come: a sender that has not heard of the end yet may
+/// wait so long for a processor.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Of a slow sender it waits longer, though no more than this.
+const MOST_QUIET: Duration = Duration::from_secs(2);
 
 /// A receiver of many datagrams sleeps for so long when it has emptied its socket, instead of being woken for
 /// each: over loopback that wake-up costs the sender more than the datagram. With what a timer adds (50 us)
@@ -164,6 +168,17 @@ fn refuses_bundles(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO | libc::EOPNOTSUPP))
 }
 
+/// The silence after which all has come: of a sender at a small rate that of two datagrams, or bursts, that
+/// are still to come. What it sends until it hears of the end would count as lost otherwise.
+fn silence(orders: &Orders) -> Duration {
+    if orders.rate == 0 {
+        return QUIET;
+    }
+    let burst = 8.0 * f64::from(orders.block) * f64::from(orders.burst.max(1));
+    let apart = burst / orders.rate as f64;
+    Duration::from_secs_f64((2.0 * apart).clamp(QUIET.as_secs_f64(), MOST_QUIET.as_secs_f64()))
+}
+
 /// Receives until the test is over and nothing more comes.
 pub(crate) fn receive(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> io::Result<()> {
     if orders.bundles
@@ -172,6 +187,7 @@ pub(crate) fn receive(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> i
         tracing::debug!("no bundles of datagrams from this kernel: {cause}");
     }
     let mut inbox = Inbox::new();
+    let silence = silence(orders);
     let mut quiet = Instant::now();
     let (mut since, mut messages, mut busy) = (quiet, 0, false);
     while !orders.is_over() {
@@ -189,7 +205,7 @@ pub(crate) fn receive(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> i
                 }
             }
             Err(cause) if is_pause(&cause) => {
-                if !orders.is_running() && quiet.elapsed() >= QUIET {
+                if !orders.is_running() && quiet.elapsed() >= silence {
                     break;
                 }
             }

@@ -20,8 +20,8 @@ use weir_observe::{Sampler, cpu, sysctl};
 use crate::arrivals::Arrivals;
 use crate::orders::Counts;
 use crate::outcome::{StreamInterval, TcpFigures, UdpFigures};
-use crate::parameters::Parameters;
-use crate::stream::Stream;
+use crate::parameters::{Parameters, Transport};
+use crate::stream::{Carrier, Stream};
 
 /// With more streams than this each is looked at in turn: a look at one costs about 10 us.
 const AT_ONCE: usize = 16;
@@ -31,6 +31,9 @@ const MOST_INTERVALS: usize = 2400;
 
 /// Intervals of one stream kept, about 1 KiB each.
 const MOST_LANE_INTERVALS: usize = 16_000;
+
+/// Why the path of datagrams is not judged.
+const UDP: &str = "UDP tells nothing of its path";
 
 /// Watches one end.
 pub(crate) struct Watch {
@@ -124,14 +127,10 @@ impl StreamSummary {
 impl Watch {
     /// Of these streams, whose test begins now.
     pub(crate) fn new(streams: &[Stream], parameters: &Parameters) -> Watch {
-        let facts = facts(streams, parameters);
         let way = |sends: bool| Way {
             sends,
             used: streams.iter().any(|stream| stream.connection.sends == sends),
-            evidence: Evidence {
-                facts: Facts { rate_cap: facts.rate_cap.filter(|_| sends), ..facts.clone() },
-                ..Evidence::default()
-            },
+            evidence: Evidence { facts: facts(streams, parameters, sends), ..Evidence::default() },
             held: BTreeMap::new(),
             limit: None,
         };
@@ -237,9 +236,11 @@ impl Watch {
                 disk: Reading::Missing(nothing()),
                 ..interval.evidence(host.clone(), lanes)
             };
-            let limit = judge_interval(&interval, &Context::live(&way.evidence)).limit;
-            way.limit = Some(limit);
-            *way.held.entry(limit).or_default() += span.as_secs_f64();
+            let verdict = judge_interval(&interval, &Context::live(&way.evidence));
+            way.limit = Some(verdict.limit);
+            if !verdict.is_unseen() {
+                *way.held.entry(verdict.limit).or_default() += span.as_secs_f64();
+            }
             let most = MOST_INTERVALS.min(MOST_LANE_INTERVALS / interval.lanes.len().max(1));
             way.evidence.push(interval, most);
         }
@@ -249,12 +250,15 @@ impl Watch {
 impl Eye {
     fn of(stream: &Stream) -> Eye {
         let connection = &stream.connection;
-        let socket = SocketId::with_addresses(connection.local, connection.remote);
+        let socket = match &*stream.carrier {
+            Carrier::Tcp(stream) => SocketId::of(stream),
+            Carrier::Udp(_) => None,
+        };
         Eye {
             id: connection.id,
             sends: connection.sends,
             udp: stream.is_udp(),
-            socket: (!stream.is_udp()).then_some(socket),
+            socket,
             probe: FlowProbe::new(),
             thread: None,
             counts: Arc::clone(&stream.counts),
@@ -293,7 +297,7 @@ impl Eye {
             None => Reading::Missing("the stream's thread was not seen".to_owned()),
         };
         let flow = if self.udp {
-            let none = || "UDP tells nothing of its path".to_owned();
+            let none = || UDP.to_owned();
             FlowInterval {
                 receiver: Reading::Missing(none()),
                 sender: Reading::Missing(none()),
@@ -379,13 +383,14 @@ fn congestion_window(socket: &TcpSocket) -> u64 {
     u64::from(info.snd_cwnd.unwrap_or_default()) * u64::from(info.snd_mss.unwrap_or_default())
 }
 
-fn facts(streams: &[Stream], parameters: &Parameters) -> Facts {
+/// What holds for the streams that this end sends on, or for the others.
+fn facts(streams: &[Stream], parameters: &Parameters, sends: bool) -> Facts {
     let local = |stream: &Stream| {
         let remote = stream.connection.remote.ip().to_canonical();
         remote.is_loopback() || remote == stream.connection.local.ip().to_canonical()
     };
-    let sending = streams.iter().filter(|stream| stream.connection.sends).count();
-    let rate = parameters.rate as f64 / 8.0 * sending as f64;
+    let of_way = streams.iter().filter(|stream| stream.connection.sends == sends).count();
+    let rate = parameters.rate as f64 / 8.0 * of_way as f64;
     Facts {
         rate_cap: (rate > 0.0).then_some(rate),
         receive_buffer: parameters.window.map(u64::from),
@@ -396,6 +401,8 @@ fn facts(streams: &[Stream], parameters: &Parameters) -> Facts {
         peer_is_local: streams.iter().any(local),
         to_stdout: true,
         scope: Some("weir".to_owned()),
+        unseen: (parameters.transport == Transport::Udp).then(|| UDP.to_owned()),
+        takes_in: !sends,
         ..Facts::default()
     }
 }

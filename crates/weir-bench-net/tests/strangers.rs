@@ -5,6 +5,9 @@
 mod support;
 
 use std::io::Write;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -13,7 +16,7 @@ use support::{
     up_to_data,
 };
 use weir_bench_net::NetError;
-use weir_bench_net::client::Options;
+use weir_bench_net::client::{self, Options, Silent};
 use weir_bench_net::cookie::Cookie;
 use weir_bench_net::outcome::Ending;
 use weir_bench_net::parameters::{Direction, Parameters, Transport};
@@ -89,6 +92,8 @@ fn wrong_words_are_named() {
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "unknown state 72"),
         (vec![TestState::ServerTerminate.byte()], "ended the test"),
         ([&[TestState::ServerError.byte()][..], &[0, 0, 0, 142, 0, 0, 0, 13]].concat(), "not authorised"),
+        // iperf3 3.12 refuses a login by one number and closes.
+        ([&[TestState::ServerError.byte()][..], &[0, 0, 0, 142]].concat(), "needs --use-pkcs1-padding"),
         (vec![TestState::ServerError.byte(), 1], "number of its error"),
     ] {
         let (port, thread) = scripted(move |control, _| {
@@ -276,6 +281,117 @@ fn udp_that_nobody_answers_is_told() {
     assert!(matches!(error, NetError::NoUdp { .. }), "{error}");
     assert!(words(&error).contains("firewall"), "{error}");
     thread.join().unwrap();
+}
+
+/// A UDP socket at the port of a scripted server.
+fn datagrams_of(listener: &std::net::TcpListener) -> UdpSocket {
+    let socket = UdpSocket::bind(listener.local_addr().unwrap()).unwrap();
+    socket.set_read_timeout(Some(BOUND)).unwrap();
+    socket
+}
+
+#[test]
+fn datagrams_of_which_none_came_are_lost() {
+    let (port, thread) = scripted(|control, listener| {
+        let socket = datagrams_of(listener);
+        say(control, &[TestState::ParamExchange]);
+        read_frame(control);
+        say(control, &[TestState::CreateStreams]);
+        let (_, client) = socket.recv_from(&mut [0; 64]).unwrap();
+        socket.send_to(b"6789", client).unwrap();
+        say(control, &[TestState::TestStart, TestState::TestRunning]);
+        assert_eq!(read(control, 1), [TestState::TestEnd.byte()]);
+        say(control, &[TestState::ExchangeResults]);
+        read_frame(control);
+        let stream = StreamResults { id: 1, end: Some(0.1), ..StreamResults::default() };
+        tell(control, &Results { streams: vec![stream], ..Results::default() }.to_json());
+        say(control, &[TestState::DisplayResults]);
+        read(control, 1);
+    });
+    let parameters =
+        Parameters { transport: Transport::Udp, block: 1000, bytes: 50_000, time: 0, ..Parameters::new() };
+    let outcome = test(&Options { parameters, ..options(port) }).unwrap();
+    assert_eq!(outcome.ending, Ending::Complete);
+    let received = outcome.sum(true, |stream| stream.received).unwrap().udp.unwrap();
+    assert_eq!((received.packets, received.lost), (50, 50));
+    thread.join().unwrap();
+}
+
+#[test]
+fn data_stand_for_a_welcome_that_was_lost() {
+    let (port, thread) = scripted(|control, listener| {
+        let socket = datagrams_of(listener);
+        say(control, &[TestState::ParamExchange]);
+        read_frame(control);
+        say(control, &[TestState::CreateStreams]);
+        let (_, client) = socket.recv_from(&mut [0; 64]).unwrap();
+        // Its first datagram, and no welcome before it.
+        let mut datagram = [0; 1000];
+        datagram[11] = 1;
+        socket.send_to(&datagram, client).unwrap();
+        say(control, &[TestState::TestStart, TestState::TestRunning, TestState::ServerTerminate]);
+        read(control, 1);
+    });
+    let (transport, direction) = (Transport::Udp, Direction::Reverse);
+    let parameters = Parameters { transport, direction, block: 1000, time: 30, ..Parameters::new() };
+    let outcome = test(&Options { parameters, ..options(port) }).unwrap();
+    assert!(matches!(&outcome.ending, Ending::Broken(why) if why.contains("ended the test")));
+    thread.join().unwrap();
+}
+
+/// The server hears it on the socket that is this stream's already, while it waits for the next one.
+#[test]
+fn a_hello_that_is_said_again_is_answered_again() {
+    let served = Served::new();
+    let (mut control, _) = served.greeted();
+    tell(&mut control, &json!({ "udp": true, "time": 1, "parallel": 2, "len": 1000 }));
+    assert_eq!(read(&mut control, 1), [TestState::CreateStreams.byte()]);
+    let client = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(BOUND)).unwrap();
+        socket.connect(("127.0.0.1", served.port)).unwrap();
+        socket
+    };
+    let first = client();
+    for _ in 0..2 {
+        first.send(b"9876").unwrap();
+        assert_eq!(first.recv(&mut [0; 64]).unwrap(), 4);
+    }
+    let second = client();
+    second.send(b"9876").unwrap();
+    assert_eq!(second.recv(&mut [0; 64]).unwrap(), 4);
+    assert_eq!(read(&mut control, 2), [TestState::TestStart.byte(), TestState::TestRunning.byte()]);
+}
+
+#[test]
+fn a_server_without_bounds_takes_the_longest_test() {
+    let served = Served::with(|options| (options.most_time, options.most_bytes) = (None, None));
+    let (mut control, _) = served.greeted();
+    tell(&mut control, &json!({ "tcp": true, "time": 86_400, "parallel": 1 }));
+    assert_eq!(read(&mut control, 1), [TestState::CreateStreams.byte()]);
+}
+
+/// Nobody answers at a listener whose queue is full, so that a connect waits.
+#[test]
+fn a_connect_that_waits_hears_the_user() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let at = socket.local_addr().unwrap().as_socket().unwrap();
+    // What the queue takes, and one more that is not.
+    let mut waiting = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&at, SILENCE) {
+        waiting.push(stream);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    let options = Options { connect: BOUND, ..options(at.port()) };
+    let thread =
+        std::thread::spawn(move || client::run(&options, &mut Silent, &told).map(|_| ()).unwrap_err());
+    let begun = Instant::now();
+    stop.store(true, Relaxed);
+    assert!(matches!(thread.join().unwrap(), NetError::Interrupted));
+    assert!(begun.elapsed() < BOUND / 2, "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -339,6 +339,19 @@ fn a_server_outlives_clients_that_leave_or_lie_at_every_state() {
 }
 
 #[test]
+fn a_server_at_all_addresses_answers_clients_of_ipv4() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        println!("skipped: no IPv6 here");
+        return;
+    }
+    let served = Served::with(|options| options.listen = vec!["[::]:0".parse().unwrap()]);
+    for kind in BOTH {
+        let outcome = once(served.port, kind).unwrap();
+        assert_eq!(outcome.ending, Ending::Complete);
+    }
+}
+
+#[test]
 fn bounds_hold_for_transactions_too() {
     let served = Served::with(|options| options.most_bytes = Some(1000));
     let outcome = once(served.port, Kind::Exchange).unwrap();
@@ -349,7 +362,7 @@ fn bounds_hold_for_transactions_too() {
     let asked = Asked { kind: Kind::Exchange, request: 3, response: 5 };
     let outcome = ask(&long, asked, Repeats { least: 1, most: 1, goal: None }).unwrap();
     assert!(broken(&outcome).contains("error 101"), "{:?}", outcome.ending);
-    let served = Served::with(|options| options.most_time = Duration::from_secs(2));
+    let served = Served::with(|options| options.most_time = Some(Duration::from_secs(2)));
     let asked = Asked { kind: Kind::Exchange, request: 1, response: 1 };
     let goal = Some(Goal { level: 0.9, width: 0.1 });
     let error = ask(&options(served.port, 1), asked, Repeats { least: 3, most: 3, goal }).unwrap_err();

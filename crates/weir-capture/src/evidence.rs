@@ -290,6 +290,7 @@ impl<'a> Teller<'a> {
             receive_buffer: known.then(|| 2 * u64::from(self.best_window)),
             out_of_order: half.disordered.into(),
             segments: half.segments.into(),
+            resent: None,
             congestion_control: None,
         }
     }

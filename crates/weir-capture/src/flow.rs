@@ -6,8 +6,12 @@ use crate::slice::Slice;
 use crate::stall::{Cause, Stall, Stalls};
 use crate::way::{Kind, Way};
 
-/// A connection that is silent for longer is told by its absence.
+/// A connection that is silent for longer is told by its absence, unless something is waited for.
 const ABSENT: u64 = 30_000_000_000;
+
+/// But no longer than this is anything waited for: a kernel gives up on what is not acknowledged after a
+/// quarter of an hour (tcp_retries2, ip-sysctl.txt), and programs sooner.
+const LONGEST_WAIT: u64 = 900_000_000_000;
 
 /// Below this a distance is that of a host to itself: no acknowledgment is delayed for it.
 const NEAR: u64 = 1_000_000;
@@ -59,6 +63,8 @@ pub(crate) struct Flow {
     slice: Slice,
     pub(crate) slices: Vec<Slice>,
     offers: [Option<Offer>; 2],
+    /// The options of a SYN were cut by the capture's snaplen.
+    pub(crate) offer_cut: bool,
     pub(crate) client: Option<usize>,
     syn_at: u64,
     synack_at: Option<u64>,
@@ -92,6 +98,7 @@ impl Flow {
             slice: Slice { index: index(now, span), ..Slice::default() },
             slices: Vec::new(),
             offers: [None; 2],
+            offer_cut: false,
             client: None,
             syn_at: now,
             synack_at: None,
@@ -178,8 +185,12 @@ impl Flow {
     fn shake(&mut self, segment: &Segment, now: u64) {
         let from = segment.from;
         let options = &segment.options;
-        self.offers[from] =
-            Some(Offer { mss: options.mss, scale: options.scale, stamps: options.stamps.is_some() });
+        if segment.options_cut {
+            self.offer_cut = true;
+        } else {
+            self.offers[from] =
+                Some(Offer { mss: options.mss, scale: options.scale, stamps: options.stamps.is_some() });
+        }
         self.ways[from].open(segment);
         if !segment.acks {
             self.syn_again += u32::from(self.client == Some(from));
@@ -297,13 +308,32 @@ impl Flow {
         if self.over || now <= self.at {
             return;
         }
-        if now - self.at > ABSENT {
-            self.advance(self.at + ABSENT / 30, span);
+        let told = match now - self.at > ABSENT {
+            true if self.is_waited_for() => LONGEST_WAIT,
+            true => ABSENT / 30,
+            false => ABSENT,
+        };
+        self.walk(now.min(self.at.saturating_add(told)), span);
+        if self.at < now {
             self.close();
             self.at = now;
             self.slice = Slice { index: index(now, span), ..Slice::default() };
-            return;
         }
+    }
+
+    /// One end waits for the other: for its answer, an acknowledgment, or the handshake's.
+    fn is_waited_for(&self) -> bool {
+        let client = self.client.unwrap_or(1 - self.sender());
+        let asked = self.speaker == Some(client) || self.is_shaking();
+        !self.shed && (asked || self.ways.iter().any(Way::lacks_acknowledgment))
+    }
+
+    fn is_shaking(&self) -> bool {
+        self.client.is_some() && !self.handshake && self.carried == [0; 2]
+    }
+
+    /// Time passes in slices.
+    fn walk(&mut self, now: u64, span: u64) {
         while self.at < now {
             let boundary = (u64::from(self.slice.index) + 1).saturating_mul(span);
             let due = self.ways.iter().filter_map(Way::due).min().unwrap_or(u64::MAX);
@@ -328,8 +358,8 @@ impl Flow {
             return;
         }
         self.slice.lived = self.slice.lived.saturating_add(micros);
-        let shaking = self.client.is_some() && !self.handshake && self.carried == [0; 2];
-        self.slice.connecting = self.slice.connecting.saturating_add(if shaking { micros } else { 0 });
+        let shaking = if self.is_shaking() { micros } else { 0 };
+        self.slice.connecting = self.slice.connecting.saturating_add(shaking);
         for (end, (way, half)) in self.ways.iter().zip(&mut self.slice.halves).enumerate() {
             way.pass(micros, self.speaker.map(|speaker| speaker == end), half);
         }

@@ -36,7 +36,7 @@ pub use stall::{Cause, Stall};
 
 use evidence::Grid;
 use flow::Flow;
-use link::{Found, Segment};
+use link::{Found, OtherPacket, Segment};
 use source::Next;
 use table::Table;
 
@@ -54,8 +54,8 @@ pub(crate) const PICTURES: usize = 4;
 pub struct Options<'a> {
     /// Only connections with this port at either end.
     pub port: Option<u16>,
-    /// Only connections with this address at either end.
-    pub peer: Option<IpAddr>,
+    /// Only connections with one of these addresses at either end; with any where none is named.
+    pub peers: Vec<IpAddr>,
     /// Only the capture's first so much time.
     pub span: Option<Duration>,
     /// Asked now and then: whether to stop and judge what was read.
@@ -142,12 +142,22 @@ pub struct Point {
 struct Counts {
     packets: u64,
     segments: u64,
-    other: u64,
+    /// Packets that are not judged, by [`OtherPacket`].
+    others: [u64; OTHERS.len()],
     malformed: u64,
     unknown_link: u64,
     end: Option<String>,
     stopped: bool,
 }
+
+/// What packets that are not judged are called, in the order of [`OtherPacket`].
+const OTHERS: [&str; OtherPacket::Else as usize + 1] = [
+    "UDP at port 443 (QUIC)",
+    "other UDP",
+    "inside tunnels (VXLAN, GENEVE, GRE, IPsec)",
+    "fragments",
+    "other protocols",
+];
 
 /// Reads a capture to its end, or as far as it can be read.
 pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture, CaptureError> {
@@ -171,7 +181,7 @@ pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture
                             table.take(&segment, now);
                         }
                     }
-                    Found::Other => counts.other += 1,
+                    Found::Other(what) => counts.others[what as usize] += 1,
                     Found::Malformed => counts.malformed += 1,
                     Found::UnknownLink => counts.unknown_link += 1,
                 }
@@ -197,9 +207,8 @@ pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture
 fn counts_for(segment: &Segment, options: &Options<'_>) -> bool {
     let ends = &segment.key.ends;
     let port = options.port.is_none_or(|port| ends.iter().any(|end| end.port() == port));
-    port && options
-        .peer
-        .is_none_or(|peer| ends.iter().any(|end| end.ip().to_canonical() == peer.to_canonical()))
+    let has = |peer: &IpAddr| ends.iter().any(|end| end.ip().to_canonical() == peer.to_canonical());
+    port && (options.peers.is_empty() || options.peers.iter().any(has))
 }
 
 fn judgeable(format: Format, mut table: Table, counts: Counts, options: &Options<'_>) -> Capture {
@@ -316,11 +325,18 @@ fn notes(table: &Table, counts: &Counts, flows: &[&Flow]) -> Vec<String> {
             "the capture misses segments: {uncaptured} bytes were acknowledged that it does not have"
         ));
     }
-    let windowless =
-        flows.iter().filter(|flow| flow.bytes() > 0 && !flow.knows_window(flow.sender())).count();
-    if windowless > 0 {
+    let windowless = || flows.iter().filter(|flow| flow.bytes() > 0 && !flow.knows_window(flow.sender()));
+    let cut = windowless().filter(|flow| flow.offer_cut).count();
+    if cut > 0 {
         notes.push(format!(
-            "receive windows of {windowless} connections: their SYN was not captured, which has the scale"
+            "receive windows of {cut} connections: the capture's snaplen cut their SYN before the scale; 128 bytes \
+             of each packet hold all headers (tcpdump -s 128)"
+        ));
+    }
+    let uncaught = windowless().count() - cut;
+    if uncaught > 0 {
+        notes.push(format!(
+            "receive windows of {uncaught} connections: their SYN was not captured, which has the scale"
         ));
     }
     if table.given_up.0 > 0 {
@@ -339,5 +355,17 @@ fn notes(table: &Table, counts: &Counts, flows: &[&Flow]) -> Vec<String> {
             table.clock().cut
         ));
     }
+    notes.extend(of_others(counts));
     notes
+}
+
+/// What a capture holds instead of TCP, where that is half of it or more.
+fn of_others(counts: &Counts) -> Option<String> {
+    let all: u64 = counts.others.iter().sum();
+    let told = OTHERS.iter().zip(counts.others).filter(|(_, count)| *count > 0);
+    let told: Vec<String> = told.map(|(what, count)| format!("{count} {what}")).collect();
+    let packets = counts.packets;
+    (all > 0 && 2 * all >= packets).then(|| {
+        format!("{all} of {packets} packets are not TCP, which alone is judged: {}", told.join(", "))
+    })
 }

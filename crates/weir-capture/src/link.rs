@@ -7,7 +7,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use etherparse::{
-    Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpHeaderSlice, TcpOptionElement, ip_number,
+    IpNumber, Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, TcpOptionElement, TcpOptionsIterator,
+    ip_number,
 };
 
 use crate::source::Packet;
@@ -46,8 +47,10 @@ pub struct Segment {
     pub id: u16,
     /// The congestion mark (CE) of the IP header.
     pub marked: bool,
-    /// Options.
+    /// Options, as far as they were kept.
     pub options: Options,
+    /// The capture's snaplen cut them: what is not among them may have been there.
+    pub options_cut: bool,
 }
 
 /// What a header's options say.
@@ -70,25 +73,40 @@ pub struct Options {
 pub enum Found {
     /// TCP.
     Segment(Segment),
-    /// Something else: UDP, ARP, a fragment that is not the first.
-    Other,
+    /// Something else.
+    Other(OtherPacket),
     /// Headers that are cut or contradict themselves.
     Malformed,
     /// A link layer that is not known here.
     UnknownLink,
 }
 
+/// What a packet without a TCP segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherPacket {
+    /// UDP at port 443: QUIC, most often.
+    Quic,
+    /// Other UDP.
+    Udp,
+    /// A packet inside another: VXLAN, GENEVE, GRE, IP in IP, IPsec.
+    Tunnel,
+    /// A fragment of a packet, not the first.
+    Fragment,
+    /// Anything else: ARP, ICMP.
+    Else,
+}
+
 /// Looks into a packet.
 pub fn look(packet: &Packet<'_>) -> Found {
     let Some(offset) = network(packet.link, packet.data) else {
-        return if known(packet.link) { Found::Other } else { Found::UnknownLink };
+        return if known(packet.link) { Found::Other(OtherPacket::Else) } else { Found::UnknownLink };
     };
     let Some(data) = packet.data.get(offset..) else { return Found::Malformed };
     let on_wire = (packet.length as usize).saturating_sub(offset);
     match data.first().map(|byte| byte >> 4) {
         Some(4) => ipv4(data, on_wire),
         Some(6) => ipv6(data, on_wire),
-        Some(_) => Found::Other,
+        Some(_) => Found::Other(OtherPacket::Else),
         None => Found::Malformed,
     }
 }
@@ -162,10 +180,13 @@ fn half(data: &[u8], at: usize) -> Option<u16> {
 
 fn ipv4(data: &[u8], on_wire: usize) -> Found {
     let Ok(ip) = Ipv4HeaderSlice::from_slice(data) else { return Found::Malformed };
-    if ip.protocol() != ip_number::TCP || ip.fragments_offset().value() != 0 {
-        return Found::Other;
-    }
     let head = ip.slice().len();
+    if ip.fragments_offset().value() != 0 {
+        return Found::Other(OtherPacket::Fragment);
+    }
+    if ip.protocol() != ip_number::TCP {
+        return Found::Other(other(ip.protocol(), &data[head..]));
+    }
     // 0 is what segments above 64 KiB have before the card cuts them. Else IP's own length counts, and not
     // the record's: some tools write into both lengths of a record what they kept.
     let total = match usize::from(ip.total_len()) {
@@ -181,8 +202,11 @@ fn ipv6(data: &[u8], on_wire: usize) -> Found {
     let Ok(ip) = Ipv6HeaderSlice::from_slice(data) else { return Found::Malformed };
     let rest = &data[ip.slice().len()..];
     let (extensions, next, rest, _) = Ipv6ExtensionsSlice::from_slice_lax(ip.next_header(), rest);
-    if next != ip_number::TCP || extensions.is_fragmenting_payload() {
-        return Found::Other;
+    if extensions.is_fragmenting_payload() {
+        return Found::Other(OtherPacket::Fragment);
+    }
+    if next != ip_number::TCP {
+        return Found::Other(other(next, rest));
     }
     let total = match usize::from(ip.payload_length()) {
         0 => on_wire.saturating_sub(40),
@@ -191,6 +215,23 @@ fn ipv6(data: &[u8], on_wire: usize) -> Found {
     let ends = (IpAddr::V6(Ipv6Addr::from(ip.source())), IpAddr::V6(Ipv6Addr::from(ip.destination())));
     let about = About { ends, id: 0, marked: ip.ecn().value() == 3 };
     tcp(rest, total.saturating_sub(extensions.slice().len()), about)
+}
+
+/// Ports of UDP behind which lies another packet (IANA): VXLAN, as Linux had it first too, GENEVE, and IPsec
+/// behind a translation of addresses.
+const TUNNELS: [u16; 4] = [4789, 8472, 6081, 4500];
+
+/// A packet of this protocol, by what follows IP's header.
+fn other(protocol: IpNumber, rest: &[u8]) -> OtherPacket {
+    let ports = [half(rest, 0), half(rest, 2)];
+    match protocol {
+        ip_number::UDP if ports.iter().flatten().any(|port| TUNNELS.contains(port)) => OtherPacket::Tunnel,
+        ip_number::UDP if ports.contains(&Some(443)) => OtherPacket::Quic,
+        ip_number::UDP => OtherPacket::Udp,
+        ip_number::IPV4 | ip_number::IPV6 | ip_number::GRE => OtherPacket::Tunnel,
+        IpNumber::ENCAPSULATING_SECURITY_PAYLOAD => OtherPacket::Tunnel,
+        _ => OtherPacket::Else,
+    }
 }
 
 /// What the IP header says of a segment.
@@ -207,7 +248,7 @@ fn tcp(data: &[u8], total: usize, about: About) -> Found {
     if head < 20 {
         return Found::Malformed;
     }
-    let whole = TcpHeaderSlice::from_slice(data).ok();
+    let kept = data.get(20..head.min(data.len())).unwrap_or_default();
     let port = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
     let (from, to) = (SocketAddr::new(about.ends.0, port(0)), SocketAddr::new(about.ends.1, port(2)));
@@ -226,13 +267,29 @@ fn tcp(data: &[u8], total: usize, about: About) -> Found {
         payload: u32::try_from(total.saturating_sub(head)).unwrap_or(u32::MAX),
         id: about.id,
         marked: about.marked,
-        options: whole.map_or(Options::default(), |whole| options(&whole, ack)),
+        options: options(kept, ack),
+        options_cut: kept.len() < head - 20,
     })
 }
 
-fn options(header: &TcpHeaderSlice<'_>, ack: u32) -> Options {
+/// Takes the next option, kind and length before its value, from `raw`; `None` at their end, or where they
+/// are cut. Those that are not known have a length as well.
+fn next_option<'a>(raw: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut all = *raw;
+    while let [1, rest @ ..] = all {
+        all = rest;
+    }
+    let length = match all {
+        [] | [0, ..] | [_] => return None,
+        [_, length, ..] => usize::from(*length).max(2),
+    };
+    let (option, rest) = all.split_at_checked(length)?;
+    *raw = rest;
+    Some(option)
+}
+
+fn options(raw: &[u8], ack: u32) -> Options {
     let mut options = Options::default();
-    let raw = header.options();
     // Nearly all segments have just this: two fillers and the timestamps.
     if let [1, 1, 8, 10, stamps @ ..] = raw
         && let Some(stamps) = stamps.first_chunk::<8>()
@@ -242,13 +299,15 @@ fn options(header: &TcpHeaderSlice<'_>, ack: u32) -> Options {
         options.stamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
         return options;
     }
-    for option in header.options_iterator() {
+    let mut raw = raw;
+    while let Some(option) = next_option(&mut raw) {
+        let Some(Ok(option)) = TcpOptionsIterator::from_slice(option).next() else { continue };
         match option {
-            Ok(TcpOptionElement::MaximumSegmentSize(mss)) => options.mss = Some(mss),
+            TcpOptionElement::MaximumSegmentSize(mss) => options.mss = Some(mss),
             // Above 14 it counts as 14 (RFC 7323, section 2.3).
-            Ok(TcpOptionElement::WindowScale(scale)) => options.scale = Some(scale.min(14)),
-            Ok(TcpOptionElement::Timestamp(own, echo)) => options.stamps = Some((own, echo)),
-            Ok(TcpOptionElement::SelectiveAcknowledgement(first, more)) => {
+            TcpOptionElement::WindowScale(scale) => options.scale = Some(scale.min(14)),
+            TcpOptionElement::Timestamp(own, echo) => options.stamps = Some((own, echo)),
+            TcpOptionElement::SelectiveAcknowledgement(first, more) => {
                 let length = |(from, to): (u32, u32)| to.wrapping_sub(from).min(1 << 30);
                 let below = (first.1.wrapping_sub(ack) as i32) <= 0;
                 let within = more.iter().flatten().any(|(from, to)| {
@@ -259,8 +318,7 @@ fn options(header: &TcpHeaderSlice<'_>, ack: u32) -> Options {
                 let first_counts = if options.duplicate { 0 } else { length(first) };
                 options.sack = Some((first, all.saturating_add(first_counts)));
             }
-            Ok(_) => {}
-            Err(_) => break,
+            TcpOptionElement::Noop | TcpOptionElement::SelectiveAcknowledgementPermitted => {}
         }
     }
     options

@@ -238,13 +238,17 @@ impl Table {
 
     /// All connections that are known at the end, those that carried most first.
     pub(crate) fn finish(&mut self) -> Vec<Box<Flow>> {
-        let (now, span) = (self.clock.now, self.span);
-        let mut all: Vec<Box<Flow>> = Vec::new();
-        for mut flow in self.flows.drain(..).flatten() {
-            flow.advance(now, span);
-            flow.retire();
-            all.push(flow);
+        for place in 0..self.flows.len() {
+            let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { continue };
+            let before = flow.slices.len();
+            flow.advance(self.clock.now, self.span);
+            self.slices += flow.slices.len() - before;
+            if self.slices > SLICES {
+                self.shrink();
+            }
         }
+        let mut all: Vec<Box<Flow>> = self.flows.drain(..).flatten().collect();
+        all.iter_mut().for_each(|flow| flow.retire());
         self.open.clear();
         all.append(&mut self.finished);
         all.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then(a.number.cmp(&b.number)));

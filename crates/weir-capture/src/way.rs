@@ -174,6 +174,11 @@ impl Way {
         self.heard >= self.max
     }
 
+    /// Some of what was seen has no acknowledgment, though others were captured.
+    pub(crate) fn lacks_acknowledgment(&self) -> bool {
+        self.heard > BASE && !self.is_settled()
+    }
+
     /// Whether the window is shut for another segment.
     pub(crate) fn is_shut(&self) -> bool {
         self.window.is_some_and(|window| u64::from(window) < self.outstanding() + u64::from(self.mss.max(1)))

@@ -227,6 +227,85 @@ fn without_the_syn_no_window_is_judged() {
 }
 
 #[test]
+fn a_syn_that_the_snaplen_cut_tells_no_window() {
+    let talk = Talk::default();
+    let sent = talk.held_by_window(2000);
+    // Six bytes of options: the largest segment, and no scale.
+    let capture = seen(&pcap(Link::Ethernet, &talk.frames(&sent, Link::Ethernet, 60)));
+    assert!(!capture.flows[0].window_known);
+    let verdict = judge(&capture.evidence, &capture.notes);
+    let of_window = |limit: &Limit| matches!(limit, Limit::ReceiveWindow | Limit::Reader);
+    assert!(!verdict.shares.keys().any(of_window), "{verdict:#?}");
+    let note = "receive windows of 1 connections: the capture's snaplen cut their SYN";
+    assert!(capture.notes.iter().any(|line| line.starts_with(note)), "{:?}", capture.notes);
+    // An option that is not known is passed over, and hides none behind it.
+    let mut strange = talk.captured(&sent);
+    let syns = strange.iter_mut().filter(|(_, tcp)| tcp.flags & SYN != 0);
+    syns.for_each(|(_, tcp)| drop(tcp.options.splice(0..0, [254, 4, 1, 2])));
+    let frames: Vec<Frame> = strange.iter().map(|(at, tcp)| Link::Ethernet.frame(*at, tcp, 128)).collect();
+    assert!(seen(&pcap(Link::Ethernet, &frames)).flows[0].window_known);
+}
+
+/// A talk in which the client has an answer after a moment, asks again after a second, and has that answer
+/// after another forty.
+fn asked_twice(talk: &Talk) -> Vec<Frame> {
+    const SECOND: u64 = 1_000_000_000;
+    let mut sent = talk.answer(&[MSS; 20], |_, last, _| last + 100_000);
+    let half = 1 + 20 * MSS;
+    sent.push(talk.leaves(true, SECOND, |tcp| (tcp.seq, tcp.ack, tcp.payload) = (101, half, 100)));
+    sent.push(talk.leaves(false, SECOND + talk.rtt, |tcp| (tcp.seq, tcp.ack) = (half, 201)));
+    for number in 0..20 {
+        let (at, seq) = (41 * SECOND + u64::from(number) * 100_000, half + number * MSS);
+        sent.push(talk.leaves(false, at, |tcp| (tcp.seq, tcp.ack, tcp.payload) = (seq, 201, MSS)));
+        sent.push(talk.leaves(true, at + talk.rtt, |tcp| (tcp.seq, tcp.ack) = (201, seq + MSS)));
+    }
+    talk.frames(&sent, Link::Raw, 128)
+}
+
+#[test]
+fn a_long_wait_for_an_answer_counts_and_a_long_rest_does_not() {
+    let talk = Talk { place: 1.0, ..Talk::default() };
+    let waited = |capture: &Capture| -> f64 {
+        let lanes = capture.evidence.intervals.iter().flat_map(|interval| &interval.lanes);
+        lanes.map(|lane| lane.first_byte.as_secs_f64()).sum()
+    };
+    let frames = asked_twice(&talk);
+    let capture = seen(&pcap(Link::Raw, &frames));
+    assert!((39.5..41.0).contains(&waited(&capture)), "{}", waited(&capture));
+    // Without the second question it is the client that rests.
+    let asks = talk.begins + 900_000_000..talk.begins + 2_000_000_000;
+    let rests: Vec<Frame> = frames.iter().filter(|frame| !asks.contains(&frame.at)).cloned().collect();
+    let capture = seen(&pcap(Link::Raw, &rests));
+    assert!(waited(&capture) < 2.0, "{}", waited(&capture));
+    let there = capture.evidence.intervals.iter().filter(|interval| !interval.lanes.is_empty()).count();
+    assert!(there < 60, "{there} intervals of a connection at rest");
+}
+
+#[test]
+fn what_is_not_judged_is_named() {
+    let talk = Talk::default();
+    let packet = |number: u64, protocol: u8, port: u16| {
+        let mut data = vec![0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        data.extend([40_000_u16, port, 8, 0].map(u16::to_be_bytes).concat());
+        Frame { at: talk.begins + number * 1_000_000, length: data.len() as u32, data }
+    };
+    let frames: Vec<Frame> = [(17, 443), (17, 443), (17, 53), (17, 4789), (47, 0), (1, 0)]
+        .into_iter()
+        .zip(1..)
+        .map(|((protocol, port), number)| packet(number, protocol, port))
+        .collect();
+    let capture = seen(&pcap(Link::Raw, &frames));
+    assert_eq!(capture.connections, 0);
+    let told = "6 of 6 packets are not TCP, which alone is judged: 2 UDP at port 443 (QUIC), 1 other UDP, \
+                2 inside tunnels (VXLAN, GENEVE, GRE, IPsec), 1 other protocols";
+    assert_eq!(capture.notes, [told]);
+    let mut most = transfer(&talk, Link::Raw, 96);
+    most.extend(frames);
+    most.sort_by_key(|frame| frame.at);
+    assert_eq!(seen(&pcap(Link::Raw, &most)).notes, [""; 0], "a little beside the connections");
+}
+
+#[test]
 fn an_application_that_writes_now_and_then_is_convicted_at_the_sender() {
     let talk = Talk { window: 4_000_000, scale: 7, ..Talk::default() };
     let capture =
@@ -310,7 +389,10 @@ fn ports_and_peers_choose() {
         (capture.connections, capture.flows.first().map(|flow| flow.from))
     };
     assert_eq!(of(Options { port: Some(443), ..options() }), (1, Some(second.server)));
-    assert_eq!(of(Options { peer: Some(first.server.ip()), ..options() }), (1, Some(first.server)));
+    let peers = vec![first.server.ip()];
+    assert_eq!(of(Options { peers, ..options() }), (1, Some(first.server)));
+    let peers = vec!["10.0.0.9".parse().unwrap(), first.server.ip(), second.server.ip()];
+    assert_eq!(of(Options { peers, ..options() }).0, 2, "all addresses of a name");
     assert_eq!(of(Options { port: Some(1), ..options() }), (0, None));
     let short = Options { span: Some(Duration::from_millis(100)), ..options() };
     let capture = read(file.as_slice(), &short).unwrap();

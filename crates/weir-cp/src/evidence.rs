@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weir_model::congestion::Controls;
-use weir_model::evidence::{Evidence, Interval, LaneInterval, Reading, Silent, Trial};
+use weir_model::evidence::{Command, Evidence, Interval, LaneInterval, Reading, Silent, Trial};
 use weir_model::forecast::{self, Forecast};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
@@ -61,6 +61,7 @@ impl Joiner {
     /// For an end of this role, with a far end on the same machine or not.
     pub fn new(role: Role, peer_is_local: bool, lanes_fixed: Option<u32>, objects: u64) -> Joiner {
         let mut evidence = Evidence::default();
+        evidence.facts.command = Command::HostCopy;
         evidence.facts.peer_is_local = peer_is_local;
         evidence.facts.lanes_fixed = lanes_fixed;
         evidence.facts.objects = objects;
@@ -238,7 +239,7 @@ impl Joiner {
 
     fn add(&mut self, interval: Interval) {
         let verdict = judge_interval(&interval, &Context::live(&self.evidence));
-        self.limit = (!verdict.unseen).then_some(verdict.limit);
+        self.limit = (!verdict.is_unseen()).then_some(verdict.limit);
         // Of a long run intervals are joined, and what happened within one is no more to be seen.
         self.controls.observe(&interval);
         let most = MOST_INTERVALS.min(MOST_LANE_INTERVALS / interval.lanes.len().max(1));
@@ -256,7 +257,7 @@ const SENDER_SILENT: &str =
 
 /// An interval of which the sender told nothing.
 fn without_sender(interval: &mut Interval) {
-    interval.silent.sender = true;
+    interval.silent.sender = interval.span;
     interval.sending = Reading::Missing(SENDER_SILENT.to_owned());
     for lane in &mut interval.lanes {
         lane.sender = Reading::Missing(SENDER_SILENT.to_owned());
@@ -267,14 +268,17 @@ fn without_sender(interval: &mut Interval) {
 /// A sender's own interval, of which the receiver told nothing. The disk and the dirty pages would be of the
 /// sender's machine.
 fn without_receiver(interval: Interval) -> Interval {
-    let silent = Silent { receiver: true, ..interval.silent };
+    let silent = Silent { receiver: interval.span, ..interval.silent };
     Interval { silent, written: 0, disk: Reading::default(), dirty: Reading::default(), ..interval }
 }
 
 /// The time of an interval of an end of this role that stood still in it: that it passed, and what came in
 /// it.
 fn unseen(interval: &Interval, role: Role) -> Interval {
-    let silent = Silent { sender: role == Role::Sender, receiver: role == Role::Receiver };
+    let silent = match role {
+        Role::Sender => Silent { sender: interval.span, ..Silent::default() },
+        Role::Receiver => Silent { receiver: interval.span, ..Silent::default() },
+    };
     Interval {
         at: interval.at,
         span: interval.span,
@@ -313,7 +317,8 @@ mod tests {
     fn silences(joiner: &Joiner) -> [f64; 4] {
         let mut sums = [0.0; 4];
         for interval in &joiner.evidence().intervals {
-            let Silent { sender, receiver } = interval.silent;
+            let Silent { sender, receiver, .. } = interval.silent;
+            let (sender, receiver) = (!sender.is_zero(), !receiver.is_zero());
             sums[usize::from(sender) + 2 * usize::from(receiver)] += interval.span.as_secs_f64();
             assert!(!sender || interval.sending.is_missing());
             assert!(!receiver || interval.receiving.is_missing());

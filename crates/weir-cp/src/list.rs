@@ -52,6 +52,11 @@ impl List {
         List { path, nul, spool: None }
     }
 
+    /// The file; `None` for standard input.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// The same list as one that can be opened more than once: what is no regular file is read now, into a
     /// file without a name.
     ///

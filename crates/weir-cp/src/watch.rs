@@ -110,7 +110,7 @@ impl Watch {
             let (socket, probe) = self
                 .flows
                 .entry(*id)
-                .or_insert_with(|| (stream.as_ref().and_then(socket_id), FlowProbe::new()));
+                .or_insert_with(|| (stream.as_deref().and_then(SocketId::of), FlowProbe::new()));
             if let (Some(socket), Some(diag)) = (socket, &mut self.diag)
                 && let Ok(Some(seen)) = diag.one(socket)
             {
@@ -276,11 +276,6 @@ fn stages(
         cpus: cpu::available_cpus(),
         ..Stages::default()
     }
-}
-
-/// As the kernel's list of sockets knows it: IPv4 addresses as such, whatever the socket's family.
-fn socket_id(stream: &Arc<TcpStream>) -> Option<SocketId> {
-    Some(SocketId::with_addresses(stream.local_addr().ok()?, stream.peer_addr().ok()?))
 }
 
 #[cfg(test)]

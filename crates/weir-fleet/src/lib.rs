@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod object;
 pub mod pace;
 pub mod plan;
+mod reading;
 pub mod verdict;
 pub mod worker;
 

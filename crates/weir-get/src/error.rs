@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use url::Url;
 use weir_observe::names::{Lookup, NameError};
+use weir_observe::stage_clock::Stage;
 use weir_units::{Bytes, human_duration};
 use weir_units::{plain, unreached};
 
@@ -369,6 +370,19 @@ impl GetError {
     /// The server has too much to do, or finds that we ask for too much.
     pub(crate) fn is_overload(&self) -> bool {
         self.retry_after().is_some() || matches!(self, GetError::Status { status: 429 | 503, .. })
+    }
+
+    /// What the pause before another attempt is a wait for: what the server asks for, its failure, a name, a
+    /// connection that did not come about, or anything else that broke off.
+    pub fn pause_stage(&self) -> Stage {
+        match self {
+            error if error.is_overload() => Stage::Backoff,
+            GetError::Status { .. } => Stage::Failed,
+            GetError::Resolve { .. } => Stage::Resolving,
+            GetError::Connect { .. } | GetError::Tls { .. } => Stage::Unreached,
+            GetError::Proxy { .. } | GetError::Socks { .. } => Stage::Unreached,
+            _ => Stage::Broken,
+        }
     }
 
     /// The server asks for a longer wait than what is left of `most`.

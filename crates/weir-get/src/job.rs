@@ -65,14 +65,14 @@ pub struct Job {
     pub name: Option<String>,
     /// Digests it must have.
     pub expectations: Vec<Expectation>,
-    /// What a manifest says of it: another object is not fetched.
+    /// What a manifest or an earlier answer says of it: another object is not fetched.
     pub pinned: Option<Pinned>,
     /// These bytes of it alone, into a part that other hosts fill as well and that gets no name here. It
     /// takes [`Existing::Kept`] and a `pinned` size and strong tag.
     pub piece: Option<Range<u64>>,
 }
 
-/// What was known of an object when its manifest was written.
+/// What was known of an object before: when its manifest was written, or by an answer of its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pinned {
     /// Bytes.
@@ -81,6 +81,8 @@ pub struct Pinned {
     pub etag: Option<String>,
     /// When it was last changed.
     pub modified: Option<SystemTime>,
+    /// An answer of its server said so: each further one has to say it again, to the second.
+    pub is_exact: bool,
 }
 
 /// Indexes of web servers show minutes, rounded down.
@@ -88,7 +90,8 @@ const SHOWN: Duration = Duration::from_secs(60);
 
 impl Pinned {
     /// How an object differs of which this is known; `None`: in nothing that both sides know. Times are held
-    /// against one another where there are no two tags.
+    /// against one another where there are no two tags. Of what an answer said ([`Pinned::is_exact`]) silence
+    /// and any other date is a difference too.
     pub fn differs(
         &self,
         size: Option<u64>,
@@ -100,10 +103,33 @@ impl Pinned {
         {
             return Some(format!("it has {there} bytes, the manifest says {own}"));
         }
+        if self.is_exact {
+            return self.differs_from_an_answer(etag, modified).map(str::to_owned);
+        }
         match (self.etag.as_deref(), etag, self.modified, modified) {
             (Some(own), Some(there), ..) if own == there || equal_weak(own, there) => None,
             (Some(_), Some(_), ..) => Some("its ETag is another".to_owned()),
             (.., Some(own), Some(there)) if there >= own + SHOWN => Some("it was changed later".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The same of two answers of one server. What is left out proves nothing, and a weak tag little.
+    fn differs_from_an_answer(
+        &self,
+        etag: Option<&str>,
+        modified: Option<SystemTime>,
+    ) -> Option<&'static str> {
+        match (self.etag.as_deref(), etag) {
+            (Some(own), Some(there)) if own != there => return Some("its ETag is another"),
+            (Some(_), None) => return Some("its answer has no ETag"),
+            (Some(own), Some(_)) if !own.starts_with("W/") => return None,
+            _ => {}
+        }
+        match (self.modified, modified) {
+            (Some(own), Some(there)) if own != there => Some("its Last-Modified is another"),
+            // Beside a tag it may be left out of a part (RFC 9110 section 15.3.7).
+            (Some(_), None) if self.etag.is_none() => Some("its answer has no Last-Modified"),
             _ => None,
         }
     }
@@ -390,8 +416,12 @@ mod tests {
     #[test]
     fn a_manifest_s_word_is_held_against_what_is_there() {
         let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        let pinned =
-            |etag: Option<&str>| Pinned { size: Some(5), etag: etag.map(str::to_owned), modified: at(1000) };
+        let pinned = |etag: Option<&str>| Pinned {
+            size: Some(5),
+            etag: etag.map(str::to_owned),
+            modified: at(1000),
+            is_exact: false,
+        };
         for (etag, size, there, modified, differs) in [
             (Some("\"a\""), Some(5), Some("\"a\""), at(9000), false),
             (Some("\"a\""), Some(5), Some("W/\"a\""), None, false),
@@ -403,6 +433,33 @@ mod tests {
             (None, Some(5), None, at(900), false),
         ] {
             assert_eq!(pinned(etag).differs(size, there, modified).is_some(), differs, "{etag:?} {there:?}");
+        }
+    }
+
+    #[test]
+    fn a_further_answer_says_the_same() {
+        let at = |seconds: Option<u64>| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds?));
+        let (strong, weak, other) = (Some("\"a\""), Some("W/\"a\""), Some("W/\"b\""));
+        for (etag, modified, there, changed, differs) in [
+            (strong, Some(1000), strong, Some(1000), false),
+            // Copies of one object may have several dates.
+            (strong, Some(1000), strong, Some(9000), false),
+            (strong, Some(1000), None, Some(1000), true),
+            (strong, None, weak, None, true),
+            (weak, None, weak, None, false),
+            (weak, None, other, None, true),
+            (weak, Some(1000), weak, Some(1001), true),
+            (weak, Some(1000), weak, None, false),
+            (None, Some(1000), None, Some(1000), false),
+            (None, Some(1000), None, Some(1001), true),
+            (None, Some(1000), None, Some(900), true),
+            (None, Some(1000), strong, None, true),
+            (None, None, strong, Some(1000), false),
+        ] {
+            let etag = etag.map(str::to_owned);
+            let pinned = Pinned { size: None, etag, modified: at(modified), is_exact: true };
+            let found = pinned.differs(Some(5), there, at(changed));
+            assert_eq!(found.is_some(), differs, "{pinned:?} {there:?} {changed:?}");
         }
     }
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use url::Url;
+use weir_observe::names::Lookup;
 use weir_observe::thread::{current_tid, thread_cpu_now};
 
 pub use self::ending::never_opened;
@@ -104,7 +105,7 @@ impl LaneState {
     /// it was asked to.
     pub(crate) fn stuck_at(&self) -> Option<u32> {
         let (stage, since) = self.clock.current();
-        let is_waiting = matches!(stage, Stage::Connecting | Stage::FirstByte | Stage::Backoff);
+        let is_waiting = stage.connects() || matches!(stage, Stage::FirstByte | Stage::Backoff);
         let is_stuck = is_waiting && since >= STUCK;
         Some(self.host.load(Relaxed)).filter(|host| is_stuck && *host != NOBODY)
     }
@@ -145,16 +146,13 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
     };
     let client = Client::new(run.http, &state.clock, dial, &on_socket).tries_again(run.options.retries > 0);
     let (scratch, began) = (Vec::new(), Instant::now());
-    let mut lane = Lane { run, state, client, scratch, began, avoids: None, fails_until: None };
+    let mut lane = Lane { run, state, client, scratch, began, avoids: None, rest: None };
     loop {
         let avoids = lane.avoids.filter(|avoids| Instant::now() < avoids.until);
-        let fails = lane.fails_until.is_some_and(|until| Instant::now() < until);
-        state.clock.enter(match (avoids, fails) {
-            (Some(_), _) => Stage::Backoff,
-            (None, true) => Stage::Failed,
-            (None, false) => Stage::Idle,
-        });
-        match run.pool.next(state.id, avoids) {
+        let rests = || state.clock.enter(lane.resting());
+        rests();
+        let work = run.pool.next(state.id, avoids, &rests);
+        match work {
             Work::Quit => break,
             Work::Open(waiting) => {
                 state.host.store(waiting.task.host(), Relaxed);
@@ -181,8 +179,16 @@ struct Lane<'a> {
     began: Instant,
     /// A host that has asked this lane to stay away.
     avoids: Option<Avoid>,
-    /// Until when a request of it waits because the server failed: without other work so does the lane.
-    fails_until: Option<Instant>,
+    /// What its last job waits for: without other work so does the lane.
+    rest: Option<Rest>,
+}
+
+/// Why a job that a lane has put back is not asked for at once.
+enum Rest {
+    /// Not before this: the stage says after what ([`GetError::pause_stage`]).
+    Until(Instant, Stage),
+    /// Its name has no address yet.
+    Name(Lookup),
 }
 
 impl Lane<'_> {
@@ -192,16 +198,23 @@ impl Lane<'_> {
         self.state.requests.fetch_add(requests, Relaxed);
     }
 
-    /// This lane leaves the host of `job` alone for as long as `pause`, and does other work meanwhile.
-    fn avoid(&mut self, job: &Job, pause: Duration) {
-        self.avoids = Some(Avoid { host: job.host(), until: Instant::now() + pause });
+    /// The object of `job` is left alone for as long as `pause` because of `error`; this lane does other work
+    /// meanwhile. Where the server asks for the pause, that is of another host.
+    fn put_off(&mut self, job: &Job, error: &GetError, pause: Duration) {
+        let until = Instant::now() + pause;
+        match error.pause_stage() {
+            Stage::Backoff => self.avoids = Some(Avoid { host: job.host(), until }),
+            stage => self.rest = Some(Rest::Until(until, stage)),
+        }
     }
 
-    /// What the pause after `error` is: what the server asks for, its failure, or neither.
-    fn stage_after(error: &GetError) -> Stage {
-        match error {
-            error if error.is_overload() => Stage::Backoff,
-            GetError::Status { .. } => Stage::Failed,
+    /// What it is at while there is no work for it.
+    fn resting(&self) -> Stage {
+        let now = Instant::now();
+        match (&self.avoids, &self.rest) {
+            (Some(avoids), _) if now < avoids.until => Stage::Backoff,
+            (_, Some(Rest::Until(until, stage))) if now < *until => *stage,
+            (_, Some(Rest::Name(name))) if !name.is_over() => Stage::Resolving,
             _ => Stage::Idle,
         }
     }

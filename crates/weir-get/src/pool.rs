@@ -306,8 +306,9 @@ impl Pool {
         self.watch.notify_all();
     }
 
-    /// What `lane` is to do next; waits until there is something.
-    pub fn next(&self, lane: LaneId, avoids: Option<Avoid>) -> Work {
+    /// What `lane` is to do next; waits until there is something. `rests` hears of each time that it sleeps
+    /// for want of work: another lane may have taken what this one waited for.
+    pub fn next(&self, lane: LaneId, avoids: Option<Avoid>, rests: &dyn Fn()) -> Work {
         let mut state = self.lock();
         loop {
             if state.stopped || state.is_done() || state.lanes > state.wanted() + state.stuck.len() as u32 {
@@ -332,6 +333,7 @@ impl Pool {
             }
             let timeout = state.next_ready(now).unwrap_or(Duration::from_millis(100));
             let timeout = avoids.map_or(timeout, |avoids| timeout.min(avoids.until - now));
+            rests();
             state = self.sleep(state, timeout);
         }
     }

@@ -26,6 +26,8 @@ pub struct Path {
     pub bytes: Vec<u8>,
     /// Whether the target ended in a slash, that is, asks for a directory.
     pub slash: bool,
+    /// What stood behind `?`, as it came: it names no file.
+    pub query: Option<String>,
 }
 
 /// Reads a target; `None` where it has none of the four forms.
@@ -53,7 +55,11 @@ pub fn parse(raw: &str) -> Option<RequestTarget> {
 /// Percent signs are decoded once, so `%252e` is a file called `%2e`; a percent sign without two digits
 /// stands for itself; a backslash is a character. What follows `?` or `#` names no file.
 fn parse_path(raw: &str) -> Option<Path> {
-    let path = raw.split(['?', '#']).next().unwrap_or_default();
+    let raw = raw.split('#').next().unwrap_or_default();
+    let (path, query) = match raw.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (raw, None),
+    };
     let decoded: Vec<u8> = percent_decode_str(path).collect();
     if decoded.contains(&0) {
         return None;
@@ -68,7 +74,7 @@ fn parse_path(raw: &str) -> Option<Path> {
     }
     // `http://host` asks for the root, like `http://host/`.
     let slash = decoded.is_empty() || decoded.ends_with(b"/") || decoded.ends_with(b"/.");
-    Some(Path { bytes: components.join(&b'/'), slash })
+    Some(Path { bytes: components.join(&b'/'), slash, query: query.map(str::to_owned) })
 }
 
 #[cfg(test)]
@@ -150,6 +156,19 @@ mod tests {
             ("http://h", true),
         ] {
             assert_eq!(path(raw).map(|path| path.slash), Some(slash), "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_query_is_kept_as_it_came() {
+        for (raw, query) in [
+            ("/a", None),
+            ("/a?", Some("")),
+            ("/a?x=%2e&y=?#z", Some("x=%2e&y=?")),
+            ("/a#b?c", None),
+            ("http://h?x", Some("x")),
+        ] {
+            assert_eq!(path(raw).unwrap().query.as_deref(), query, "{raw}");
         }
     }
 

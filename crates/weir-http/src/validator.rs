@@ -17,13 +17,24 @@ use crate::grammar::{MAX_VALUE, parse_date as date};
 /// A field that comes twice with different values contradicts itself and counts as absent. A tag that
 /// contradicts itself, or is too long to be kept, takes the date with it: the server then names several
 /// versions at once.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default)]
 pub struct Validators {
     etag: Option<String>,
     last_modified: Option<String>,
     /// `Last-Modified` may be used as a strong validator.
     dated: bool,
+    /// `Last-Modified` may be the time of the answer itself: it is in the answer, and a journal does not say.
+    clocked: bool,
 }
+
+/// `clocked` is about an answer, not about the version that it is of.
+impl PartialEq for Validators {
+    fn eq(&self, other: &Validators) -> bool {
+        (&self.etag, &self.last_modified, self.dated) == (&other.etag, &other.last_modified, other.dated)
+    }
+}
+
+impl Eq for Validators {}
 
 /// How the validators of a further answer relate to those that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +69,7 @@ impl Validators {
             etag: etag.map(str::to_owned),
             last_modified: last_modified.map(str::to_owned),
             dated: etag.is_none_or(|tag| opaque(tag).is_none()) && last_modified.is_some_and(is_old),
+            clocked: sent.is_some() && last_modified.and_then(date) == sent,
         }
     }
 
@@ -67,7 +79,8 @@ impl Validators {
         let last_modified = last_modified.filter(|text| text.len() <= MAX_VALUE && date(text).is_some());
         // A journal is only kept under a strong validator: without a tag that is the date.
         let dated = last_modified.is_some() && etag.is_none_or(|tag| opaque(tag).is_none());
-        Validators { etag: etag.map(str::to_owned), last_modified: last_modified.map(str::to_owned), dated }
+        let last_modified = last_modified.map(str::to_owned);
+        Validators { etag: etag.map(str::to_owned), last_modified, dated, clocked: true }
     }
 
     /// The strong validator, as `If-Range` takes it: an entity tag that is not weak, else a strong date.
@@ -78,7 +91,9 @@ impl Validators {
     /// Compares with the validators of a further answer.
     ///
     /// A 206 has to carry the `ETag` that a 200 would have had (section 15.3.7), so a tag on one side alone
-    /// is no agreement, whatever the dates say. It may leave out `Last-Modified` beside a tag.
+    /// is no agreement, whatever the dates say. It may leave out `Last-Modified` beside a tag. A server that
+    /// thinks an object is from the future has to tell the time of its answer in the place of that date
+    /// (section 8.8.2.1): beside equal strong tags that is no difference.
     pub fn agree(&self, other: &Validators) -> Agreement {
         let tags_differ = match (&self.etag, &other.etag) {
             (Some(kept), Some(found)) => kept != found && !equal_strong(kept, found),
@@ -86,10 +101,11 @@ impl Validators {
         };
         let dates =
             self.last_modified.as_deref().and_then(date).zip(other.last_modified.as_deref().and_then(date));
-        if tags_differ || dates.is_some_and(|(kept, found)| kept != found) {
+        let same_tag = self.strong_tag().is_some() && self.strong_tag() == other.strong_tag();
+        let are_clocks = same_tag && self.clocked && other.clocked;
+        if tags_differ || dates.is_some_and(|(kept, found)| kept != found && !are_clocks) {
             return Agreement::Changed;
         }
-        let same_tag = self.strong_tag().is_some() && self.strong_tag() == other.strong_tag();
         let same_date = self.dated && other.dated && dates.is_some() && self.etag == other.etag;
         if same_tag || same_date { Agreement::Same } else { Agreement::Unproven }
     }
@@ -190,6 +206,8 @@ mod tests {
         let both = || of([("ETag", "\"a\""), ("Last-Modified", EARLY), ("Date", LATER)]);
         let dated = || of([("Last-Modified", EARLY), ("Date", LATER)]);
         let weak = || of([("ETag", "W/\"a\"")]);
+        let clock = |tag, now| of([("ETag", tag), ("Last-Modified", now), ("Date", now)]);
+        let journal = || Validators::from_journal(Some("\"a\""), Some(EARLY));
         for (kept, found, expected) in [
             (tag(), tag(), Same),
             (tag(), both(), Same),
@@ -201,6 +219,13 @@ mod tests {
             (both(), dated(), Unproven),
             (both(), of([("Last-Modified", LATER)]), Changed),
             (both(), of([("ETag", "\"a\""), ("Last-Modified", LATER)]), Changed),
+            // Each answer has its own time there: the object is from the future.
+            (clock("\"a\"", EARLY), clock("\"a\"", LATER), Same),
+            (journal(), clock("\"a\"", LATER), Same),
+            (both(), clock("\"a\"", LATER), Changed),
+            (clock("\"a\"", EARLY), clock("\"b\"", LATER), Changed),
+            (clock("W/\"a\"", EARLY), clock("W/\"a\"", LATER), Changed),
+            (journal(), of([("ETag", "\"a\""), ("Last-Modified", LATER)]), Changed),
             (tag(), of([("ETag", "\"a\""), ("ETag", "\"b\"")]), Unproven),
             (dated(), dated(), Same),
             (dated(), of([("Last-Modified", "Tuesday, 15-Nov-94 12:45:26 GMT"), ("Date", LATER)]), Same),

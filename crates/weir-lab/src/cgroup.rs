@@ -51,7 +51,7 @@ impl Cgroup {
         let offered = fs::read_to_string(group.path.join("cgroup.controllers")).unwrap_or_default();
         for needed in needs {
             if !offered.split_ascii_whitespace().any(|name| name == *needed) {
-                return Err(SlowError::new(format!(
+                return Err(SlowError::refused(format!(
                     "the cgroup controller {needed} is not enabled for child groups; write +{needed} into {}",
                     tree.join("cgroup.subtree_control").display()
                 )));

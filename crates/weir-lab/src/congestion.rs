@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::error::LabError;
+use crate::error::{CONGESTION_CONTROL, LabError};
 
 /// What a comparison needs.
 const WANTED: [&str; 3] = ["reno", "bbr", "cubic"];
@@ -63,7 +63,7 @@ impl Drop for Allowed {
 
 /// What to do where a value of TCP cannot be set.
 pub(crate) fn advice(name: &str) -> String {
-    if name != "net.ipv4.tcp_congestion_control" {
+    if name != CONGESTION_CONTROL {
         return "its name or value is not one of this kernel's, or it is not a namespace's own".to_owned();
     }
     let allowed = fs::read_to_string(ALLOWED).unwrap_or_default();

@@ -25,8 +25,9 @@ pub struct Folder {
 impl Folder {
     /// Makes one in `parent` that only this user can enter.
     pub(crate) fn make_in(parent: &Path) -> Result<Folder, SlowError> {
-        let failed =
-            |cause| SlowError::caused(format!("cannot make a folder in {}", parent.display()), cause);
+        let failed = |cause: io::Error| {
+            SlowError::failed(format!("cannot make a folder in {}", parent.display()), Some(cause))
+        };
         let path = make(parent).map_err(failed)?;
         let lock = lock(&path).map_err(failed)?;
         Ok(Folder { path, _lock: lock })
@@ -55,7 +56,7 @@ impl Drop for Folder {
 pub(crate) fn parent() -> Result<PathBuf, SlowError> {
     // The kernel names loop devices' files without symbolic links: compare like with like.
     fs::canonicalize(std::env::temp_dir())
-        .map_err(|cause| SlowError::caused("cannot find the folder for temporary files", cause))
+        .map_err(|cause| SlowError::failed("cannot find the folder for temporary files", Some(cause)))
 }
 
 /// The last part of a folder's path.

@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::error::LabError;
+use crate::slow_error::write_setting;
 
 /// A network namespace of this process.
 #[derive(Debug)]
@@ -90,7 +91,7 @@ impl Namespace {
         let written = if name.starts_with("net.") && !name.contains('/') {
             // As sysctl(8) has it: dots separate folders.
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
-            self.run(|| fs::write(path, value))?
+            self.run(|| write_setting(path.as_ref(), value))?
         } else {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "only net.* belongs to a namespace"))
         };

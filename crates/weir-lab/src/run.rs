@@ -17,6 +17,7 @@ use weir_units::Rate;
 
 use crate::bed::{Bed, Counters, too_late};
 use crate::congestion;
+use crate::error::CONGESTION_CONTROL;
 use crate::leftovers::Folder;
 use crate::netns::Namespace;
 use crate::scenario::{Figure, Host, Prediction, Quantity, Scenario, Side, Then};
@@ -224,7 +225,7 @@ fn prepare(namespace: &Namespace, host: &Host) -> Result<(), WorkError> {
         namespace.set_sysctl(name, value)?;
     }
     if let Some(name) = &host.congestion_control {
-        namespace.set_sysctl("net.ipv4.tcp_congestion_control", name)?;
+        namespace.set_sysctl(CONGESTION_CONTROL, name)?;
     }
     Ok(())
 }

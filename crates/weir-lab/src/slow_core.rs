@@ -45,7 +45,10 @@ pub enum SlowCore {
 }
 
 impl SlowCore {
-    /// Makes it; an error says what this machine does not allow.
+    /// Makes it.
+    ///
+    /// # Errors
+    /// A refusal says what this machine does not allow.
     pub fn make(folder: &Folder, config: SlowCoreConfig) -> Result<SlowCore, SlowError> {
         match config {
             SlowCoreConfig::Quota(share) => CpuQuota::make(folder, share).map(SlowCore::Quota),
@@ -79,7 +82,7 @@ pub struct CpuQuota(Cgroup);
 impl CpuQuota {
     fn make(folder: &Folder, share: f64) -> Result<CpuQuota, SlowError> {
         if !rustix::process::geteuid().is_root() {
-            return Err(SlowError::new("a quota of processor time can only be set by root"));
+            return Err(SlowError::refused("a quota of processor time can only be set by root"));
         }
         let quota = ((f64::from(PERIOD_US) * share) as u32).max(LEAST_QUOTA_US);
         let (tree, version) = tree("cpu");
@@ -121,7 +124,7 @@ impl Neighbour {
         let core = (0..CpuSet::MAX_CPU)
             .rev()
             .find(|core| allowed.is_set(*core))
-            .ok_or_else(|| SlowError::new("no processor is allowed"))?;
+            .ok_or_else(|| SlowError::refused("no processor is allowed"))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {

@@ -40,10 +40,13 @@ pub struct SlowDisk {
 }
 
 impl SlowDisk {
-    /// Makes the disk `name` in `folder`; an error says what this machine does not allow.
+    /// Makes the disk `name` in `folder`.
+    ///
+    /// # Errors
+    /// A refusal says what this machine does not allow.
     pub fn make(folder: &Folder, name: &str, config: &SlowDiskConfig) -> Result<SlowDisk, SlowError> {
         if !rustix::process::geteuid().is_root() {
-            return Err(SlowError::new("a slow disk can only be made by root"));
+            return Err(SlowError::refused("a slow disk can only be made by root"));
         }
         let image = folder.path().join(format!("{name}.img"));
         make_image(&image, config.size)?;

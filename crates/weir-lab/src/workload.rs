@@ -36,7 +36,16 @@ pub enum WorkError {
     /// The far end's server.
     #[error("the remote end cannot serve")]
     Serve(#[from] weir_serve::ServeError),
-    /// A program that does not run, or a system call of the lab's own programs that fails.
+    /// A program that does not start.
+    #[error("cannot run {program}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// A program that is not waited for, or a system call of the lab's own programs that fails.
     #[error("{attempt}")]
     Program {
         /// What was attempted.
@@ -63,14 +72,24 @@ impl WorkError {
         }
     }
 
+    /// The same for the start of `program`.
+    fn start(program: impl Into<String>) -> impl FnOnce(io::Error) -> WorkError {
+        let program = program.into();
+        |cause| WorkError::Start { program, cause }
+    }
+
     /// Whether this machine, its user or its programs do not allow it, rather than something having gone
     /// wrong.
     pub fn is_refusal(&self) -> bool {
         match self {
-            WorkError::Bed(LabError::Refused { .. } | LabError::Sysctl { .. }) => true,
-            WorkError::Slow(_) => true,
-            WorkError::Program { cause, .. } => cause.kind() == io::ErrorKind::NotFound,
-            _ => false,
+            WorkError::Bed(error) => error.is_refusal(),
+            WorkError::Slow(error) => error.is_refusal(),
+            // It is not installed.
+            WorkError::Start { cause, .. } => cause.kind() == io::ErrorKind::NotFound,
+            WorkError::Serve(_)
+            | WorkError::Program { .. }
+            | WorkError::Failed(_)
+            | WorkError::Interrupted => false,
         }
     }
 }

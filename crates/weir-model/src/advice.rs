@@ -6,13 +6,14 @@
 
 mod around;
 pub(crate) mod buffers;
+mod copy;
 mod far;
 mod upload;
 mod waits;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Clocks, Evidence, Interval};
+use crate::evidence::{Clocks, Command, Evidence, Interval};
 use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::path::buffer_for;
@@ -58,11 +59,16 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     if limit == Limit::Application && !held.together.server_failing.is_zero() {
         return vec![Advice::new("ask who runs the server why it fails: weir asks again (--retries)", None)];
     }
-    let of_upload = held.evidence.facts.uploads.then(|| upload::advise(limit, held)).flatten();
-    of_upload.unwrap_or_else(|| for_download(limit, held))
+    let facts = &held.evidence.facts;
+    let own = match facts.command {
+        Command::HostCopy => copy::advise(limit, held),
+        Command::Get | Command::StoreCopy if facts.uploads => upload::advise(limit, held),
+        Command::Get | Command::StoreCopy => None,
+    };
+    own.unwrap_or_else(|| for_download(limit, held))
 }
 
-/// What to do where nothing else is said of another program's transfer or of an upload.
+/// What to do where nothing else is said of another program's transfer, of a copy or of an upload.
 fn for_download(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     match limit {
         Limit::RateLimit => for_rate_limit(held),
@@ -164,23 +170,30 @@ impl Held<'_> {
             return Vec::new();
         }
         let tried = self.evidence.trials.iter().map(|trial| trial.lanes_after.max(trial.lanes_before)).max();
-        let lanes = 2 * tried.unwrap_or(0).max(self.most_lanes()).min(1 << 20);
+        let now = tried.unwrap_or(0).max(self.most_lanes());
+        let Some(lanes) = self.allowed(now.saturating_mul(2), now) else { return Vec::new() };
         let predicted = (self.each() > 0.0).then(|| self.each() * f64::from(lanes));
         vec![Advice::new(format!("use more connections (-c {lanes}): {why}"), predicted)]
     }
 
-    /// The flag by which so many objects are moved at once; `None` where the command takes no such number.
-    fn at_once(&self, objects: u32) -> Option<String> {
-        match self.evidence.facts.most_at_once {
-            None => Some(format!("-j {objects}")),
-            Some(most) => (objects <= most).then(|| format!("-c {objects}")),
-        }
+    /// As many as wanted, or the most that the command can be asked for; `None` where that is no more than
+    /// now.
+    fn allowed(&self, wanted: u32, now: u32) -> Option<u32> {
+        let lanes = wanted.min(self.evidence.facts.command.most_lanes());
+        (lanes > now).then_some(lanes)
     }
 
-    /// The rate of twice the connections, where each is held by itself and no trial says otherwise.
-    fn doubled(&self) -> Option<f64> {
+    /// Where the receiver's autotuning ends (`net.ipv4.tcp_rmem`, third number, bytes). What was read is the
+    /// setting of the watched host, which is the receiver only where its side of the connections was seen.
+    fn receive_most(&self) -> Option<u64> {
+        let seen = self.together.lanes.iter().any(|lane| lane.tcp.value().is_some());
+        self.evidence.facts.tcp_rmem_max.filter(|most| seen && *most > 0)
+    }
+
+    /// The rate of so many times the connections, where each is held by itself and no trial says otherwise.
+    fn times(&self, times: f64) -> Option<f64> {
         let flat = self.evidence.trials.iter().any(rate_limit::flat);
-        (!flat && self.each() > 0.0).then(|| self.each() * f64::from(self.lanes()) * 2.0)
+        (!flat && self.each() > 0.0).then(|| self.each() * f64::from(self.lanes()) * times)
     }
 
     /// Smallest round trip of the connection, seconds.
@@ -206,7 +219,13 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
     }
     // Beyond what was tried, and found to carry more.
     let tried = rate_limit::scaled(&held.evidence.trials).map_or(0, |trial| trial.lanes_after);
-    let lanes = tried.max(held.most_lanes()).saturating_mul(2);
+    let now = tried.max(held.most_lanes());
+    let Some(lanes) = held.allowed(now.saturating_mul(2), now) else {
+        return vec![Advice::new(
+            "ask the server's owner to let each connection carry more: weir opens no more of them",
+            None,
+        )];
+    };
     let each = held.each();
     vec![Advice::new(
         format!(
@@ -238,15 +257,18 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
                 None,
             )];
         };
-        let doubled = fixed.saturating_mul(2);
-        let action = match held.evidence.facts.most_at_once {
-            None => format!(
-                "ask for more at once (-j {doubled} without -c, or leave both out): round trips then pass side by side"
-            ),
-            Some(_) => "ask for more at once (leave out -c): round trips then pass side by side".to_owned(),
+        let (how, times) = if !held.evidence.facts.command.takes_jobs() {
+            ("leave out -c".to_owned(), 2.0)
+        } else if let Some(more) = held.allowed(fixed.saturating_mul(2), fixed) {
+            let how = format!("-j {more} without -c, or leave both out");
+            (how, f64::from(more) / f64::from(fixed.max(1)))
+        } else {
+            let action = format!("fetch from nearer: weir fetches no more than {fixed} objects at once");
+            return vec![Advice::new(action, None)];
         };
+        let action = format!("ask for more at once ({how}): round trips then pass side by side");
         // On one machine the server's work takes the place of ours, so no rate follows from ours.
-        let predicted = held.doubled().filter(|_| !held.evidence.facts.peer_is_local);
+        let predicted = held.times(times).filter(|_| !held.evidence.facts.peer_is_local);
         return vec![Advice::new(action, predicted)];
     }
     let rtt = held.rtt().map(|rtt| format!(" of {}", seconds(rtt))).unwrap_or_default();
@@ -283,42 +305,48 @@ fn for_dirty_throttle(held: &Held<'_>) -> Vec<Advice> {
 fn for_cpu_core(held: &Held<'_>) -> Vec<Advice> {
     let facts = &held.evidence.facts;
     let lanes = held.lanes();
-    let free = cpu_core::free_cores(held.together).map(|free| free.floor() as u32);
+    let faster = |why: &str| vec![Advice::new(format!("use a faster processor: {why}"), None)];
     if held.evidence.trials.iter().any(|trial| rate_limit::flat(trial) && trial.lanes_before >= lanes) {
-        return vec![Advice::new(
-            "use a faster processor: more connections were tried and brought no more",
-            None,
-        )];
+        return faster("more connections were tried and brought no more");
     }
-    match free {
-        Some(0) => vec![Advice::new(
-            format!(
-                "free a processor: {} busy, more connections would only share them",
-                if facts.cpus == 1 {
-                    "the only one is".to_owned()
-                } else {
-                    format!("all {} are", facts.cpus)
-                }
-            ),
-            None,
-        )],
-        // Twice the lanes is as far as a trial of the tuner goes at once; beyond, the next limit is not
-        // known.
-        Some(free) => {
-            let more = lanes.saturating_add(free.min(lanes));
-            let shared =
-                if facts.peer_is_local { ", though the server on this machine needs them too" } else { "" };
-            vec![Advice::new(
-                format!(
-                    "use more connections (-c {more}): {} idle{shared}",
-                    counted(u64::from(free), "processor")
-                ),
-                (!facts.peer_is_local).then(|| held.each() * f64::from(more)),
-            )]
-        }
-        None => {
-            vec![Advice::new(format!("use more connections (-c {}) if processors are idle", 2 * lanes), None)]
-        }
+    let Processors { at, all, free } = copy::processors(held).unwrap_or_else(|| Processors::here(held));
+    if free == Some(0) {
+        let busy = if all == 1 { "the only one is".to_owned() } else { format!("all {all} are") };
+        let action = format!("free a processor{at}: {busy} busy, more connections would only share them");
+        return vec![Advice::new(action, None)];
+    }
+    // Twice the lanes is as far as a trial of the tuner goes at once; beyond, the next limit is not known.
+    let wanted = lanes.saturating_add(free.map_or(lanes, |free| free.min(lanes)));
+    let Some(more) = held.allowed(wanted, lanes) else { return faster("weir opens no more connections") };
+    let Some(free) = free else {
+        return vec![Advice::new(format!("use more connections (-c {more}) if processors are idle"), None)];
+    };
+    let shared = match facts.command {
+        _ if !facts.peer_is_local => "",
+        Command::HostCopy => ", though the other end on this machine needs them too",
+        Command::Get | Command::StoreCopy => ", though the server on this machine needs them too",
+    };
+    let idle = counted(u64::from(free), "processor");
+    vec![Advice::new(
+        format!("use more connections (-c {more}): {idle} idle{at}{shared}"),
+        (!facts.peer_is_local).then(|| held.each() * f64::from(more)),
+    )]
+}
+
+/// The processors of one end.
+struct Processors {
+    /// Which, for the end of a clause: ` at the sender`; empty where there is one end alone.
+    at: &'static str,
+    all: u32,
+    /// Without work, whole ones; `None` where that was not read.
+    free: Option<u32>,
+}
+
+impl Processors {
+    /// Those of the machine that judges.
+    fn here(held: &Held<'_>) -> Processors {
+        let free = cpu_core::free_cores(held.together).map(|free| free.floor() as u32);
+        Processors { at: "", all: held.evidence.facts.cpus, free }
     }
 }
 
@@ -328,24 +356,24 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
     let tried = rate_limit::scaled(&held.evidence.trials)
         .map(|trial| trial.rate_after)
         .filter(|rate| *rate > held.rate());
-    let target = tried.or(held.doubled());
+    let target = tried.or(held.times(2.0));
     let window = target.zip(held.rtt()).map(|(target, rtt)| target / f64::from(lanes) * rtt);
     // With as much again for the kernel's overhead (tcp(7)).
     let at_least = window.map(|window| format!(" of {} or more", bytes(2.0 * window))).unwrap_or_default();
-    let grow = match facts.receive_buffer {
-        Some(_) => format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}"),
-        None => match window {
-            Some(window) => {
-                let line = buffers::receive_sysctl(buffer_for(window as u64));
-                format!("allow a larger receive buffer: {line}")
-            }
-            None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),
-        },
+    let needed = window.map(|window| buffer_for(window as u64));
+    let grow = match (facts.receive_buffer, needed, held.receive_most()) {
+        (Some(_), ..) => {
+            let action = format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}");
+            Advice::new(action, target)
+        }
+        (None, Some(needed), Some(most)) if needed <= most => buffers::held_by_another(most),
+        (None, Some(needed), most) => {
+            let setting = buffers::receive_setting(needed, most);
+            Advice::new(format!("allow a larger receive buffer: {setting}"), target)
+        }
+        (None, None, _) => Advice::new("allow a larger receive buffer (net.ipv4.tcp_rmem)", target),
     };
-    let mut advice = match far::unscaled(held) {
-        Some(scaling) => vec![scaling],
-        None => vec![Advice::new(grow, target)],
-    };
+    let mut advice = vec![far::unscaled(held).unwrap_or(grow)];
     advice.extend(held.more_connections("each has its own window"));
     advice
 }
@@ -358,18 +386,19 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
     }
     if let Some(trial) = rate_limit::scaled(&held.evidence.trials) {
         let each = trial.rate_after / f64::from(trial.lanes_after);
-        let lanes = trial.lanes_after.saturating_mul(2);
         // More may have followed the trial without one of their own, as where they then met the user's limit.
-        let most = held.evidence.intervals.iter().map(|interval| interval.lanes.len()).max();
-        if most.is_none_or(|most| most < lanes as usize) {
+        let most = held.evidence.intervals.iter().map(|interval| interval.lanes.len()).max().unwrap_or(0);
+        let now = trial.lanes_after.max(u32::try_from(most).unwrap_or(u32::MAX));
+        if let Some(lanes) = held.allowed(trial.lanes_after.saturating_mul(2), now) {
             let action = format!("use more connections (-c {lanes}): each carried {} so far", rate(each));
             advice.push(Advice::new(action, Some(each * f64::from(lanes))));
         }
     } else if held.evidence.trials.is_empty() && held.evidence.facts.lanes_fixed.is_some() {
-        advice.push(Advice::new(
-            "let weir choose the connections (drop -c and -j): a trial with more of them shows a cap per connection",
-            None,
-        ));
+        let fixed_by = held.evidence.facts.command.fixed_by();
+        let action = format!(
+            "let weir choose the connections (drop {fixed_by}): a trial with more of them shows a cap per connection"
+        );
+        advice.push(Advice::new(action, None));
     }
     // Of a copy both ends are watched: the sender has been asked.
     if held.together.sending.value().is_some() && !advice.is_empty() {
@@ -380,4 +409,87 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
         None,
     ));
     advice
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evidence::{Facts, LaneInterval, Reading, TcpInterval, Trial};
+
+    /// Of a second in which so many lanes received a megabyte together, over a round trip of 100 ms. Each
+    /// brought as much as the first.
+    fn advised(limit: Limit, facts: Facts, lanes: u32) -> Vec<Advice> {
+        let lane = |lane| LaneInterval {
+            lane,
+            received: 1_000_000 / u64::from(lanes),
+            tcp: Reading::Value(TcpInterval {
+                min_rtt: Some(Duration::from_millis(100)),
+                ..TcpInterval::default()
+            }),
+            ..LaneInterval::default()
+        };
+        let together = Interval {
+            span: Duration::from_secs(1),
+            received: 1_000_000,
+            lanes: (0..lanes).map(lane).collect(),
+            ..Interval::default()
+        };
+        let trial = Trial {
+            at: 1.0,
+            lanes_before: 1,
+            lanes_after: lanes,
+            rate_before: 1e6 / f64::from(lanes),
+            rate_after: 1e6,
+            kept: true,
+        };
+        let is_tried = facts.lanes_fixed.is_none() && lanes > 1;
+        let trials = if is_tried { vec![trial] } else { Vec::new() };
+        let evidence = Evidence { facts, trials, intervals: vec![together.clone()] };
+        advise(limit, &Held { evidence: &evidence, together: &together, knee: None, written: 0 })
+    }
+
+    /// The numbers that follow `-c` and `-j`.
+    fn counts(action: &str) -> Vec<u32> {
+        let is_mark = |mark: char| !mark.is_ascii_alphanumeric() && mark != '-';
+        let words: Vec<&str> = action.split(is_mark).collect();
+        let named = words.windows(2).filter(|pair| matches!(pair[0], "-c" | "-j"));
+        named.filter_map(|pair| pair[1].parse().ok()).collect()
+    }
+
+    #[test]
+    fn no_line_lowers_what_all_sockets_may_have() {
+        for clocks in [Clocks::Own, Clocks::Sampled] {
+            let of = |most| {
+                let facts = Facts { tcp_rmem_max: most, clocks, ..Facts::default() };
+                advised(Limit::ReceiveWindow, facts, 1).swap_remove(0)
+            };
+            // 2 MB/s over 100 ms are 200 KB, so a buffer of 512 KiB.
+            let (small, large, unread) = (of(Some(131_072)), of(Some(6 << 20)), of(None));
+            assert!(small.action.contains("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 524288\""), "{small:?}");
+            assert!(small.predicted_rate.is_some(), "{small:?}");
+            assert!(!large.action.contains("sysctl") && large.action.contains("6.29 MB"), "{large:?}");
+            assert!(!unread.action.contains("sysctl") && unread.action.contains("524288"), "{unread:?}");
+        }
+    }
+
+    #[test]
+    fn no_more_connections_are_advised_than_the_command_takes() {
+        let mut seen = 0;
+        for command in [Command::Get, Command::StoreCopy, Command::HostCopy] {
+            for (lanes, uploads) in [(1, false), (10, true), (40, false), (64, false), (64, true)] {
+                for lanes_fixed in [None, Some(lanes)] {
+                    let facts = || Facts { command, uploads, lanes_fixed, objects: 1000, ..Facts::default() };
+                    let all = Limit::ALL.into_iter().flat_map(|limit| advised(limit, facts(), lanes));
+                    for count in all.flat_map(|advice| counts(&advice.action)) {
+                        let most = command.most_lanes();
+                        assert!(count > lanes && count <= most, "{command:?}, {lanes} lanes: {count}");
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > 20, "{seen}");
+    }
 }

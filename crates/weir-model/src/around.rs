@@ -14,8 +14,8 @@ use crate::reading::{Reading, seconds};
 use crate::thread::{ThreadInterval, join_thread};
 use crate::words::percent;
 
-/// The surroundings of one interval. `samples` of zero: nobody watched them, and nothing below means
-/// anything.
+/// The surroundings of one interval. `samples` of zero: nobody watched them, and nothing below means anything
+/// but `attempts`, which the clocks of weir's own lanes tell as well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Around {
@@ -55,6 +55,8 @@ pub struct Around {
     /// Attempts to connect that failed in this network namespace, whoever made them (`AttemptFails` of
     /// /proc/net/snmp).
     pub failed_attempts: u64,
+    /// The program's own, as far as they are known: its socket was seen, or nobody else is in the namespace.
+    pub own_failed_attempts: u64,
     /// Connections refused in this namespace since a listener's queue was full (`ListenOverflows` of
     /// /proc/net/netstat).
     pub listen_overflows: u64,
@@ -259,6 +261,7 @@ impl Around {
         self.served |= next.served;
         self.chained_to = next.chained_to.or(self.chained_to);
         self.failed_attempts = self.failed_attempts.saturating_add(next.failed_attempts);
+        self.own_failed_attempts = self.own_failed_attempts.saturating_add(next.own_failed_attempts);
         self.listen_overflows = self.listen_overflows.saturating_add(next.listen_overflows);
         let same_resolver = |a: &Resolver, b: &Resolver| a.address == b.address;
         let add_resolver = |a: &mut Resolver, b: &Resolver| add(&mut a.samples, b.samples);

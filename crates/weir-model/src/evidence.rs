@@ -37,15 +37,19 @@ pub struct Facts {
     pub rate_cap: Option<f64>,
     /// The lane count the user fixed (`-c`, `-j`).
     pub lanes_fixed: Option<u32>,
-    /// The most objects at once that the command can be asked for, by `-c`; `None`: as many as `-j` says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub most_at_once: Option<u32>,
+    /// The command of ours that moves the data, for the options that advice may name.
+    #[serde(skip_serializing_if = "Command::is_get")]
+    pub command: Command,
     /// What a server said when it last asked to wait: printable, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_said: Option<String>,
     /// The same of when it last failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_failed: Option<String>,
+    /// Why the last attempt that had no answer, and is followed by another, had none: printable, without
+    /// secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broke: Option<String>,
     /// The user fixed the codec (`--codec`).
     pub codec_fixed: bool,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
@@ -59,6 +63,10 @@ pub struct Facts {
     /// of the path is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
+    /// It only takes in what the other end was agreed to send (`bench net`, receiving): it asks for nothing,
+    /// keeps no clock of handshakes and answers, tries no more connections, and `rate_cap` is the sender's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub takes_in: bool,
     /// Processors this process may use.
     pub cpus: u32,
     /// The peer is this machine itself, so that its sender shares these processors.
@@ -118,6 +126,43 @@ pub struct DiskAlone {
     pub date: String,
 }
 
+/// A command, by the options that it takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// `weir get` and `weir put`: so many connections (`-c`), so many objects at once (`-j`).
+    #[default]
+    Get,
+    /// `weir cp` with a store at one end or at both: so many objects at once (`-c`).
+    StoreCopy,
+    /// `weir cp` between hosts: so many connections (`-c`).
+    HostCopy,
+}
+
+impl Command {
+    /// The most connections, or objects at once, that it can be asked for.
+    pub const fn most_lanes(self) -> u32 {
+        match self {
+            Command::Get => 64,
+            Command::StoreCopy | Command::HostCopy => 16,
+        }
+    }
+
+    /// The options by which its user fixes their number.
+    pub(crate) fn fixed_by(self) -> &'static str {
+        if self.takes_jobs() { "-c and -j" } else { "-c" }
+    }
+
+    /// `-j` says how many objects are moved at once.
+    pub(crate) fn takes_jobs(self) -> bool {
+        self.is_get()
+    }
+
+    fn is_get(&self) -> bool {
+        *self == Command::Get
+    }
+}
+
 /// Where stage times come from, which says how far they can be trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -171,9 +216,19 @@ pub struct Interval {
     /// again.
     #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
     pub server_failing: Duration,
+    /// Time that at least one lane slept because no connection came about, before the next attempt.
+    #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
+    pub unreached: Duration,
+    /// Time that at least one lane slept because a connection or an answer broke off, before the next
+    /// attempt.
+    #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
+    pub broken: Duration,
     /// Time in which no lane had anything to do because the list of what is to be moved was waited for.
     #[serde(with = "seconds", skip_serializing_if = "Duration::is_zero")]
     pub unlisted: Duration,
+    /// At the interval's end something was left to be received; `None` where that was not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<bool>,
     /// Busy time of the digest thread, and bytes it still had to read when the interval ended.
     #[serde(with = "seconds")]
     pub verify_busy: Duration,
@@ -191,7 +246,7 @@ pub struct Interval {
     /// Of a copy: the threads of the end that receives.
     #[serde(skip_serializing_if = "Reading::is_missing")]
     pub receiving: Reading<Stages>,
-    /// Of a copy: the ends that told nothing of this time.
+    /// Time in which an end of a copy, or the watch, told nothing.
     #[serde(skip_serializing_if = "Silent::is_none")]
     pub silent: Silent,
     /// Of foreign programs: those that do one stage of a copy, at most one for a stage, the busiest.
@@ -202,21 +257,99 @@ pub struct Interval {
     pub around: Around,
 }
 
-/// Ends of a copy that told nothing of a time: their programs stood still, or their words did not come
-/// through. What was seen of them before says nothing of it.
+/// Time of an interval in which an end of a copy, or the watch, told nothing: its program stood still, or its
+/// words did not come through. What was seen of it before says nothing of that time.
+///
+/// Where intervals were joined it may be a part of one; what was read is then of the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Silent {
-    /// The one that sends.
-    pub sender: bool,
-    /// The one that receives.
-    pub receiver: bool,
+    /// Of a copy: of the end that sends.
+    #[serde(with = "silence", skip_serializing_if = "Duration::is_zero")]
+    pub sender: Duration,
+    /// Of a copy: of the end that receives.
+    #[serde(with = "silence", skip_serializing_if = "Duration::is_zero")]
+    pub receiver: Duration,
+    /// Of the watch itself, so that nothing was seen.
+    #[serde(with = "silence", skip_serializing_if = "Duration::is_zero")]
+    pub watch: Duration,
 }
 
 impl Silent {
-    /// Both have told what they saw, or it is no copy.
+    /// All was told.
     pub fn is_none(&self) -> bool {
         *self == Silent::default()
+    }
+
+    /// No more than the interval's own length.
+    pub(crate) fn within(self, span: Duration) -> Silent {
+        let Silent { sender, receiver, watch } = self;
+        Silent { sender: sender.min(span), receiver: receiver.min(span), watch: watch.min(span) }
+    }
+
+    /// With that of an interval that follows.
+    pub(crate) fn and(self, next: Silent) -> Silent {
+        Silent {
+            sender: self.sender.saturating_add(next.sender),
+            receiver: self.receiver.saturating_add(next.receiver),
+            watch: self.watch.saturating_add(next.watch),
+        }
+    }
+}
+
+/// Seconds; in older records the word that it was all of the interval, or nothing.
+mod silence {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer};
+
+    pub(super) use crate::reading::seconds::serialize;
+
+    /// In place of all of an interval, whose length is not known here: longer than any.
+    const ALL: Duration = Duration::from_secs(1 << 40);
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Told {
+        All(bool),
+        Seconds(f64),
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        match Told::deserialize(deserializer)? {
+            Told::All(true) => Ok(ALL),
+            Told::All(false) => Ok(Duration::ZERO),
+            Told::Seconds(seconds) => Duration::try_from_secs_f64(seconds).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl Interval {
+    /// What is left of an interval in which its watch stood still: that its time passed, what came in it, and
+    /// which lanes there were.
+    #[must_use]
+    pub fn unseen(self) -> Interval {
+        let lane = |lane: LaneInterval| LaneInterval {
+            lane: lane.lane,
+            received: lane.received,
+            idle: self.span,
+            requests: lane.requests,
+            objects: lane.objects,
+            connects: lane.connects,
+            ..LaneInterval::default()
+        };
+        Interval {
+            at: self.at,
+            span: self.span,
+            received: self.received,
+            written: self.written,
+            objects: self.objects,
+            lanes: self.lanes.into_iter().map(lane).collect(),
+            left: self.left,
+            silent: Silent { watch: self.span, ..self.silent },
+            ..Interval::default()
+        }
     }
 }
 
@@ -245,8 +378,12 @@ pub struct LaneInterval {
     /// Name resolution, TCP and TLS handshakes.
     #[serde(with = "seconds")]
     pub connecting: Duration,
-    /// Request sent, first byte of the answer not there yet. Of a foreign socket: the last data went to the
-    /// peer (`tcpi_last_data_sent` below `tcpi_last_data_recv`) and none waits unread.
+    /// Of that, waiting for the addresses of a name; `None` where the lane's clock does not tell it apart.
+    #[serde(with = "seconds::optional", skip_serializing_if = "Option::is_none")]
+    pub resolving: Option<Duration>,
+    /// Request sent, first byte of the answer not there yet. Of a foreign socket: the last word was this
+    /// end's (by `tcpi_last_data_sent`, `tcpi_last_data_recv` and what was acknowledged), and none waits
+    /// unread.
     #[serde(with = "seconds")]
     pub first_byte: Duration,
     /// Inside a body, blocked in recv with nothing queued.
@@ -313,6 +450,10 @@ pub struct TcpInterval {
     pub out_of_order: u64,
     /// Data segments that arrived in this interval.
     pub segments: u64,
+    /// Segments that this end sent again in it, which are its requests (`tcpi_total_retrans`); `None` where
+    /// that was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resent: Option<u64>,
     /// Congestion control of this end (the sender's is not visible from here).
     pub congestion_control: Option<String>,
 }

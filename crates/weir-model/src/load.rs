@@ -35,16 +35,18 @@ mod tell;
 mod words;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_units::counted;
 
 use crate::advice::Advice;
 use crate::limit::Limit;
 use crate::verdict::{MainLimit, Phase, Verdict};
-use crate::words::percent;
+use crate::words::{percent, seconds};
 use convict::Conviction;
 pub use evidence::{Acks, Connects, LoadEvidence, LoopUse, PathUse, Pieces, PlaceTime, ServerUse, Use};
-use figures::Figures;
+use figures::{FEWEST, Figures};
 
 /// Who was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,8 +125,8 @@ pub fn explain(seen: &LoadEvidence) -> LoadVerdict {
     let mut missing: Vec<String> = Vec::new();
     missing.extend(seen.server.missing().map(|why| format!("the server's processor use: {why}")));
     missing.extend(seen.path.missing().map(|why| format!("the path's round trip: {why}")));
-    if seen.requests == 0 || span <= 0.0 {
-        missing.insert(0, "no request was answered".to_owned());
+    if let Some(why) = unjudged(seen) {
+        missing.insert(0, why);
         return LoadVerdict {
             holder: None,
             capacity: None,
@@ -150,8 +152,29 @@ pub fn explain(seen: &LoadEvidence) -> LoadVerdict {
     }
 }
 
+/// A shorter run is its beginning and its end: connections are made, and clocks of 10 ms are a twentieth of
+/// it and more.
+const SHORTEST: Duration = Duration::from_millis(200);
+
+/// Why there is nothing to judge by.
+fn unjudged(seen: &LoadEvidence) -> Option<String> {
+    if seen.requests == 0 {
+        return Some("no request was answered".to_owned());
+    }
+    let span = seconds(seen.span.as_secs_f64());
+    (seen.span < SHORTEST).then(|| {
+        format!("too short a run to tell what held it ({span}); ask for longer (-d) or more often (-n)")
+    })
+}
+
 /// Why nobody is named.
 fn untold(figures: &Figures<'_>) -> String {
+    if figures.seen.requests < FEWEST {
+        let answers = counted(figures.seen.requests, "answer");
+        return format!(
+            "too few answers to tell what held them ({answers}); ask for longer (-d) or more often (-n)"
+        );
+    }
     format!(
         "no one cause: requests that were answered took {} of the connections' time, weir's loop was busy \
          {} of it and the server {}",

@@ -42,7 +42,10 @@ fn join_interval(sum: &mut Interval, next: &Interval) {
     sum.objects = sum.objects.saturating_add(next.objects);
     add(&mut sum.server_backoff, next.server_backoff);
     add(&mut sum.server_failing, next.server_failing);
+    add(&mut sum.unreached, next.unreached);
+    add(&mut sum.broken, next.broken);
     add(&mut sum.unlisted, next.unlisted);
+    sum.left = next.left.or(sum.left);
     add(&mut sum.verify_busy, next.verify_busy);
     sum.verify_backlog = next.verify_backlog;
     join_lanes(&mut sum.lanes, &next.lanes, before, after);
@@ -50,9 +53,7 @@ fn join_interval(sum: &mut Interval, next: &Interval) {
     join(&mut sum.dirty, &next.dirty, |sum, next| *sum = *next);
     join(&mut sum.sending, &next.sending, |sum, next| sum.join(next, before, after));
     join(&mut sum.receiving, &next.receiving, |sum, next| sum.join(next, before, after));
-    // Of a time that was seen in part, that part is there to judge by.
-    sum.silent.sender &= next.silent.sender;
-    sum.silent.receiver &= next.silent.receiver;
+    sum.silent = sum.silent.within(before).and(next.silent.within(after));
     join_programs(&mut sum.programs, &next.programs);
     sum.around.join(&next.around, (before, after));
     join(&mut sum.disk, &next.disk, |sum, next| {
@@ -99,6 +100,7 @@ fn join_lanes(sum: &mut Vec<LaneInterval>, next: &[LaneInterval], before: Durati
 fn join_lane(sum: &mut LaneInterval, next: &LaneInterval) {
     sum.received = sum.received.saturating_add(next.received);
     add(&mut sum.connecting, next.connecting);
+    sum.resolving = sum.resolving.into_iter().chain(next.resolving).reduce(Duration::saturating_add);
     add(&mut sum.first_byte, next.first_byte);
     add(&mut sum.socket_wait, next.socket_wait);
     add(&mut sum.receive_cpu, next.receive_cpu);
@@ -125,6 +127,7 @@ fn join_lane(sum: &mut LaneInterval, next: &LaneInterval) {
             receive_buffer: next.receive_buffer.or(earlier.receive_buffer),
             out_of_order: earlier.out_of_order.saturating_add(next.out_of_order),
             segments: earlier.segments.saturating_add(next.segments),
+            resent: earlier.resent.into_iter().chain(next.resent).reduce(u64::saturating_add),
             congestion_control: next.congestion_control.clone().or(earlier.congestion_control),
         };
     });

@@ -19,13 +19,24 @@ const WITHOUT_CONNECTION: [Limit; 3] = [Limit::Connect, Limit::Dns, Limit::Think
 /// What keeps bytes from moving at all.
 const WITHOUT_BYTES: [Limit; 4] = [Limit::Connect, Limit::Dns, Limit::PathMtu, Limit::Timeouts];
 
-/// Takes the limit from a verdict on a run without a connection, unless it needs none. Nobody was seen who
-/// could be innocent.
+/// Takes the limit from a verdict on a run without a connection, and what was said of it, unless it needs
+/// none. Nobody was seen who could be innocent.
 pub fn without_connection(verdict: &mut Verdict) {
     if !is_of(verdict, &WITHOUT_CONNECTION) {
-        verdict.limit = None;
+        withdraw(verdict);
     }
     verdict.innocent.clear();
+}
+
+/// Takes back what names a limit and what follows from it; the shares of the time stay as they were seen.
+fn withdraw(verdict: &mut Verdict) {
+    verdict.limit = None;
+    verdict.confidence = 0.0;
+    verdict.grounds = None;
+    verdict.evidence.clear();
+    verdict.innocent.clear();
+    verdict.not_visible.clear();
+    verdict.advice.clear();
 }
 
 fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
@@ -59,11 +70,7 @@ pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
     let spans = evidence.intervals.iter().map(|interval| interval.span);
     let span = spans.fold(Duration::ZERO, Duration::saturating_add);
     let moved = if moved == 0 { "no byte".to_owned() } else { bytes(moved as f64) };
-    verdict.limit = None;
-    verdict.confidence = 0.0;
-    verdict.evidence.clear();
-    verdict.innocent.clear();
-    verdict.advice.clear();
+    withdraw(verdict);
     verdict.missing.insert(0, format!("nothing moved: {moved} in {}", seconds(span.as_secs_f64())));
     true
 }
@@ -96,6 +103,15 @@ mod tests {
         let mut verdict = explain(&idle);
         assert!(say_if_nothing(&idle, &mut verdict), "{verdict:?}");
         assert_eq!((verdict.limit, verdict.missing[0].as_str()), (None, "nothing moved: 2 B in 3.0 s"));
+    }
+
+    #[test]
+    fn nothing_is_said_for_a_limit_that_was_taken_back() {
+        let mut verdict = explain(&busy_thread(1_000_000));
+        assert!(verdict.confidence > 0.0 && !verdict.evidence.is_empty() && !verdict.advice.is_empty());
+        without_connection(&mut verdict);
+        assert_eq!((verdict.limit, verdict.confidence), (None, 0.0));
+        assert!(verdict.evidence.is_empty() && verdict.advice.is_empty(), "{verdict:?}");
     }
 
     #[test]

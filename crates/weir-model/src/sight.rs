@@ -68,9 +68,11 @@ pub(crate) struct Sight {
     served: bool,
     /// The peers' buffers may have taken in what their programs did not read.
     buffered: bool,
-    /// Another program's transfer, watched from outside: ours has clocks for its waits and trials with more
-    /// connections.
+    /// Another program's transfer, watched from outside, or one that is only taken in: others of ours have
+    /// clocks for their waits and trials with more connections.
     foreign: bool,
+    /// One that is only taken in.
+    takes_in: bool,
     /// Its threads wait at a pipe, whose other end is another program.
     piped: bool,
 }
@@ -82,6 +84,7 @@ const SENDER: &str = "only the sending end shows them";
 const RECEIVER: &str = "only the receiving end shows them";
 const PIPE: &str = "the program at the other end of the pipe is not among the watched threads";
 const PROGRAM: &str = "only the end whose program it is shows it";
+const UNCLOCKED: &str = "this end asks for nothing, so that no clock of it shows them";
 const CLIENT: &str = "what a client waits for before it is accepted shows at its end";
 const BUFFERED: &str =
     "the peer's buffer holds what its program has not read, and its window shows that only late";
@@ -101,7 +104,8 @@ impl Sight {
             own_sends: own_sends(whole),
             served: whole.around.served,
             buffered: buffered(evidence),
-            foreign: evidence.facts.clocks == Clocks::Sampled,
+            foreign: evidence.facts.clocks == Clocks::Sampled || evidence.facts.takes_in,
+            takes_in: evidence.facts.takes_in,
             piped: waits > QUARTER * samples,
         }
     }
@@ -122,6 +126,9 @@ impl Sight {
             // there.
             Vantage::Receiver if !receiver && !stages && limit != Limit::Reader => Some(RECEIVER),
             _ if limit == Limit::RateLimit && !sender => Some(SENDER),
+            _ if self.takes_in && matches!(limit, Limit::Latency | Limit::Reader | Limit::Verify) => {
+                Some(UNCLOCKED)
+            }
             _ if limit == Limit::CpuCore && self.piped => Some(PIPE),
             _ => None,
         }
@@ -247,8 +254,16 @@ mod tests {
     use crate::sender::SenderInterval;
 
     fn sight(receiver: bool, sender: bool) -> Sight {
-        let view =
-            View { receiver, sender, stages: false, fed: false, programs: false, waits: true, around: true };
+        let view = View {
+            receiver,
+            sender,
+            stages: false,
+            fed: false,
+            programs: false,
+            waits: true,
+            around: true,
+            steps: false,
+        };
         Sight {
             view,
             sends: sender,
@@ -256,6 +271,7 @@ mod tests {
             served: false,
             buffered: false,
             foreign: true,
+            takes_in: false,
             piped: false,
         }
     }
@@ -278,6 +294,24 @@ mod tests {
             assert!(sight(true, false).hidden(limit).is_none(), "{limit}");
         }
         assert!(sight(false, true).hidden(Limit::Reader).is_none());
+    }
+
+    #[test]
+    fn who_only_takes_in_rules_out_nothing_by_clocks_that_it_does_not_keep() {
+        let thread = Reading::Value(ThreadInterval::default());
+        let lane = LaneInterval { thread, ..LaneInterval::default() };
+        let whole = Interval { lanes: vec![lane], ..Interval::default() };
+        let mut evidence = Evidence::default();
+        let hidden = |evidence: &Evidence, limit| Sight::of(evidence, &whole).hidden(limit).is_some();
+        let limits = [Limit::Latency, Limit::Reader, Limit::Verify, Limit::Application, Limit::PathLoss];
+        for limit in limits {
+            assert!(!hidden(&evidence, limit), "{limit}");
+        }
+        evidence.facts.takes_in = true;
+        for limit in limits {
+            assert!(hidden(&evidence, limit), "{limit}");
+        }
+        assert!(!hidden(&evidence, Limit::CpuCore) && !hidden(&evidence, Limit::ReceiveWindow));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::limit::Limit;
 use crate::merge::merged;
 pub use crate::rule::judge::{IntervalVerdict, judge_interval};
 use crate::rule::judge::{choose, judgements};
-use crate::rule::silence;
+use crate::rule::silence::{self, Unseen};
 use crate::rule::{Context, Judgement, RULES, View, latency};
 use crate::sight::Sight;
 use crate::words::{percent, seconds};
@@ -32,7 +32,7 @@ use told::{missing_readings, worded};
 pub struct Verdict {
     /// The limit; `None` when the run was too short to judge, which `missing` then says.
     pub limit: Option<MainLimit>,
-    /// 0 to 1: how sure, by the signs' strength and the readings that were there.
+    /// 0 to 1: how sure, by the signs' strength, their share of the time and the readings that were there.
     pub confidence: f64,
     /// The share of the run's time that each limit held, adding up to 1 with what was not seen; empty when
     /// nothing was observed.
@@ -100,7 +100,8 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         confidence,
         phases: run.phases(),
         evidence: run.evidence_lines(&worded, knee),
-        innocent: run.innocent(),
+        // Of a run that is too short to judge nothing is ruled out either.
+        innocent: if main.is_some() || run.is_unseen() { run.innocent() } else { Vec::new() },
         not_visible: if main.is_some() { run.not_visible() } else { Vec::new() },
         missing,
         advice: match main {
@@ -109,7 +110,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
             }
             None => Vec::new(),
         },
-        intervals: run.verdicts.iter().map(|verdict| (!verdict.unseen).then_some(verdict.limit)).collect(),
+        intervals: run.verdicts.iter().map(|one| (!one.is_unseen()).then_some(one.limit)).collect(),
         grounds: run.grounds(&run.mains(main)),
         shares,
     }
@@ -123,7 +124,7 @@ struct Run<'a> {
     counted: Range<usize>,
     /// Seconds that each limit held.
     held: BTreeMap<Limit, f64>,
-    /// Seconds of which nothing is known, since an end told nothing.
+    /// Seconds of which nothing is known, since an end, or the watch, told nothing.
     unseen: f64,
     /// Of those of latency, seconds in which connections began: see [`latency::begins`].
     begun: f64,
@@ -148,17 +149,19 @@ impl<'a> Run<'a> {
             let verdict = choose(&judgements, interval, &context);
             let span = if counted.contains(&index) { interval.span.as_secs_f64() } else { 0.0 };
             total += span;
-            if verdict.unseen {
-                unseen += span;
-            } else if span > 0.0 {
-                *held.entry(verdict.limit).or_insert(0.0) += span;
+            let seen = span * (1.0 - verdict.unseen);
+            unseen += span - seen;
+            if seen > 0.0 {
+                *held.entry(verdict.limit).or_insert(0.0) += seen;
                 if verdict.limit == Limit::Latency && latency::begins(interval, &context) {
-                    begun += span;
+                    begun += seen;
                 }
             }
+            let nothing = Unseen::of(interval);
             for ((tally, judgement), rule) in tallies.iter_mut().zip(&judgements).zip(RULES) {
+                let span = span * (1.0 - silence::hidden(interval, Some(rule)));
                 match judgement {
-                    _ if !silence::shows(interval.silent, rule) => {}
+                    _ if !nothing.shows(rule) => {}
                     Some(Judgement::Convict { .. }) => tally[0] += span,
                     Some(Judgement::Acquit { .. }) => tally[1] += span,
                     Some(Judgement::Unknown { .. }) => tally[2] += span,
@@ -195,11 +198,14 @@ impl<'a> Run<'a> {
             return None;
         }
         let short = self.total < SHORT;
-        let (limit, most) = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let (limit, most) = self.most()?;
+        if self.is_scattered() {
+            return None;
+        }
         // Each transfer begins with a handshake, a question and slow start: they are what holds it only where
         // they hold the most.
         let second = |limit: Limit, held: f64| match limit {
-            Limit::Latency if held < *most => held - self.begun,
+            Limit::Latency if held < most => held - self.begun,
             _ => held,
         };
         let main = |(limit, held): &(&Limit, &f64)| second(**limit, **held) > QUARTER * self.total;
@@ -209,8 +215,19 @@ impl<'a> Run<'a> {
         }
         // With nothing to go by but that nobody here was in the way.
         let blind = self.received() == 0 || self.evidence.facts.unseen.is_some();
-        let guessed = *limit == Limit::SenderOrPath && blind;
-        (!guessed && (!short || self.timed(*limit))).then_some(MainLimit::One(*limit))
+        let guessed = limit == Limit::SenderOrPath && blind;
+        (!guessed && (!short || self.timed(limit))).then_some(MainLimit::One(limit))
+    }
+
+    /// The limit that held the longest, and its seconds.
+    fn most(&self) -> Option<(Limit, f64)> {
+        let most = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        most.map(|(limit, held)| (*limit, *held))
+    }
+
+    /// No limit held long enough to be the run's.
+    fn is_scattered(&self) -> bool {
+        self.most().is_some_and(|(_, most)| most <= QUARTER * self.total)
     }
 
     /// Nothing is known of most of the time.
@@ -245,6 +262,11 @@ impl<'a> Run<'a> {
             None if self.is_unseen() => return Vec::new(),
             None if !self.observed => "the run was too short to judge: nothing was observed".to_owned(),
             None if self.received() == 0 => format!("no byte arrived in {}", seconds(self.total)),
+            None if self.total >= SHORT && self.is_scattered() => {
+                let most = self.most().map(|(limit, held)| format!("{limit} {}", percent(held / self.total)));
+                let most = most.unwrap_or_default();
+                format!("no limit held more than a quarter of the time, the longest was {most}")
+            }
             None => {
                 let unseen = self.evidence.facts.unseen.clone().filter(|_| self.total >= SHORT);
                 unseen.unwrap_or_else(|| format!("the run was too short to judge: {}", seconds(self.total)))
@@ -254,8 +276,8 @@ impl<'a> Run<'a> {
     }
 
     /// The strength of the signs over the time of the main limit, of several that of the weakest, less a
-    /// twentieth for each missing reading; of a foreign transfer no more than such verdicts are right
-    /// ([`Run::known`]).
+    /// twentieth for each missing reading, and less what the rest of the time leaves open; of a foreign
+    /// transfer no more than such verdicts are right ([`Run::known`]).
     fn confidence(&self, main: Option<MainLimit>, missing: usize) -> f64 {
         let mains = self.mains(main);
         let named = |limit: &Limit| *limit != Limit::SenderOrPath || mains.len() == 1;
@@ -264,16 +286,23 @@ impl<'a> Run<'a> {
         let stated = (strength * (1.0 - 0.05 * missing.min(10) as f64)).clamp(0.0, 1.0);
         match self.grounds(&mains) {
             Some(grounds) => stated.min(self.known(&mains, grounds)),
-            None => stated,
+            None => stated * worth::of_share(self.named(&mains)),
         }
+    }
+
+    /// The share of all time, what was not seen included, of the limits that a verdict names.
+    fn named(&self, mains: &[Limit]) -> f64 {
+        let held = |limit: &Limit| self.held.get(limit).copied().unwrap_or(0.0);
+        mains.iter().map(held).sum::<f64>() / self.total
     }
 
     /// Of the signs of one limit, the mean over its time.
     fn strength(&self, limit: Limit) -> f64 {
         let (mut sure, mut time) = (0.0, 0.0);
         for (interval, verdict) in self.intervals_of(limit) {
-            sure += verdict.strength * interval.span.as_secs_f64();
-            time += interval.span.as_secs_f64();
+            let seen = interval.span.as_secs_f64() * (1.0 - verdict.unseen);
+            sure += verdict.strength * seen;
+            time += seen;
         }
         if time > 0.0 { sure / time } else { 0.0 }
     }
@@ -299,16 +328,15 @@ impl<'a> Run<'a> {
     /// The most that can be known of a foreign transfer from here: how often verdicts on such grounds are
     /// right, less what the share of the time that is named and the number of intervals leave open.
     fn known(&self, mains: &[Limit], grounds: Grounds) -> f64 {
-        let held = |limit: &Limit| self.held.get(limit).copied().unwrap_or(0.0);
-        let named = mains.iter().map(held).sum::<f64>() / self.total;
-        grounds.worth() * worth::of_share(named) * worth::of_intervals(self.judged().count())
+        let share = worth::of_share(self.named(mains));
+        grounds.worth() * share * worth::of_intervals(self.judged().count())
     }
 
     fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = Vec::new();
         let (mut from, mut apart) = (0.0, false);
         for (index, (verdict, interval)) in self.verdicts.iter().zip(&self.evidence.intervals).enumerate() {
-            if !self.counted.contains(&index) || verdict.unseen {
+            if !self.counted.contains(&index) || verdict.is_unseen() {
                 from += interval.span.as_secs_f64();
                 apart = true;
                 continue;
@@ -331,7 +359,7 @@ impl<'a> Run<'a> {
     }
 
     fn intervals_of(&self, limit: Limit) -> impl Iterator<Item = (&'a Interval, &IntervalVerdict)> {
-        self.judged().filter(move |(_, verdict)| verdict.limit == limit && !verdict.unseen)
+        self.judged().filter(move |(_, verdict)| verdict.limit == limit && !verdict.is_unseen())
     }
 
     /// All time that counts, as one interval: a watch may have begun long before the transfer.
@@ -416,7 +444,8 @@ fn counted(evidence: &Evidence) -> Range<usize> {
 fn at_work(interval: &Interval) -> bool {
     interval.received > 0
         || interval.written > 0
-        || !interval.silent.is_none()
+        || !interval.silent.sender.is_zero()
+        || !interval.silent.receiver.is_zero()
         || interval.around.counts()
         || interval.lanes.iter().any(|lane| {
             let waits = [lane.connecting, lane.first_byte, lane.output_wait, lane.write];
@@ -445,7 +474,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::evidence::LaneInterval;
+    use crate::evidence::{LaneInterval, Reading, Silent, ThreadInterval};
 
     /// Four seconds of a megabyte each, held by the reader of the output.
     fn four_seconds() -> Evidence {
@@ -487,6 +516,40 @@ mod tests {
         assert!((promised - 1e6).abs() < 1.0, "{promised}");
     }
 
+    /// Ten seconds of a run of our own, so many of them held by the reader of the output; of the rest nothing
+    /// was told.
+    fn ten_seconds(held: usize) -> Evidence {
+        let second = four_seconds().intervals.swap_remove(0);
+        let mut intervals = vec![second.clone(); held];
+        intervals.resize(10, second.unseen());
+        Evidence { intervals, ..Evidence::default() }
+    }
+
+    #[test]
+    fn a_limit_of_a_part_of_the_time_is_less_sure_in_a_run_of_our_own_as_well() {
+        let (all, part) = (explain(&ten_seconds(10)), explain(&ten_seconds(6)));
+        assert_eq!((all.limit, part.limit), (part.limit, Some(MainLimit::One(Limit::Reader))));
+        assert!(all.confidence > 0.5 && part.confidence <= 0.75 * all.confidence + 1e-9, "{part:?}");
+    }
+
+    #[test]
+    fn a_limit_of_less_than_a_quarter_of_the_time_is_not_the_runs() {
+        let second = four_seconds().intervals.swap_remove(0);
+        let of = |lane: LaneInterval| Interval { lanes: vec![lane], ..second.clone() };
+        let span = Duration::from_secs(1);
+        let thread = Reading::Value(ThreadInterval { cpu: span, looks: 50, ..ThreadInterval::default() });
+        let computes = of(LaneInterval { thread, ..LaneInterval::default() });
+        let waits = of(LaneInterval { socket_wait: span, ..LaneInterval::default() });
+        let silent = second.clone().unseen();
+        let turns = [(&second, 3), (&silent, 2), (&computes, 2), (&silent, 3), (&waits, 2)];
+        let intervals =
+            turns.into_iter().flat_map(|(interval, count)| vec![interval.clone(); count]).collect();
+        let verdict = explain(&Evidence { intervals, ..Evidence::default() });
+        assert_eq!((verdict.limit, verdict.confidence), (None, 0.0), "{verdict:?}");
+        assert!(verdict.missing[0].contains("the longest was reader 25 %"), "{:?}", verdict.missing);
+        assert!(verdict.advice.is_empty(), "{:?}", verdict.advice);
+    }
+
     #[test]
     fn few_intervals_of_another_program_leave_room_for_doubt() {
         let mut evidence = four_seconds();
@@ -498,5 +561,42 @@ mod tests {
         assert!((short - most).abs() < 1e-9, "{short}, not {most}");
         evidence.intervals = vec![evidence.intervals[0].clone(); 100];
         assert!(Run::judge(&evidence).known(&mains, Grounds::OneEnd) > short);
+    }
+
+    #[test]
+    fn a_run_that_is_too_short_to_judge_rules_nothing_out() {
+        let of = |intervals: usize| {
+            let span = Duration::from_millis(20);
+            let lane =
+                LaneInterval { received: 9000, write: span, write_cpu: span, ..LaneInterval::default() };
+            let interval =
+                Interval { span, received: 9000, written: 9000, lanes: vec![lane], ..Interval::default() };
+            explain(&Evidence { intervals: vec![interval; intervals], ..Evidence::default() })
+        };
+        let short = of(3);
+        assert!(short.limit.is_none() && short.innocent.is_empty(), "{short:?}");
+        assert!(!of(30).innocent.is_empty());
+    }
+
+    #[test]
+    fn a_time_that_was_not_seen_stays_so_where_intervals_are_joined() {
+        let mut whole = four_seconds();
+        let second = Duration::from_secs(1);
+        let silent = Silent { watch: second, ..Silent::default() };
+        whole.intervals.push(Interval { span: second, silent, ..Interval::default() });
+        whole.intervals.extend(four_seconds().intervals);
+        let mut joined = Evidence::default();
+        for interval in whole.intervals.clone() {
+            joined.push(interval, 4);
+        }
+        assert!(joined.intervals.len() < whole.intervals.len());
+        let held = |evidence: &Evidence| explain(evidence).shares.values().sum::<f64>();
+        assert!((held(&whole) - 8.0 / 9.0).abs() < 1e-9 && (held(&joined) - 8.0 / 9.0).abs() < 1e-9);
+        let told = |evidence: &Evidence| {
+            let missing = explain(evidence).missing;
+            missing.into_iter().find(|line| line.contains("weir itself stood still"))
+        };
+        assert!(told(&whole).is_some_and(|line| line.contains("not seen for 1.0")), "{:?}", told(&whole));
+        assert_eq!(told(&joined), told(&whole));
     }
 }

@@ -28,14 +28,18 @@ pub enum Grounds {
 impl Grounds {
     /// Of a verdict that names these as its main limits.
     pub(crate) fn of(main: &[Limit], sight: Sight) -> Grounds {
-        let named: Vec<Limit> = main.iter().copied().filter(|limit| *limit != Limit::SenderOrPath).collect();
-        match (named.as_slice(), main.len()) {
-            (_, 2..) if named.len() < 2 => Grounds::InPart,
-            (_, 2..) => Grounds::Several,
-            ([limit], _) if sight.hidden(*limit).is_some() => Grounds::Inferred,
+        match main {
+            [_, _, ..] => Grounds::of_several(main),
+            [limit] if *limit != Limit::SenderOrPath && sight.hidden(*limit).is_some() => Grounds::Inferred,
             _ if sight.both_ends() => Grounds::BothEnds,
             _ => Grounds::OneEnd,
         }
+    }
+
+    /// Of two main limits or more.
+    pub(crate) fn of_several(main: &[Limit]) -> Grounds {
+        let named = main.iter().filter(|limit| **limit != Limit::SenderOrPath).count();
+        if named < 2 { Grounds::InPart } else { Grounds::Several }
     }
 
     /// Right of so many, as docs/truth-field.md has them.
@@ -57,9 +61,17 @@ impl Grounds {
     }
 }
 
+/// What the word of an end on itself is worth where the judge's own strength was not passed on. That nothing
+/// explains it the judge never says with more than three fifths ([`crate::rule::sender_or_path`]).
+pub(crate) fn of_own_word(limit: Limit) -> f64 {
+    let worth = Grounds::OneEnd.worth();
+    if limit == Limit::SenderOrPath { worth.min(0.6) } else { worth }
+}
+
 /// What a limit's share of the time takes from that. Measured beside it: of single limits that held four
 /// fifths and more 93 % were right, of those with three to four fifths 78 % (18 of 23), below that one of
-/// two.
+/// two. So it is in a run of our own: its clocks are exact for each interval, and a limit of half of them is
+/// the run's no more surely for that.
 pub(crate) fn of_share(held: f64) -> f64 {
     (held / 0.8).clamp(0.0, 1.0)
 }

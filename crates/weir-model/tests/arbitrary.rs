@@ -43,8 +43,8 @@ fn maybe<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<V
 fn tcp() -> impl Strategy<Value = TcpInterval> {
     let times = (maybe(span()), maybe(span()));
     let levels = (maybe(number()), maybe(number()), maybe(number()), maybe(number()));
-    (times, levels, number(), number()).prop_map(
-        |((receiver_rtt, min_rtt), levels, out_of_order, segments)| TcpInterval {
+    (times, levels, number(), number(), maybe(number())).prop_map(
+        |((receiver_rtt, min_rtt), levels, out_of_order, segments, resent)| TcpInterval {
             receiver_rtt,
             min_rtt,
             receive_window: levels.0,
@@ -53,6 +53,7 @@ fn tcp() -> impl Strategy<Value = TcpInterval> {
             receive_buffer: levels.3,
             out_of_order,
             segments,
+            resent,
             congestion_control: None,
         },
     )
@@ -188,11 +189,12 @@ fn waits() -> impl Strategy<Value = Waits> {
 fn lane() -> impl Strategy<Value = LaneInterval> {
     let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
     let views = (reading(thread()), reading(tcp()), reading(sender()), reading(waits()));
-    (counts, proptest::collection::vec(span(), 10), views).prop_map(
+    (counts, proptest::collection::vec(span(), 11), views).prop_map(
         |((lane, received, requests, objects, connects), times, (thread, tcp, sender, waits))| LaneInterval {
             lane,
             received,
             connecting: times[0],
+            resolving: (objects % 2 == 0).then_some(times[10]),
             first_byte: times[1],
             socket_wait: times[2],
             receive_cpu: times[3],
@@ -229,17 +231,21 @@ fn interval() -> impl Strategy<Value = Interval> {
         (number(), number(), float()).prop_map(|(written, read, busy)| DiskInterval { written, read, busy });
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
-    let waits = (span(), span());
+    let waits = proptest::collection::vec(span(), 4);
+    let silent = prop_oneof![
+        Just(Silent::default()),
+        (span(), span(), span()).prop_map(|(sender, receiver, watch)| Silent { sender, receiver, watch }),
+    ];
     // Boxed, or what a test's thread has of stack does not hold the strategy.
     let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages())).boxed();
-    let beside = (proptest::collection::vec(program(), 0..3), around()).boxed();
+    let beside = (proptest::collection::vec(program(), 0..3), around(), silent).boxed();
     (place, proptest::collection::vec(lane(), 0..4), (verify, waits), host, beside).prop_map(
         |(
             (at, span, received, written, objects),
             lanes,
             (verify, waits),
             (cpu, dirty, disk, sending, receiving),
-            (programs, around),
+            (programs, around, silent),
         )| {
             Interval {
                 at,
@@ -249,8 +255,11 @@ fn interval() -> impl Strategy<Value = Interval> {
                 objects,
                 lanes,
                 server_backoff: verify.0,
-                server_failing: waits.0,
-                unlisted: waits.1,
+                server_failing: waits[0],
+                unreached: waits[1],
+                broken: waits[2],
+                unlisted: waits[3],
+                left: (objects % 3 > 0).then_some(objects % 3 == 1),
                 verify_busy: verify.1,
                 verify_backlog: verify.2,
                 cpu,
@@ -258,7 +267,7 @@ fn interval() -> impl Strategy<Value = Interval> {
                 disk,
                 sending,
                 receiving,
-                silent: Silent { sender: objects % 5 == 1, receiver: objects % 7 == 1 },
+                silent,
                 programs,
                 around,
             }
@@ -325,6 +334,7 @@ fn around() -> impl Strategy<Value = Around> {
         attempts: lists.0,
         resolvers: vec![Resolver { address: "10.0.0.53:53".to_owned(), samples: of[6] }],
         failed_attempts,
+        own_failed_attempts: failed_attempts / 2,
         listen_overflows,
         pipes: lists.2,
         syncs: lists.3,
@@ -382,7 +392,11 @@ fn evidence() -> impl Strategy<Value = Evidence> {
                 tls: flags[2],
                 objects,
                 uploads: flags[0] != flags[1],
-                most_at_once: flags[2].then_some(16),
+                command: match (flags[0], flags[2]) {
+                    (_, false) => Command::Get,
+                    (false, true) => Command::StoreCopy,
+                    (true, true) => Command::HostCopy,
+                },
                 clocks: if flags[3] { Clocks::Sampled } else { Clocks::Own },
                 scope: flags[3].then(|| "wget (pid 4711)".to_owned()),
                 link_rate: rate_cap,
@@ -400,7 +414,7 @@ proptest! {
         let verdict = explain(&evidence);
         let sum: f64 = verdict.shares.values().sum();
         let observed = evidence.intervals.iter().any(|interval| !interval.span.is_zero());
-        let unseen = verdict.intervals.contains(&None);
+        let unseen = evidence.intervals.iter().any(|interval| !interval.silent.is_none());
         let whole = (sum - 1.0).abs() < 1e-6 || unseen && sum < 1.0;
         prop_assert!(if observed { whole } else { verdict.shares.is_empty() }, "shares add up to {}", sum);
         prop_assert!((0.0..=1.0).contains(&verdict.confidence));
@@ -424,5 +438,23 @@ proptest! {
         prop_assert!(evidence.intervals.len() <= 8);
         prop_assert_eq!(evidence.intervals.iter().fold(0u64, |sum, interval| sum.saturating_add(interval.received)), bytes);
         explain(&evidence);
+    }
+
+    #[test]
+    fn joining_windows_keeps_the_time_that_was_not_seen(
+        intervals in proptest::collection::vec(interval(), 0..20)
+    ) {
+        let sum = |intervals: &[Interval], of: fn(&Silent) -> Duration| {
+            let times = intervals.iter().map(|interval| of(&interval.silent).min(interval.span));
+            times.fold(Duration::ZERO, Duration::saturating_add)
+        };
+        let each: [fn(&Silent) -> Duration; 3] =
+            [|silent| silent.sender, |silent| silent.receiver, |silent| silent.watch];
+        let before = each.map(|of| sum(&intervals, of));
+        let mut evidence = Evidence::default();
+        for interval in intervals {
+            evidence.push(interval, 4);
+        }
+        prop_assert_eq!(each.map(|of| sum(&evidence.intervals, of)), before);
     }
 }

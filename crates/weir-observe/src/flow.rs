@@ -4,6 +4,7 @@
 //! interval every 100 to 250 ms. Counters are differences from the last look of the interval before; levels
 //! are means over the looks.
 
+mod last_word;
 mod pauses;
 
 use std::time::Duration;
@@ -15,6 +16,8 @@ use weir_model::waits::Waits;
 use crate::mean::Mean;
 use crate::sock_diag::TcpSocket;
 use crate::tcp_info::TcpInfo;
+pub(crate) use last_word::LastWord;
+use last_word::LastWordProbe;
 use pauses::Pauses;
 
 /// Watches one connection.
@@ -25,6 +28,7 @@ pub struct FlowProbe {
     last: Option<TcpSocket>,
     sums: Sums,
     pauses: Pauses,
+    words: LastWordProbe,
     /// It is known which way the data flow: it sends them.
     sends: bool,
 }
@@ -46,8 +50,8 @@ pub struct FlowInterval {
     pub waits: Reading<Waits>,
     /// Share of the looks at which the receive queue was empty.
     pub waiting: f64,
-    /// Share of the looks at which data had gone out after the last that came in, and none lay unread: on the
-    /// receiving end, an answer is awaited.
+    /// Share of the looks at which the last word was this end's, and nothing lay unread: on the receiving
+    /// end, an answer is awaited.
     pub awaiting_answer: f64,
     /// On the receiving end its requests: segments with data that went out, but no more than one for each
     /// segment that came and one before the first, since a request may be written in parts.
@@ -83,7 +87,8 @@ impl FlowProbe {
 
     /// Takes in one reading of the socket.
     pub fn look(&mut self, socket: &TcpSocket) {
-        self.take(socket, asked_last(&socket.info));
+        let word = self.words.look(&socket.info, self.pauses.answers());
+        self.take(socket, word, word);
     }
 
     /// As [`FlowProbe::look`], of a lane of our own that sends, whose clock tells whether it `awaits` an
@@ -91,21 +96,29 @@ impl FlowProbe {
     /// request after it are in the same one: which came last, they do not say there.
     pub fn look_at_sender(&mut self, socket: &TcpSocket, awaits: bool) {
         self.sends = true;
-        self.take(socket, awaits);
+        let word = self.words.look(&socket.info, self.pauses.answers());
+        self.take(socket, if awaits { LastWord::Own } else { LastWord::Peer }, word);
     }
 
-    fn take(&mut self, socket: &TcpSocket, asked_last: bool) {
+    /// `told`: whose word came last, as far as is known; `seen`: as the socket alone shows it.
+    fn take(&mut self, socket: &TcpSocket, told: LastWord, seen: LastWord) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
-        self.sums.add(socket, asked_last);
-        self.pauses.look(socket);
+        self.sums.add(socket, told);
+        self.pauses.look(socket, seen);
         self.last = Some(socket.clone());
+    }
+
+    /// Whose word came last, as of the last look.
+    pub(crate) fn last_word(&self) -> LastWord {
+        self.words.word()
     }
 
     /// Takes in the counters that the socket had at its end, which stand for no look: it was no connection
     /// any more.
     pub fn end(&mut self, socket: &TcpSocket) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
-        self.pauses.end(socket);
+        let word = self.words.look(&socket.info, self.pauses.answers());
+        self.pauses.end(socket, word);
         self.last = Some(socket.clone());
         self.sums.ended = true;
     }
@@ -175,7 +188,8 @@ struct Counters {
     received: u64,
     acked: u64,
     sent: u64,
-    retransmitted: u64,
+    /// Bytes; `None` before Linux 4.19.
+    retransmitted: Option<u64>,
     busy: Duration,
     receive_window_limited: Duration,
     send_buffer_limited: Duration,
@@ -188,6 +202,7 @@ struct Counters {
     out_of_order: u32,
     timeouts: u16,
     retransmitted_segments: u32,
+    segment: u32,
 }
 
 impl Counters {
@@ -198,7 +213,7 @@ impl Counters {
             acked,
             // Before Linux 4.19 what was acknowledged stands for what was sent.
             sent: info.bytes_sent.unwrap_or(acked),
-            retransmitted: info.bytes_retrans.unwrap_or_default(),
+            retransmitted: info.bytes_retrans,
             busy: info.busy_time.unwrap_or_default(),
             receive_window_limited: info.rwnd_limited.unwrap_or_default(),
             send_buffer_limited: info.sndbuf_limited.unwrap_or_default(),
@@ -211,6 +226,7 @@ impl Counters {
             out_of_order: info.rcv_ooopack.unwrap_or_default(),
             timeouts: info.total_rto.unwrap_or_default(),
             retransmitted_segments: info.total_retrans.unwrap_or_default(),
+            segment: info.snd_mss.unwrap_or_default(),
         }
     }
 
@@ -221,11 +237,17 @@ impl Counters {
 
     /// Counters of 16 and 32 bits wrap.
     fn since(&self, before: &Counters) -> Counters {
+        let again = self.retransmitted_segments.wrapping_sub(before.retransmitted_segments);
+        // A kernel that does not count bytes counts segments.
+        let bytes = match self.retransmitted {
+            Some(now) => now.saturating_sub(before.retransmitted.unwrap_or_default()),
+            None => u64::from(again) * u64::from(self.segment),
+        };
         Counters {
             received: self.received.saturating_sub(before.received),
             acked: self.acked.saturating_sub(before.acked),
             sent: self.sent.saturating_sub(before.sent),
-            retransmitted: self.retransmitted.saturating_sub(before.retransmitted),
+            retransmitted: Some(bytes),
             busy: self.busy.saturating_sub(before.busy),
             receive_window_limited: self.receive_window_limited.saturating_sub(before.receive_window_limited),
             send_buffer_limited: self.send_buffer_limited.saturating_sub(before.send_buffer_limited),
@@ -237,7 +259,8 @@ impl Counters {
             segments_out: self.segments_out.wrapping_sub(before.segments_out),
             out_of_order: self.out_of_order.wrapping_sub(before.out_of_order),
             timeouts: self.timeouts.wrapping_sub(before.timeouts),
-            retransmitted_segments: self.retransmitted_segments.wrapping_sub(before.retransmitted_segments),
+            retransmitted_segments: again,
+            segment: self.segment,
         }
     }
 }
@@ -318,13 +341,13 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, socket: &TcpSocket, asked_last: bool) {
+    fn add(&mut self, socket: &TcpSocket, word: LastWord) {
         let info = &socket.info;
         let sending = Sending::of(socket);
         self.looks += 1;
         self.empty += u32::from(socket.receive_queue == 0);
         self.receive_queue.add(u64::from(socket.receive_queue));
-        self.asked_last += u32::from(asked_last && socket.receive_queue == 0);
+        self.asked_last += u32::from(word == LastWord::Own && socket.receive_queue == 0);
         self.add_gauges(info, &sending);
 
         let app_limited = info.delivery_rate_app_limited.unwrap_or_default();
@@ -334,9 +357,9 @@ impl Sums {
         let rests = nothing_unsent && sending.outstanding == 0;
         self.nothing_in_flight += u32::from(rests);
         // Before the peer's first word it is its turn.
-        let owes = !asked_last && info.bytes_received != Some(0);
-        self.owing += u32::from(rests && owes);
-        self.awaiting += u32::from(rests && !owes);
+        let is_silent = info.bytes_received == Some(0);
+        self.owing += u32::from(rests && word == LastWord::Peer && !is_silent);
+        self.awaiting += u32::from(rests && (word == LastWord::Own || is_silent));
         self.recovering += u32::from(matches!(info.ca_state, Some(2..=4)));
         if let Some(window) = info.snd_wnd.map(u64::from) {
             self.window.add(window);
@@ -388,6 +411,7 @@ impl Sums {
             receive_buffer: last.memory.map(|memory| memory.receive_buffer.into()),
             out_of_order: passed.out_of_order.into(),
             segments: passed.segments_in.into(),
+            resent: None,
             congestion_control: last.congestion_control.clone(),
         }
     }
@@ -434,7 +458,7 @@ impl Sums {
             pacing_rate: rate(self.pacing),
             max_pacing_rate: info.max_pacing_rate.map(|rate| rate.0),
             sent: passed.sent,
-            retransmitted: passed.retransmitted,
+            retransmitted: passed.retransmitted.unwrap_or_default(),
             duplicates: passed.duplicates.into(),
             reordered: passed.reordered.into(),
             marked: passed.marked.into(),
@@ -449,28 +473,3 @@ fn offered(info: &TcpInfo, window: u32) -> u64 {
     let most = if pauses::scaled(info) == Some(false) { u32::from(u16::MAX) } else { u32::MAX };
     window.min(most).into()
 }
-
-/// Data went out later than the last came in, by the clocks of both (see [`came_before`]); or none came in at
-/// all, when the clock of what came in stands at the handshake's end and may show the request's own
-/// millisecond.
-pub(crate) fn asked_last(info: &TcpInfo) -> bool {
-    let unanswered = info.bytes_received == Some(0) && info.bytes_sent.is_some_and(|sent| sent > 0);
-    unanswered || came_before(info)
-}
-
-/// What came last came before the last that was sent. Both clocks stand still within a tick of the kernel (10
-/// ms at most), and where they show the same, what came was answered within it: an answer to what was sent
-/// would have taken a round trip. Only once nothing has moved for a while: of data that flow the next moment
-/// tells.
-fn came_before(info: &TcpInfo) -> bool {
-    let (Some(sent), Some(came)) = (info.last_data_sent, info.last_data_recv) else { return false };
-    let talks = info.bytes_sent.is_some_and(|sent| sent > 0);
-    let long_path = info.min_rtt.is_some_and(|rtt| rtt > LONGEST_TICK);
-    sent < came || (sent == came && talks && long_path && sent >= QUIET)
-}
-
-/// A tick of the kernel's clock at HZ=100, and a little for a round trip that was measured short.
-const LONGEST_TICK: Duration = Duration::from_millis(12);
-
-/// Two ticks at HZ=250: data that flow leave no such gap.
-const QUIET: Duration = Duration::from_millis(8);

@@ -50,6 +50,8 @@ struct Socket {
 struct Segments {
     data: u32,
     out_of_order: u32,
+    /// Of this end's own, sent again.
+    resent: u32,
 }
 
 impl LaneProbe {
@@ -149,6 +151,7 @@ impl LaneProbe {
             receive_buffer: tcp_info::receive_buffer(socket.fd.as_fd()).ok(),
             out_of_order: passed.out_of_order.into(),
             segments: passed.data.into(),
+            resent: info.total_retrans.map(|_| passed.resent.into()),
             congestion_control: socket.congestion_control.clone(),
         })
     }
@@ -171,6 +174,7 @@ impl Segments {
         Segments {
             data: info.data_segs_in.unwrap_or_default(),
             out_of_order: info.rcv_ooopack.unwrap_or_default(),
+            resent: info.total_retrans.unwrap_or_default(),
         }
     }
 
@@ -179,6 +183,7 @@ impl Segments {
         Segments {
             data: self.data.wrapping_sub(before.data),
             out_of_order: self.out_of_order.wrapping_sub(before.out_of_order),
+            resent: self.resent.wrapping_sub(before.resent),
         }
     }
 
@@ -186,6 +191,7 @@ impl Segments {
         Segments {
             data: self.data.saturating_add(other.data),
             out_of_order: self.out_of_order.saturating_add(other.out_of_order),
+            resent: self.resent.saturating_add(other.resent),
         }
     }
 }
@@ -235,6 +241,7 @@ mod tests {
         let (_, tcp) = probe.interval();
         let tcp = tcp.value().unwrap();
         assert_eq!(tcp.segments, 2, "one of each socket");
+        assert_eq!(tcp.resent, Some(0));
         assert_eq!(tcp.receive_queue, Some(2), "what is left of 'two'");
         assert!(tcp.congestion_control.is_some());
 

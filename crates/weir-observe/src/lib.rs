@@ -22,6 +22,7 @@
 //! * [`names`]: the addresses behind a name, asked for on a thread that can be left behind.
 //! * [`net_counters`]: how many connections of a network namespace failed or were dropped.
 //! * [`nic`]: the interface to a peer, its link's rate, and what was dropped there.
+//! * [`own_attempts`]: for how long a lane of our own has been at a step of a handshake.
 //! * [`pace`]: when to look, so that no program keeps step with the looks.
 //! * [`pipes`]: who has the other end of a pipe.
 //! * [`process`]: the threads, children, sockets and files of any process.
@@ -64,6 +65,7 @@ pub mod names;
 pub mod net_counters;
 mod netlink;
 pub mod nic;
+pub mod own_attempts;
 pub mod pace;
 pub mod pipes;
 mod proc_file;

@@ -13,6 +13,7 @@ use crate::error::ObserveError;
 use crate::netlink::{Message, Netlink, attributes, long, push_attribute, word};
 use crate::proc_file::{number, read_once};
 
+pub mod addresses;
 pub mod links;
 pub mod softnet;
 

@@ -41,6 +41,15 @@ pub struct Stat {
     pub started: u64,
 }
 
+impl Stat {
+    /// Whether it began later than so long after the machine started.
+    pub(crate) fn started_after(&self, time: Duration) -> bool {
+        // The tick that is under way counts: what is not known is taken for new.
+        let tick = TICK.as_millis() as u64;
+        Duration::from_millis(self.started.saturating_add(1).saturating_mul(tick)) > time
+    }
+}
+
 /// USER_HZ, 100 on every common machine.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 

@@ -9,7 +9,8 @@
 //! [`process`](crate::process).
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 
 use rustix::net::netlink::SOCK_DIAG;
 
@@ -71,13 +72,24 @@ pub struct SocketId {
     pub remote: SocketAddr,
     /// The kernel's number for the socket, never used twice between two boots.
     pub cookie: u64,
+    /// The interface that it is bound to (SO_BINDTODEVICE, a VRF, a link-local address), 0 where it is bound
+    /// to none. A socket that is bound is found by no question for another.
+    pub interface: u32,
 }
 
 impl SocketId {
-    /// Whichever socket has these addresses at the time of the question (`INET_DIAG_NOCOOKIE`).
-    pub fn with_addresses(local: SocketAddr, remote: SocketAddr) -> SocketId {
+    /// That of a socket of this process: whichever has its addresses at the time of the question
+    /// (`INET_DIAG_NOCOOKIE`). `None` where it is not connected.
+    pub fn of(stream: &TcpStream) -> Option<SocketId> {
         let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
-        SocketId { local: plain(local), remote: plain(remote), cookie: u64::MAX }
+        let (local, remote) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+        // Before Linux 5.0 only a link-local address tells.
+        let scope = match local {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(address) => address.scope_id(),
+        };
+        let interface = tcp_info::interface(stream.as_fd()).unwrap_or(scope);
+        Some(SocketId { local: plain(local), remote: plain(remote), cookie: u64::MAX, interface })
     }
 }
 
@@ -110,6 +122,12 @@ impl TcpSocket {
     pub(crate) fn is_farewell(&self) -> bool {
         // FIN_WAIT1, FIN_WAIT2, LAST_ACK, CLOSING; the FIN itself counts as one byte unacknowledged.
         matches!(self.state.0, 4 | 5 | 9 | 11) && self.inode == 0 && self.send_queue <= 1
+    }
+
+    /// At its end: its handshake came to none. It has no peer's port any more (tcp_v4_connect,
+    /// tcp_disconnect), or its SYN, which counts as one byte, was never acknowledged.
+    pub(crate) fn never_connected(&self) -> bool {
+        self.id.remote.port() == 0 || self.info.bytes_acked == Some(0)
     }
 }
 
@@ -154,12 +172,12 @@ pub struct QuickSocket {
 }
 
 /// Which sockets a dump is to find. The default is every connected one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// With this port at either end.
     pub port: Option<u16>,
-    /// With this peer.
-    pub peer: Option<IpAddr>,
+    /// With one of these peers; with any where none is named.
+    pub peers: Vec<IpAddr>,
     /// Listening sockets instead of connected ones.
     pub listening: bool,
 }
@@ -168,7 +186,7 @@ impl Filter {
     /// Whether the filter lets this socket through.
     pub fn admits(&self, id: &SocketId) -> bool {
         self.port.is_none_or(|port| id.local.port() == port || id.remote.port() == port)
-            && self.peer.is_none_or(|peer| id.remote.ip() == peer.to_canonical())
+            && (self.peers.is_empty() || self.peers.iter().any(|peer| id.remote.ip() == peer.to_canonical()))
     }
 
     /// A mask of states: all but TIME_WAIT and CLOSE, which have no counters, LISTEN, and SYN_RECV. With the
@@ -224,26 +242,27 @@ impl SockDiag {
             found = parse_message(message);
         });
         match asked {
-            // ESTALE: the addresses are in use again, by another socket.
-            Err(cause) if matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ESTALE)) => Ok(None),
+            Err(cause) if is_gone(&cause) => Ok(None),
             Err(cause) => Err(failed(cause)),
             Ok(()) => Ok(found.filter(|socket| !socket.state.is_over())),
         }
     }
 
     /// These sockets now, each handed over with its place in `ids`; `None` when it is gone. Costs half of
-    /// asking one by one.
+    /// asking one by one. Fails where one cannot be asked for; the others are handed over all the same.
     pub fn each(
         &mut self,
         ids: &[SocketId],
         mut found: impl FnMut(usize, Option<TcpSocket>),
     ) -> Result<(), ObserveError> {
         let requests: Vec<[u8; REQUEST]> = ids.iter().map(exact_request).collect();
-        let asked = self.netlink.ask_many(BY_FAMILY, &requests, |place, answer| {
-            let socket = answer.ok().and_then(parse_message);
-            found(place, socket.filter(|socket| !socket.state.is_over()));
+        let mut refused = None;
+        let asked = self.netlink.ask_many(BY_FAMILY, &requests, |place, answer| match answer {
+            Ok(message) => found(place, parse_message(message).filter(|socket| !socket.state.is_over())),
+            Err(cause) if is_gone(&cause) => found(place, None),
+            Err(cause) => refused = Some(cause),
         });
-        asked.map_err(failed)
+        asked.and(refused.map_or(Ok(()), Err)).map_err(failed)
     }
 
     fn dump<T>(
@@ -324,6 +343,11 @@ impl Destroyed {
     }
 }
 
+/// Whether a refusal says that there is no such socket; ESTALE: its addresses are in use again, by another.
+fn is_gone(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ESTALE))
+}
+
 fn failed(cause: io::Error) -> ObserveError {
     ObserveError::unreadable("the sockets of this network namespace (NETLINK_SOCK_DIAG)", cause)
 }
@@ -360,10 +384,7 @@ fn exact_request(id: &SocketId) -> [u8; REQUEST] {
             IpAddr::V6(address) => whole[field].copy_from_slice(&address.octets()),
         }
     }
-    // A link-local address is only found together with its interface.
-    if let SocketAddr::V6(address) = id.local {
-        whole[44..48].copy_from_slice(&address.scope_id().to_ne_bytes());
-    }
+    whole[44..48].copy_from_slice(&id.interface.to_ne_bytes());
     whole[48..52].copy_from_slice(&(id.cookie as u32).to_ne_bytes());
     whole[52..].copy_from_slice(&((id.cookie >> 32) as u32).to_ne_bytes());
     whole
@@ -459,7 +480,7 @@ fn parse_id(fixed: &[u8; FIXED]) -> Option<SocketId> {
     let local = address(family, &fixed[8..24], port(4), interface)?;
     let remote = address(family, &fixed[24..40], port(6), interface)?;
     let cookie = u64::from(word(fixed, 44)?) | u64::from(word(fixed, 48)?) << 32;
-    Some(SocketId { local, remote, cookie })
+    Some(SocketId { local, remote, cookie, interface })
 }
 
 fn address(family: u8, field: &[u8], port: u16, interface: u32) -> Option<SocketAddr> {
@@ -470,7 +491,11 @@ fn address(family: u8, field: &[u8], port: u16, interface: u32) -> Option<Socket
             let address = Ipv6Addr::from(whole);
             Some(match address.to_ipv4_mapped() {
                 Some(address) => SocketAddr::from((address, port)),
-                None => std::net::SocketAddrV6::new(address, port, 0, interface).into(),
+                None => {
+                    // Only there it is a part of the address.
+                    let scope = if address.is_unicast_link_local() { interface } else { 0 };
+                    std::net::SocketAddrV6::new(address, port, 0, scope).into()
+                }
             })
         }
         _ => None,
@@ -565,6 +590,15 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_that_is_bound_to_an_interface_is_asked_for_with_it() {
+        let mut bytes = CAPTURED.to_vec();
+        bytes[40..44].copy_from_slice(&7_u32.to_ne_bytes());
+        let id = parse(&bytes).unwrap().id;
+        assert_eq!(id.interface, 7);
+        assert_eq!(exact_request(&id)[44..48], 7_u32.to_ne_bytes());
+    }
+
+    #[test]
     fn a_filter_is_a_program_that_ends_where_the_kernel_wants_it() {
         let program = either_port(443);
         assert_eq!(program.len(), 20);
@@ -572,7 +606,9 @@ mod tests {
         let all = Filter::default();
         assert_eq!(all.states(), 0b1011_0011_0110, "no SYN_RECV, TIME_WAIT, CLOSE, LISTEN");
         let id = parse(CAPTURED).unwrap().id;
-        assert!(Filter { port: Some(id.remote.port()), ..all }.admits(&id));
-        assert!(!Filter { peer: Some(IpAddr::from([10, 0, 0, 1])), ..all }.admits(&id));
+        assert!(Filter { port: Some(id.remote.port()), ..all.clone() }.admits(&id));
+        let other = IpAddr::from([10, 0, 0, 1]);
+        assert!(!Filter { peers: vec![other], ..all.clone() }.admits(&id));
+        assert!(Filter { peers: vec![other, id.remote.ip()], ..all }.admits(&id), "one of two");
     }
 }

@@ -12,8 +12,15 @@ use std::time::{Duration, Instant};
 pub enum Stage {
     /// Nothing to do.
     Idle,
-    /// Name resolution, TCP and TLS handshakes.
+    /// On the way to a connection, beside the steps that follow: a proxy's answer, the connection that
+    /// another lane makes for both.
     Connecting,
+    /// Waiting for the addresses of a name.
+    Resolving,
+    /// TCP's handshake.
+    Dialling,
+    /// TLS's handshake.
+    Securing,
     /// Request sent, no byte of the answer yet.
     FirstByte,
     /// In recv for a body.
@@ -28,6 +35,10 @@ pub enum Stage {
     Backoff,
     /// Asleep because the server failed, before it is asked again.
     Failed,
+    /// Asleep because no connection came about, before the next attempt.
+    Unreached,
+    /// Asleep because a connection or an answer broke off, before it is asked for again.
+    Broken,
     /// Waiting for the consumer of stdout.
     Output,
     /// Reading the source.
@@ -55,6 +66,9 @@ const STAGES: usize = Stage::Other as usize + 1;
 const ALL: [Stage; STAGES] = [
     Stage::Idle,
     Stage::Connecting,
+    Stage::Resolving,
+    Stage::Dialling,
+    Stage::Securing,
     Stage::FirstByte,
     Stage::Receive,
     Stage::Decrypt,
@@ -62,6 +76,8 @@ const ALL: [Stage; STAGES] = [
     Stage::Limited,
     Stage::Backoff,
     Stage::Failed,
+    Stage::Unreached,
+    Stage::Broken,
     Stage::Output,
     Stage::Read,
     Stage::Input,
@@ -73,6 +89,13 @@ const ALL: [Stage; STAGES] = [
     Stage::Decompress,
     Stage::Other,
 ];
+
+impl Stage {
+    /// A step on the way to a connection.
+    pub fn connects(self) -> bool {
+        matches!(self, Stage::Connecting | Stage::Resolving | Stage::Dialling | Stage::Securing)
+    }
+}
 
 /// A lane's clock. All times in nanoseconds since `origin`.
 #[derive(Debug)]
@@ -155,6 +178,11 @@ impl StageTimes {
         self.wall[stage as usize]
     }
 
+    /// Time on the way to a connection, all its steps together.
+    pub fn connecting(&self) -> Duration {
+        ALL.into_iter().filter(|stage| stage.connects()).map(|stage| self.wall(stage)).sum()
+    }
+
     /// Time in all stages.
     pub fn total(&self) -> Duration {
         self.wall.iter().sum()
@@ -189,6 +217,8 @@ mod tests {
         let sum: Duration = ALL.iter().map(|stage| times.wall(*stage)).sum();
         assert!(sum <= start.elapsed());
         assert_eq!(clock.current().0, Stage::Other);
+        let steps = [Stage::Connecting, Stage::Resolving, Stage::Dialling, Stage::Securing];
+        assert_eq!(times.connecting(), steps.iter().map(|step| times.wall(*step)).sum::<Duration>());
     }
 
     #[test]

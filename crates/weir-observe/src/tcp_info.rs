@@ -194,6 +194,29 @@ pub fn read(fd: BorrowedFd<'_>) -> Result<TcpInfo, io::Error> {
     Ok(parse(&buffer[..(length as usize).min(buffer.len())]))
 }
 
+/// The interface that a socket is bound to, 0 for none (Linux 5.0).
+pub(crate) fn interface(fd: BorrowedFd<'_>) -> Result<u32, io::Error> {
+    // include/uapi/asm-generic/socket.h.
+    const SO_BINDTOIFINDEX: libc::c_int = 62;
+    let mut index: libc::c_int = 0;
+    let mut length = size_of_val(&index) as libc::socklen_t;
+    // SAFETY: `fd` is open while it is borrowed; `index` has `length` writable bytes, and the kernel writes
+    // at most that many.
+    let rc = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_BINDTOIFINDEX,
+            (&raw mut index).cast(),
+            &raw mut length,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u32::try_from(index).unwrap_or_default())
+}
+
 /// Bytes received and not yet read by the application (SIOCINQ): what `ss` calls Recv-Q.
 pub fn receive_queue(fd: BorrowedFd<'_>) -> Result<u64, io::Error> {
     Ok(rustix::io::ioctl_fionread(fd)?)

@@ -13,6 +13,7 @@ mod link;
 mod newcomers;
 mod notes;
 mod outputs;
+mod owners;
 mod proof;
 mod sockets;
 mod tables;

@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use weir_observe::flow::FlowProbe;
@@ -139,10 +139,52 @@ fn ipv6_and_ipv4_on_an_ipv6_socket() {
         let found = find(&mut diag, shown).unwrap();
         assert_eq!(found.id.remote, near.local_addr().unwrap(), "{host}");
         assert_eq!(diag.one(&found.id).unwrap().unwrap().id, found.id, "{host}");
-        let peer = Filter { peer: Some(near.local_addr().unwrap().ip()), port: Some(port), listening: false };
+        let peers = vec![near.local_addr().unwrap().ip()];
+        let peer = Filter { peers, port: Some(port), listening: false };
         assert!(diag.tcp(&peer).unwrap().iter().any(|socket| socket.id == found.id));
         drop(far);
     }
+}
+
+/// Binds a socket to the loopback interface; `false` where that needs a privilege (before Linux 5.7).
+#[allow(unsafe_code, reason = "rustix does not know this option")]
+fn bind_to_loopback(fd: &OwnedFd) -> bool {
+    let name = b"lo\0";
+    // SAFETY: the descriptor is open, and the name is as long as its length says.
+    let rc = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    rc == 0
+}
+
+#[test]
+fn a_socket_that_is_bound_to_an_interface_is_read_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let fd = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let fd = fd.unwrap();
+    if !bind_to_loopback(&fd) {
+        println!("skipped: an interface may not be chosen");
+        return;
+    }
+    rustix::net::connect(&fd, &listener.local_addr().unwrap()).unwrap();
+    let near = TcpStream::from(fd);
+    let (_far, _) = listener.accept().unwrap();
+    let mut diag = SockDiag::open().unwrap();
+    let found = find(&mut diag, near.local_addr().unwrap()).unwrap().id;
+    assert!(found.interface > 0);
+    assert_eq!(diag.one(&found).unwrap().map(|socket| socket.id), Some(found));
+    let mut told = Vec::new();
+    diag.each(&[found], |place, socket| told.push((place, socket.map(|it| it.id)))).unwrap();
+    assert_eq!(told, [(0, Some(found))]);
+    let own = SocketId::of(&near).unwrap();
+    assert_eq!(own.interface, found.interface);
+    assert_eq!(diag.one(&own).unwrap().map(|socket| socket.id), Some(found));
 }
 
 #[test]

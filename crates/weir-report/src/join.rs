@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use weir_model::ends::{Because, Settled, settle};
 use weir_model::limit::Limit;
 use weir_model::sight::Vantage;
+use weir_model::verdict::MainLimit;
 
 use crate::escape::escape;
 use crate::schema::Record;
@@ -20,8 +21,8 @@ pub struct Joined {
     pub receiver: usize,
     /// Connections that both saw.
     pub connections: usize,
-    /// What both say together.
-    pub settled: Settled,
+    /// What both say together; `None` where an end's verdict could not be read.
+    pub settled: Option<Settled>,
     /// The same in words, most important first.
     pub words: Vec<String>,
 }
@@ -72,8 +73,14 @@ fn pair(
     };
     let first_sends = sum(&|flow| flow.acked) > sum(&|flow| flow.received);
     let (sender, receiver) = if first_sends { (first, second) } else { (second, first) };
-    let settled = settle(limit(records[sender]), limit(records[receiver]));
-    let mut words = vec![headline(settled)];
+    let (settled, first) = match (limit(records[sender]), limit(records[receiver])) {
+        (Ok(sender), Ok(receiver)) => {
+            let settled = settle(sender, receiver);
+            (Some(settled), headline(settled))
+        }
+        (sender, receiver) => (None, unread(sender.err(), receiver.err())),
+    };
+    let mut words = vec![first];
     for (end, record) in [("sender", records[sender]), ("receiver", records[receiver])] {
         words.push(format!("the {end} says {}", said(record)));
     }
@@ -84,9 +91,23 @@ fn pair(
     Some(Joined { sender, receiver, connections: shared.len(), settled, words })
 }
 
-/// The one limit that a record names.
-fn limit(record: &Record) -> Option<Limit> {
-    Limit::parse(record.verdict.as_ref()?.limit.as_deref()?)
+/// The one limit that a record names, if it names a single one; an error says why that is not known.
+fn limit(record: &Record) -> Result<Option<Limit>, String> {
+    let Some(verdict) = &record.verdict else { return Err("has no verdict".to_owned()) };
+    match verdict.limit.as_deref() {
+        None => Ok(None),
+        Some(name) if name == MainLimit::Mixed.name() => Ok(None),
+        Some(name) => Limit::parse(name)
+            .map(Some)
+            .ok_or_else(|| format!("names {}, which this version does not know", escape(name))),
+    }
+}
+
+/// What cannot be read is not silence: nothing is settled by it.
+fn unread(sender: Option<String>, receiver: Option<String>) -> String {
+    let ends = [("sender", sender), ("receiver", receiver)];
+    let said = ends.into_iter().filter_map(|(end, why)| Some(format!("the {end}'s record {}", why?)));
+    format!("both ends of one transfer cannot be read together: {}", said.collect::<Vec<_>>().join(", "))
 }
 
 fn said(record: &Record) -> String {
@@ -163,6 +184,24 @@ mod tests {
         let near = record("10.0.0.1:4000", "10.0.0.2:80", false, "disk");
         let far = record("10.0.0.2:80", "10.0.0.1:4000", true, "path-loss");
         assert!(join(&[&far, &near])[0].words[0].contains("contradict"), "{:?}", join(&[&far, &near]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_silence() {
+        let near = record("10.0.0.1:4000", "10.0.0.2:80", false, "disk");
+        let mut far = record("10.0.0.2:80", "10.0.0.1:4000", true, "of-tomorrow");
+        let told = |far: &Record| {
+            let joined = join(&[&near, far]).remove(0);
+            assert_eq!(joined.settled, None);
+            joined.words[0].clone()
+        };
+        let why = "the sender's record names of-tomorrow, which this version does not know";
+        assert!(told(&far).ends_with(why), "{}", told(&far));
+        far.verdict = None;
+        assert!(told(&far).ends_with("the sender's record has no verdict"), "{}", told(&far));
+        // Several limits at once are a verdict that names no single one.
+        let mixed = record("10.0.0.2:80", "10.0.0.1:4000", true, "mixed");
+        assert!(join(&[&near, &mixed])[0].words[0].contains("disk, by the receiver"));
     }
 
     #[test]

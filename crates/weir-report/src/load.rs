@@ -54,6 +54,9 @@ pub struct LoadRecord {
     /// Closed loop: from a request's begin to its whole answer, as measured. With `rate_asked`: from the
     /// planned time.
     pub latency: LatencyRecord,
+    /// With `rate_asked`: how many of `latency` had no answer when the run ended. They count with what they
+    /// had waited by then, so that its figures are the least that they can be.
+    pub unanswered: u64,
     /// With `rate_asked`: from the begin, which leaves out the waiting for a free connection. `null`
     /// otherwise.
     pub service: Option<LatencyRecord>,
@@ -143,6 +146,8 @@ pub struct TimeRecord {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyRecord {
+    /// How many there are; 0 in older records.
+    pub count: u64,
     /// Smallest.
     pub min: f64,
     /// Mean.
@@ -155,9 +160,9 @@ pub struct LatencyRecord {
     pub p75: f64,
     /// 90 %.
     pub p90: f64,
-    /// 99 %.
+    /// 99 %; the largest of fewer than 100.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9 %; the largest of fewer than 1000.
     pub p999: f64,
     /// Largest.
     pub max: f64,
@@ -198,8 +203,14 @@ pub fn render(
         )),
     )?;
     if record.requests > 0 {
-        let from = if record.rate_asked.is_some() { "from the planned time" } else { "as measured" };
-        latency_line("latency", &record.latency, from, out)?;
+        let from = match (record.rate_asked, record.unanswered) {
+            (None, _) => "as measured".to_owned(),
+            (Some(_), 0) => "from the planned time".to_owned(),
+            (Some(_), count) => {
+                format!("from the planned time; at least, since {count} had no answer at the end")
+            }
+        };
+        latency_line("latency", &record.latency, &from, out)?;
     }
     if let Some(service) = record.service.as_ref().filter(|_| record.requests > 0) {
         latency_line("  from the send", service, "what a closed loop would have shown", out)?;
@@ -232,8 +243,13 @@ pub fn render(
 }
 
 fn latency_line(name: &str, of: &LatencyRecord, note: &str, out: &mut dyn Write) -> io::Result<()> {
-    let [p50, p90, p99, p999, max] = [of.p50, of.p90, of.p99, of.p999, of.max].map(time);
-    writeln!(out, "{name}: median {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p999}, most {max} ({note})")
+    // A share that not one of them stands for is the largest by another name.
+    let tells = |least: u64| of.count == 0 || of.count >= least;
+    let usual = [(0, "median", of.p50), (0, "90 %", of.p90)];
+    let told = usual.into_iter().chain([(100, "99 %", of.p99), (1000, "99.9 %", of.p999)]);
+    let told = told.filter(|(least, ..)| tells(*least));
+    let each: Vec<String> = told.map(|(_, share, value)| format!("{share} {}", time(value))).collect();
+    writeln!(out, "{name}: {}, most {} ({note})", each.join(", "), time(of.max))
 }
 
 fn render_errors(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
@@ -348,6 +364,28 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn a_percentile_is_told_where_there_is_one_and_a_plan_is_charged_with_what_waits() {
+        let of = |count, rate_asked, unanswered| {
+            let latency = LatencyRecord { count, max: 2.0, ..LatencyRecord::default() };
+            let record = LoadRecord { requests: 5, rate_asked, unanswered, latency, ..LoadRecord::default() };
+            let mut text = Vec::new();
+            render(&record, 0, 1.0, None, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            text.lines().find(|line| line.starts_with("latency: ")).unwrap().to_owned()
+        };
+        assert_eq!(of(99, None, 0), "latency: median 0 µs, 90 % 0 µs, most 2.0 s (as measured)");
+        for (count, p99, p999) in
+            [(100, true, false), (999, true, false), (1000, true, true), (0, true, true)]
+        {
+            let line = of(count, None, 0);
+            assert_eq!((line.contains(" 99 % "), line.contains("99.9 %")), (p99, p999), "{count}: {line}");
+        }
+        assert!(of(9, Some(10.0), 0).ends_with("(from the planned time)"));
+        let note = "(from the planned time; at least, since 7 had no answer at the end)";
+        assert!(of(9, Some(10.0), 7).ends_with(note), "{}", of(9, Some(10.0), 7));
     }
 
     #[test]

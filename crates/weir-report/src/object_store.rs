@@ -57,6 +57,8 @@ pub struct StoreLoadRecord {
     pub rate: f64,
     /// Requests that the store put off.
     pub throttled: u64,
+    /// Requests that failed for another reason.
+    pub failed: u64,
     /// Processors of this host that weir kept busy.
     pub cpus: f64,
 }

@@ -1,17 +1,18 @@
-//! Records from foreign bytes: files that hold one record, or a line for each, of any length, broken off
-//! anywhere.
+//! Records from foreign bytes: files that hold a line for each, or have them laid out over lines, of any
+//! length, broken off anywhere.
 //!
-//! Several lines may tell of the same run (one appended after the other): the last whole one counts. Lines
-//! that cannot be read are told by their number; only where none can is that an error.
+//! Several lines may tell of one transfer that was continued: the last whole one counts. Lines that cannot be
+//! read are told by their number; only where none can is that an error.
 
 use std::io::{self, BufRead, Read};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::escape::escape;
-use crate::html::words::{kind, subject};
 use crate::json::ParseError;
-use crate::schema::{Record, SCHEMA};
+use crate::schema::{Record, RunOutcome, SCHEMA};
 
 /// The longest record that is read: a thousand samples are 100 KB, and a hundred thousand files 20 MB. As
 /// values in memory a text takes several times its length: see [`weight`].
@@ -44,14 +45,15 @@ pub enum RecordsError {
     },
     /// More bytes than [`LARGEST`].
     TooLarge,
-    /// More different runs than [`RUNS`].
+    /// More runs than [`RUNS`].
     TooMany,
 }
 
 /// The records of a file, and what is worth knowing about how they were read.
 #[derive(Debug, Default)]
 pub struct Runs {
-    /// The last whole record of each run, in the order in which the runs appear.
+    /// The records in the order in which their runs appear; of a transfer that was continued the last whole
+    /// one.
     pub records: Vec<Record>,
     /// In words: lines that were left out.
     pub notes: Vec<String>,
@@ -59,94 +61,228 @@ pub struct Runs {
 
 /// Reads a file's records.
 pub fn read(mut from: impl BufRead) -> Result<Runs, RecordsError> {
-    let mut runs = Runs::default();
-    let mut first_bad: Option<(u64, String)> = None;
-    let (mut bad, mut replaced, mut total) = (0_u64, 0_u64, 0_u64);
-    let mut line = Vec::new();
-    for number in 1.. {
-        match next_line(&mut from, &mut line).map_err(RecordsError::Io)? {
-            Line::End => break,
-            // What begins like that is no file of records.
-            Line::TooLong if number == 1 => return Err(too_long(number)),
-            Line::TooLong => {
-                total += LONGEST
-                    + pass_over(&mut from, LARGEST.saturating_sub(total)).map_err(RecordsError::Io)?;
-                bad += 1;
-                first_bad.get_or_insert((number, too_long_words()));
-            }
-            Line::Whole => {}
-        }
-        total += line.len() as u64 + 1;
-        if total > LARGEST {
-            return Err(RecordsError::TooLarge);
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match parse(&line) {
-            Ok(record) => replaced += u64::from(keep(&mut runs.records, record)?),
-            // A record that was laid out over many lines, as `jq .` does.
-            Err(cut) if number == 1 && is_opening(&line) => {
-                let mut rest = Vec::new();
-                from.by_ref().take(LONGEST).read_to_end(&mut rest).map_err(RecordsError::Io)?;
-                if rest.is_empty() {
-                    return Err(RecordsError::Line { number, why: cut });
-                }
-                if line.len() + rest.len() >= LONGEST as usize {
-                    return Err(too_long(number));
-                }
-                line.push(b'\n');
-                line.extend(rest);
-                let why = |why| RecordsError::Line { number, why };
-                runs.records.push(parse(&line).map_err(why)?);
-                return Ok(runs);
-            }
-            Err(why) => {
-                bad += 1;
-                first_bad.get_or_insert((number, why));
-            }
-        }
-    }
-    finish(runs, first_bad, bad, replaced)
+    let mut found = FoundRecords::default();
+    found.lines(&mut from, 1, true)?;
+    found.finish()
 }
 
-fn finish(
-    mut runs: Runs,
+/// What was read so far.
+#[derive(Default)]
+struct FoundRecords {
+    records: Vec<Record>,
+    /// Of what was left out the first: its line, and what is wrong with it.
     first_bad: Option<(u64, String)>,
+    /// All that was left out.
     bad: u64,
+    /// Records in whose place a later one of the same transfer is.
     replaced: u64,
-) -> Result<Runs, RecordsError> {
-    match (runs.records.is_empty(), first_bad) {
-        (true, None) => return Err(RecordsError::Empty),
-        (true, Some((number, why))) => return Err(RecordsError::Line { number, why }),
-        (false, None) => {}
-        (false, Some((number, why))) => {
-            let others = if bad > 1 { format!(", and {} more", bad - 1) } else { String::new() };
-            runs.notes.push(format!("line {number} was left out{others}: {why}"));
-        }
-    }
-    if replaced > 0 {
-        let lines =
-            if replaced == 1 { "an earlier line".to_owned() } else { format!("{replaced} earlier lines") };
-        runs.notes
-            .push(format!("of each run the last whole line counts; {lines} of the same runs are not shown"));
-    }
-    Ok(runs)
 }
 
-/// Takes a record in. True where it took the place of an earlier one of the same run.
-fn keep(records: &mut Vec<Record>, record: Record) -> Result<bool, RecordsError> {
-    let same = |other: &Record| kind(other) == kind(&record) && subject(other) == subject(&record);
-    match records.iter().position(same) {
-        Some(earlier) => {
-            records[earlier] = record;
-            Ok(true)
+impl FoundRecords {
+    /// Takes in what has a record a line, from the line with this number on. The `is_first` one that is not
+    /// blank may be the beginning of what is laid out over lines.
+    fn lines(&mut self, from: &mut dyn BufRead, first: u64, mut is_first: bool) -> Result<(), RecordsError> {
+        let (mut line, mut total) = (Vec::new(), 0_u64);
+        for number in first.. {
+            match next_line(from, &mut line).map_err(RecordsError::Io)? {
+                Line::End => break,
+                // What begins like that is no file of records.
+                Line::TooLong if number == 1 => return Err(too_long(number)),
+                Line::TooLong => {
+                    let room = LARGEST.saturating_sub(total);
+                    total += LONGEST + pass_over(from, room).map_err(RecordsError::Io)?;
+                    self.leave_out(number, too_long_words());
+                }
+                Line::Whole => {}
+            }
+            total += line.len() as u64 + 1;
+            if total > LARGEST {
+                return Err(RecordsError::TooLarge);
+            }
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let is_list = line.trim_ascii().starts_with(b"[");
+            match is_list {
+                true if is_first => return self.laid_out(line, from, number),
+                true => {
+                    Values::of(&line).try_for_each(|(_, value)| self.take(number, value.and_then(parse)))?;
+                }
+                false => match parse(&line) {
+                    Err(_) if is_first && is_opening(&line) => return self.laid_out(line, from, number),
+                    read => self.take(number, read)?,
+                },
+            }
+            is_first = false;
         }
-        None if records.len() >= RUNS => Err(RecordsError::TooMany),
-        None => {
-            records.push(record);
-            Ok(false)
+        Ok(())
+    }
+
+    /// Takes in what is laid out over lines: one record behind the other (`jq .`), or a list (`jq -s`).
+    /// `text` is its first line, which has this number.
+    fn laid_out(
+        &mut self,
+        mut text: Vec<u8>,
+        from: &mut dyn BufRead,
+        mut number: u64,
+    ) -> Result<(), RecordsError> {
+        text.push(b'\n');
+        Read::take(&mut *from, LONGEST).read_to_end(&mut text).map_err(RecordsError::Io)?;
+        let is_all = text.len() as u64 <= LONGEST;
+        let mut values = Values::of(&text).peekable();
+        if let Some((_, Err(why))) = values.peek() {
+            // Of records a line the first is cut off, and those behind it stand for themselves.
+            let why = if is_all { why.clone() } else { too_long_words() };
+            self.lines(&mut text.as_slice().chain(from), number, false)?;
+            if self.records.is_empty() {
+                self.first_bad = Some((number, why));
+            }
+            return Ok(());
         }
+        if !is_all {
+            let most = LONGEST >> 20;
+            let way = "give a record a line (jq -c . FILE; of a list jq -c '.[]' FILE)";
+            let why = format!("laid out over lines, and longer than {most} MiB; {way}");
+            return Err(RecordsError::Line { number, why });
+        }
+        let mut before = 0;
+        for (at, value) in values {
+            number += text[before..at].iter().filter(|byte| **byte == b'\n').count() as u64;
+            before = at;
+            self.take(number, value.and_then(parse))?;
+        }
+        Ok(())
+    }
+
+    /// Takes in a record, or what is wrong with what should be one.
+    fn take(&mut self, number: u64, read: Result<Record, String>) -> Result<(), RecordsError> {
+        let record = match read {
+            Ok(record) => record,
+            Err(why) => {
+                self.leave_out(number, why);
+                return Ok(());
+            }
+        };
+        match self.records.iter().position(|earlier| continues(&record, earlier)) {
+            Some(earlier) => {
+                self.records[earlier] = record;
+                self.replaced += 1;
+            }
+            None if self.records.len() >= RUNS => return Err(RecordsError::TooMany),
+            None => self.records.push(record),
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, number: u64, why: String) {
+        self.bad += 1;
+        self.first_bad.get_or_insert((number, why));
+    }
+
+    fn finish(self) -> Result<Runs, RecordsError> {
+        let FoundRecords { records, first_bad, bad, replaced } = self;
+        let mut notes = Vec::new();
+        match (records.is_empty(), first_bad) {
+            (true, None) => return Err(RecordsError::Empty),
+            (true, Some((number, why))) => return Err(RecordsError::Line { number, why }),
+            (false, None) => {}
+            (false, Some((number, why))) => {
+                let others = if bad > 1 { format!(", and {} more", bad - 1) } else { String::new() };
+                notes.push(format!("line {number} was left out{others}: {why}"));
+            }
+        }
+        if replaced > 0 {
+            let lines = match replaced {
+                1 => "an earlier line of the same transfer is".to_owned(),
+                count => format!("{count} earlier lines of the same transfers are"),
+            };
+            notes.push(format!("if a transfer was continued, the last whole line counts; {lines} not shown"));
+        }
+        Ok(Runs { records, notes })
+    }
+}
+
+/// Whether a record tells of the transfer that an earlier one left incomplete: the same command on the same
+/// things. A title would not do, for different runs have the same (`port 443`, `100 files`); and what is
+/// complete, or measures, is done anew each time.
+fn continues(record: &Record, earlier: &Record) -> bool {
+    let ends = match (record.extra.get("cp"), earlier.extra.get("cp")) {
+        (Some(ends), Some(before)) => are_same_ends(ends, before),
+        (None, None) => are_same_files(record, earlier),
+        _ => false,
+    };
+    ends && earlier.outcome != RunOutcome::Complete
+        && matches!(record.command.as_str(), "get" | "put" | "cp")
+        && record.command == earlier.command
+        && !record.is_dry_run()
+        && !earlier.is_dry_run()
+}
+
+/// Of two copies: the same sources, target and hosts.
+fn are_same_ends(ends: &Value, before: &Value) -> bool {
+    let hosts = |cp: &Value| -> Vec<Value> {
+        let rows = cp.get("hosts").and_then(Value::as_array).into_iter().flatten();
+        rows.map(|row| row.get("host").cloned().unwrap_or_default()).collect()
+    };
+    let has_sources = ends.get("sources").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
+    has_sources
+        && ["from", "host", "sources", "target"].iter().all(|name| ends.get(name) == before.get(name))
+        && hosts(ends) == hosts(before)
+}
+
+/// Of two downloads or uploads: the same files from and to the same places. What failed early has no path.
+fn are_same_files(record: &Record, earlier: &Record) -> bool {
+    let agree = |path: &str, before: &str| path == before || path.is_empty() || before.is_empty();
+    !record.files.is_empty()
+        && record.files.len() == earlier.files.len()
+        && record.lists_all()
+        && earlier.lists_all()
+        && record.files.iter().zip(&earlier.files).all(|(file, before)| {
+            !file.url.is_empty() && file.url == before.url && agree(&file.path, &before.path)
+        })
+}
+
+/// The values of a text one behind the other, those of a list for themselves, each with the place where it
+/// begins. Behind one that cannot be read nothing else is found.
+struct Values<'a> {
+    text: &'a [u8],
+    at: usize,
+    in_list: bool,
+}
+
+impl<'a> Values<'a> {
+    fn of(text: &'a [u8]) -> Values<'a> {
+        Values { text, at: 0, in_list: false }
+    }
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = (usize, Result<&'a [u8], String>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.text.get(self.at) {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => {}
+                Some(b',') if self.in_list => {}
+                Some(b'[') if !self.in_list => self.in_list = true,
+                Some(b']') if self.in_list => self.in_list = false,
+                Some(_) => break,
+                None if std::mem::take(&mut self.in_list) => {
+                    return Some((self.at, Err("the list is cut off".to_owned())));
+                }
+                None => return None,
+            }
+            self.at += 1;
+        }
+        let (begin, rest) = (self.at, &self.text[self.at..]);
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        if values.next().is_some_and(|value| value.is_ok()) {
+            let value = &rest[..values.byte_offset()];
+            self.at += value.len();
+            return Some((begin, Ok(value)));
+        }
+        (self.at, self.in_list) = (self.text.len(), false);
+        Some((begin, Err(parse(rest).err().unwrap_or_default())))
     }
 }
 
@@ -158,9 +294,9 @@ enum Line {
 }
 
 /// The next line without its end.
-fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
-    let read = from.by_ref().take(LONGEST + 1).read_until(b'\n', line)?;
+    let read = Read::take(&mut *from, LONGEST + 1).read_until(b'\n', line)?;
     if line.last() == Some(&b'\n') {
         line.pop();
         return Ok(Line::Whole);
@@ -174,7 +310,7 @@ fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
 
 /// Reads on to the line's end, piece by piece, no further than `most`. Returns the bytes that were passed
 /// over.
-fn pass_over(from: &mut impl BufRead, most: u64) -> io::Result<u64> {
+fn pass_over(from: &mut dyn BufRead, most: u64) -> io::Result<u64> {
     let mut passed = 0_u64;
     while passed <= most {
         let buffer = from.fill_buf()?;
@@ -254,7 +390,8 @@ impl std::fmt::Display for RecordsError {
                 write!(f, "more than {} GiB; give the lines that matter (tail -n 1 FILE)", LARGEST >> 30)
             }
             RecordsError::TooMany => {
-                write!(f, "more than {RUNS} different runs, which no page shows; give the lines that matter")
+                let way = "give the lines that matter";
+                write!(f, "more than {RUNS} runs, which no page shows; {way} (tail -n {RUNS} FILE)")
             }
         }
     }
@@ -274,37 +411,145 @@ mod tests {
     use super::*;
     use crate::schema::{FileRecord, RunOutcome};
 
+    fn record(name: &str, bytes: u64, outcome: RunOutcome) -> Record {
+        let mut record = Record::new("get", outcome, bytes, 1.0);
+        let url = format!("http://far/{name}");
+        record.files = vec![FileRecord { url, path: name.to_owned(), ..FileRecord::default() }];
+        record
+    }
+
     fn line(name: &str, bytes: u64) -> String {
-        let mut record = Record::new("get", RunOutcome::Complete, bytes, 1.0);
-        record.files = vec![FileRecord { path: name.to_owned(), ..FileRecord::default() }];
-        serde_json::to_string(&record).unwrap()
+        serde_json::to_string(&record(name, bytes, RunOutcome::Complete)).unwrap()
+    }
+
+    fn unfinished(name: &str, bytes: u64) -> String {
+        serde_json::to_string(&record(name, bytes, RunOutcome::Partial)).unwrap()
+    }
+
+    /// With a member of its command's own.
+    fn with(command: &str, outcome: RunOutcome, member: &str, value: Value) -> Record {
+        let mut record = Record::new(command, outcome, 1, 1.0);
+        record.extra.insert(member.to_owned(), value);
+        record
+    }
+
+    /// How many runs are seen where both records are in a file.
+    fn runs(first: &Record, second: &Record) -> usize {
+        let lines = [first, second].map(|record| serde_json::to_string(record).unwrap());
+        read(lines.join("\n").as_bytes()).unwrap().records.len()
     }
 
     fn told(text: &str) -> String {
         read(text.as_bytes()).map(|_| ()).unwrap_err().to_string()
     }
 
+    fn bytes(runs: &Runs) -> Vec<u64> {
+        runs.records.iter().map(|record| record.bytes).collect()
+    }
+
     #[test]
-    fn the_last_whole_line_of_each_run_counts() {
+    fn the_last_whole_line_of_each_transfer_counts() {
         let whole = line("a", 3);
-        let text = format!("{}\n{}\n\n{whole}\n{}", line("a", 1), line("b", 2), &whole[..whole.len() - 9]);
+        let text =
+            format!("{}\n{}\n\n{whole}\n{}", unfinished("a", 1), line("b", 2), &whole[..whole.len() - 9]);
         let runs = read(text.as_bytes()).unwrap();
-        assert_eq!(runs.records.iter().map(|record| record.bytes).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(bytes(&runs), [3, 2]);
         assert_eq!(
             runs.notes,
             [
                 "line 5 was left out: the record is cut off",
-                "of each run the last whole line counts; an earlier line of the same runs are not shown"
+                "if a transfer was continued, the last whole line counts; an earlier line of the same transfer is not shown"
             ]
         );
     }
 
     #[test]
+    fn different_runs_of_one_title_stay() {
+        use RunOutcome::{Complete, Failed, Partial};
+        assert_eq!(
+            runs(&record("a", 1, Complete), &record("a", 1, Complete)),
+            2,
+            "what is done is done anew"
+        );
+        let (begun, mut done) = (record("a", 1, Partial), record("a", 1, Complete));
+        assert_eq!(runs(&begun, &done), 1);
+        done.files[0].url = "http://other/a".to_owned();
+        assert_eq!(runs(&begun, &done), 2, "another server's");
+        done.files[0] = FileRecord { path: "b/a".to_owned(), ..begun.files[0].clone() };
+        assert_eq!(runs(&begun, &done), 2, "to another place");
+
+        let list = |name: &str, outcome| {
+            let mut list = record("a", 1, outcome);
+            list.files.extend(record(name, 1, outcome).files);
+            list
+        };
+        assert_eq!(runs(&list("b", Partial), &list("b", Complete)), 1);
+        assert_eq!(runs(&list("b", Partial), &list("c", Complete)), 2, "two files each");
+        let mut long = list("b", Partial);
+        long.counts = Some(crate::schema::CountsRecord { files: 20_000, ..Default::default() });
+        assert_eq!(runs(&long, &list("b", Complete)), 2, "not all of its files are known");
+
+        let watch = |local: &str| {
+            let flows = serde_json::json!([{ "local": local, "peer": "10.0.0.9:9" }]);
+            with("why", Partial, "why", serde_json::json!({ "subject": "port 443", "flows": flows }))
+        };
+        assert_eq!(runs(&watch("10.0.0.1:443"), &watch("10.0.0.2:443")), 2, "two ends");
+        for (command, member) in [("plan", "plan"), ("lab", "lab"), ("bench", "ciphers"), ("bench", "mem")] {
+            let run = with(command, Failed, member, serde_json::json!({}));
+            assert_eq!(runs(&run, &run), 2, "{command} {member}");
+        }
+
+        let copy = |target: &str, dry_run: bool, outcome| {
+            let cp = serde_json::json!({ "host": "far", "sources": ["data"], "target": target, "dry_run": dry_run });
+            with("cp", outcome, "cp", cp)
+        };
+        assert_eq!(runs(&copy("x", false, Partial), &copy("x", false, Complete)), 1);
+        assert_eq!(runs(&copy("x", false, Partial), &copy("y", false, Complete)), 2, "to another place");
+        assert_eq!(
+            runs(&copy("x", true, Failed), &copy("x", false, Complete)),
+            2,
+            "only asked what would be"
+        );
+    }
+
+    #[test]
     fn one_over_many_lines_is_a_record_too() {
-        let record: serde_json::Value = serde_json::from_str(&line("a", 7)).unwrap();
+        let record: Value = serde_json::from_str(&line("a", 7)).unwrap();
         let text = serde_json::to_string_pretty(&record).unwrap();
         assert_eq!(read(text.as_bytes()).unwrap().records[0].bytes, 7);
         assert_eq!(told(&text[..text.len() / 2]), "line 1: the record is cut off");
+    }
+
+    #[test]
+    fn several_are_read_however_they_are_laid_out() {
+        let all: Vec<Value> =
+            (1..4).map(|index| serde_json::from_str(&line(&index.to_string(), index)).unwrap()).collect();
+        let pretty: Vec<String> = all.iter().map(|one| serde_json::to_string_pretty(one).unwrap()).collect();
+        let behind = pretty.join("\n");
+        let list = serde_json::to_string_pretty(&all).unwrap();
+        let short = serde_json::to_string(&all).unwrap();
+        for text in [behind.clone(), list.clone(), short.clone(), format!("\n{short}\n{}", line("4", 4))] {
+            let runs = read(text.as_bytes()).unwrap();
+            assert_eq!(bytes(&runs)[..3], [1, 2, 3], "{text}");
+            assert_eq!(runs.notes, [""; 0], "{text}");
+        }
+        let (cut, lines) = (&behind[..behind.len() - 9], pretty[0].lines().count());
+        let runs = read(cut.as_bytes()).unwrap();
+        assert_eq!(bytes(&runs), [1, 2]);
+        assert_eq!(runs.notes, [format!("line {} was left out: the record is cut off", 2 * lines + 1)]);
+        assert_eq!(bytes(&read(&list.as_bytes()[..list.len() - 2]).unwrap()), [1, 2, 3]);
+        assert_eq!(told("[]"), "nothing is in it; a record is what --json prints");
+    }
+
+    #[test]
+    fn a_first_line_that_is_cut_off_takes_no_other_with_it() {
+        let whole = line("a", 1);
+        for cut in [&whole[..whole.len() - 9], "{\"schema\":\"weir.run/1\",", "["] {
+            let text = format!("{cut}\n{}\n{}", line("b", 2), line("c", 3));
+            let runs = read(text.as_bytes()).unwrap();
+            assert_eq!(bytes(&runs), [2, 3], "{cut}");
+            assert_eq!(runs.notes.len(), 1, "{cut}: {:?}", runs.notes);
+        }
     }
 
     #[test]
@@ -327,7 +572,7 @@ mod tests {
         let deep = "[".repeat(100_000);
         assert!(told(&format!("{{\"schema\":{deep}")).starts_with("line 1: "), "no deep recursion");
         let runs: Vec<String> = (0..=RUNS).map(|index| line(&index.to_string(), 1)).collect();
-        assert!(told(&runs.join("\n")).starts_with("more than 16 different runs"));
+        assert!(told(&runs.join("\n")).starts_with("more than 16 runs"));
     }
 
     #[test]

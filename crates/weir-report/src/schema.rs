@@ -286,9 +286,24 @@ impl Record {
     /// Files that failed: those in `files`, of which a copy or a long list names the first and counts all.
     pub fn failed(&self) -> u64 {
         let named = self.files.iter().filter(|file| file.error.is_some()).count() as u64;
-        let counted =
-            self.counts.as_ref().map_or(0, |counts| counts.failed + counts.partial + counts.bad_lines);
+        // A foreign record may count any number.
+        let counted = self.counts.as_ref().map_or(0, |counts| {
+            counts.failed.saturating_add(counts.partial).saturating_add(counts.bad_lines)
+        });
         named.max(counted).max(self.of_copy("failed"))
+    }
+
+    /// Whether `files` has every file of a download or upload: of a long list it names some.
+    pub(crate) fn lists_all(&self) -> bool {
+        let listed = self.files.len() as u64;
+        let is_all = |counts: &CountsRecord| counts.files.saturating_add(counts.bad_lines) == listed;
+        self.counts.as_ref().is_none_or(is_all)
+    }
+
+    /// Whether it was only asked what would be done (`-n`).
+    pub(crate) fn is_dry_run(&self) -> bool {
+        let says_so = |name: &str| self.extra.get(name).and_then(|own| own.get("dry_run")?.as_bool());
+        ["cp", "put"].into_iter().any(|name| says_so(name) == Some(true))
     }
 
     /// A record of a run so far without files, verdict and samples.

@@ -13,11 +13,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use weir_units::{Bytes, Rate, human_duration};
+use serde_json::Value;
+use weir_units::{Bytes, Rate, counted, human_duration};
 
 use crate::escape::escape;
 use crate::fold::{Sheet, fold};
-use crate::schema::{AdviceRecord, CountsRecord, FileRecord, Record, RunOutcome, VerdictRecord};
+use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord};
 
 /// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no
 /// room there is in the record.
@@ -91,14 +92,31 @@ fn write(lines: &[String], sheet: Sheet, out: &mut dyn Write) -> io::Result<()> 
     lines.iter().try_for_each(|line| writeln!(out, "{}", fold(line, sheet.columns)))
 }
 
+/// What is said in place of a rate: nothing was to do, or it was only asked what would be done.
+pub(crate) fn instead_of_rate(record: &Record) -> Option<String> {
+    left_alone(record).or_else(|| dry_run(record).filter(|_| is_worth_a_rate(record)))
+}
+
+/// A failure that brought nothing is told by its error alone.
+fn is_worth_a_rate(record: &Record) -> bool {
+    record.bytes > 0 || record.outcome != RunOutcome::Failed
+}
+
+/// What happened to the bytes. Another program's may have gone either way.
+pub(crate) fn verb(record: &Record) -> &'static str {
+    match record.command.as_str() {
+        "why" => "carried",
+        "cp" => "copied",
+        "put" => "sent",
+        "fleet" | "fleet run" | "fleet work" => "moved",
+        _ => "received",
+    }
+}
+
 /// What was moved, and what failed.
 fn head(record: &Record, paint: Paint) -> Vec<String> {
-    let moved = record.bytes > 0 || record.outcome != RunOutcome::Failed;
-    let mut lines: Vec<String> = match left_alone(record) {
-        Some(line) => vec![line],
-        None if moved => vec![rate_line(record)],
-        None => Vec::new(),
-    };
+    let told = instead_of_rate(record).or_else(|| is_worth_a_rate(record).then(|| rate_line(record)));
+    let mut lines: Vec<String> = told.into_iter().collect();
     lines.extend(unproven(record));
     lines.extend(notes(&record.files));
     if let Some(error) = &record.error {
@@ -166,11 +184,13 @@ struct Tally {
 impl Tally {
     fn of(record: &Record) -> Tally {
         if let Some(counts) = &record.counts {
+            // A foreign record may count any number.
+            let sum = |of: &[u64]| of.iter().fold(0_u64, |sum, next| sum.saturating_add(*next));
             return Tally {
-                all: counts.files + counts.bad_lines,
+                all: sum(&[counts.files, counts.bad_lines]),
                 skipped: counts.skipped,
                 unchanged: counts.unchanged,
-                failed: counts.failed + counts.partial + counts.bad_lines + counts.not_begun,
+                failed: sum(&[counts.failed, counts.partial, counts.bad_lines, counts.not_begun]),
             };
         }
         let count =
@@ -201,10 +221,19 @@ fn left_alone(record: &Record) -> Option<String> {
     }
 }
 
-fn rate_line(record: &Record) -> String {
-    if record.extra.get("cp").and_then(|cp| cp.get("dry_run")?.as_bool()) == Some(true) {
-        return format!("nothing was copied or deleted (-n){}", would(record));
+/// `nothing was copied or deleted (-n): 2 files would be copied`, of a run that was only asked for it.
+fn dry_run(record: &Record) -> Option<String> {
+    if !record.is_dry_run() {
+        return None;
     }
+    let Some(put) = record.extra.get("put") else {
+        return Some(format!("nothing was copied or deleted (-n){}", would(record)));
+    };
+    let bytes = put.get("would_send").and_then(Value::as_u64).unwrap_or(0);
+    Some(format!("nothing was sent (-n): {}, {}", counted(record.files.len() as u64, "file"), Bytes(bytes)))
+}
+
+fn rate_line(record: &Record) -> String {
     let Tally { all, skipped, unchanged, failed } = Tally::of(record);
     let here = all.saturating_sub(failed + skipped + unchanged);
     let mut files = match (all, failed + skipped + unchanged) {
@@ -234,15 +263,9 @@ fn rate_line(record: &Record) -> String {
         Some(resumed) => format!(" after the {} of an earlier run", Bytes(resumed)),
         None => String::new(),
     };
-    // Another program's bytes may have gone either way.
-    let verb = match record.command.as_str() {
-        "why" => "carried",
-        "cp" => "copied",
-        "put" => "sent",
-        _ => "received",
-    };
     format!(
-        "{verb} {files}{} in {}: {}{over}{resumed}{}",
+        "{} {files}{} in {}: {}{over}{resumed}{}",
+        verb(record),
         Bytes(record.bytes),
         duration(record.seconds),
         Rate(record.rate),
@@ -254,7 +277,7 @@ fn rate_line(record: &Record) -> String {
 fn would(record: &Record) -> String {
     let whole = record.outcome == RunOutcome::Complete;
     let Some(would) = record.extra.get("would").filter(|_| whole) else { return String::new() };
-    let of = |what: &str| would.get(what).and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let of = |what: &str| would.get(what).and_then(Value::as_u64).unwrap_or(0);
     let deleted = match of("delete") {
         0 => String::new(),
         1 => ", 1 entry deleted".to_owned(),
@@ -298,8 +321,7 @@ fn duration(seconds: f64) -> String {
 /// ` -> PATH` of the one file, or of the folder that all share; nothing for a file that did not get there.
 fn destination(record: &Record) -> String {
     let files = &record.files;
-    let is_short = |counts: &&CountsRecord| counts.files + counts.bad_lines != files.len() as u64;
-    if let Some(counts) = record.counts.as_ref().filter(is_short) {
+    if let Some(counts) = record.counts.as_ref().filter(|_| !record.lists_all()) {
         return if counts.folder.is_empty() {
             String::new()
         } else {

@@ -153,6 +153,138 @@ fn each_kind_of_record_has_its_pictures() {
     }
 }
 
+#[test]
+fn what_a_command_adds_is_on_its_page() {
+    let own = serde_json::json!({
+        "schema": "weir.run/1", "command": "get", "outcome": "complete", "bytes": 1_000_000, "seconds": 1.0, "rate": 1e6,
+    });
+    for (command, member, value, facts) in [
+        (
+            "bench",
+            "store",
+            serde_json::json!({
+                "url": "s3://bucket/", "latency": [{ "operation": "PUT", "bytes": 4096, "median": 0.02, "count": 9 }],
+                "throughput": [{ "connections": 8, "rate": 5e7 }],
+                "held": [{ "figure": "throughput", "limit": "path-bandwidth", "why": "the link is full" }],
+            }),
+            &["weir bench store, complete", "s3://bucket/", "PUT", "20.0 ms", "50.0 MB/s", "path bandwidth"]
+                [..],
+        ),
+        (
+            "get",
+            "fetch",
+            serde_json::json!({
+                "host": "h2", "attempts": [{ "host": "h1", "error": "no route" }], "record": own,
+            }),
+            &["Who fetched it", "h1", "could not: no route", "h2", "Received 1.00 MB in 1.00 s"],
+        ),
+        (
+            "cp",
+            "cp",
+            serde_json::json!({
+                "sources": ["data"], "target": "x",
+                "hosts": [{ "host": "h1", "outcome": "failed", "error": "gone", "seconds": 1.5, "bytes": 2_000_000 }],
+            }),
+            &["Hosts", "h1", "failed", "gone", "1.50 s", "2.00 MB"],
+        ),
+        (
+            "plan",
+            "plan",
+            serde_json::json!({
+                "hosts": [{ "link": 1e8, "hosts": 12, "fanout": 2, "chain": 5.0, "star": 60.0 }],
+                "best": [{ "link": 1e8, "transport": "weir", "codec": "zstd-3", "rate": 2e8, "seconds": 4.0 }],
+            }),
+            &["To many hosts", "100 MB/s", "5.00 s", "60.0 s", "What carries most", "zstd-3", "200 MB/s"],
+        ),
+        (
+            "fleet work",
+            "fleet",
+            serde_json::json!({ "host": "h3", "moved": { "objects": 41, "bytes": 7_000_000 } }),
+            &["Moved 1 B", "What the fleet did", "h3", "moved, objects", "41", "7.00 MB"],
+        ),
+        (
+            "get",
+            "of_tomorrow",
+            serde_json::json!({ "flux_seconds": 1.21 }),
+            &["Of tomorrow", "flux seconds", "1.21 s"],
+        ),
+    ] {
+        let record = serde_json::json!({
+            "schema": "weir.run/1", "command": command, "outcome": "complete", "bytes": 1, "seconds": 1.0, member: value,
+        });
+        let page = page(&record.to_string());
+        assert_eq!(malformed(&page), None, "{command}");
+        for fact in facts {
+            assert!(page.contains(fact), "{command}, {member}: {fact}");
+        }
+    }
+}
+
+/// One stream each way: what was omitted is in the table alone.
+#[test]
+fn omitted_intervals_are_listed_and_not_drawn() {
+    let interval = |from: f64, sends: bool, omitted: bool| {
+        let (rate, limit) = if omitted { (9e9, "disk") } else { (1e6, "latency") };
+        serde_json::json!({
+            "id": u8::from(sends), "sends": sends, "from": from, "to": from + 1.0, "omitted": omitted,
+            "rate": rate, "limit": limit,
+        })
+    };
+    let of = |sends| [interval(0.0, sends, true), interval(0.0, sends, false), interval(1.0, sends, false)];
+    let intervals = [of(true), of(false)].concat();
+    let record = serde_json::json!({
+        "schema": "weir.run/1", "command": "bench", "outcome": "complete", "bytes": 2_000_000, "seconds": 2.0, "rate": 1e6,
+        "net": { "direction": "both", "streams": 1, "transport": "tcp", "intervals": intervals },
+    });
+    let page = page(&record.to_string());
+    let drawn = "1.00 MB/s on average over 2.00 s, 1.00 MB/s at the most. Held by latency 100 %.";
+    for way in ["Sent from here, over time", "Received here, over time"] {
+        let at = page.find(&format!("<h3>{way}</h3>")).expect("a picture of the way");
+        assert!(page[at..].contains(drawn), "{way}");
+    }
+    // The caption, and a description in the wide picture and in the narrow one.
+    assert_eq!(page.matches(drawn).count(), 2 * 3);
+    assert_eq!(page.matches("disk (omitted)").count(), 2);
+}
+
+/// What was measured has bytes and seconds too, and no rate in them.
+#[test]
+fn runs_without_a_rate_are_not_compared_by_one() {
+    let run = |rate: f64, member: &str, value: Value| {
+        serde_json::json!({
+            "schema": "weir.run/1", "command": "bench", "outcome": "complete", "bytes": 25_000_000, "seconds": 70.0,
+            "rate": rate, member: value,
+        })
+    };
+    let both = |first: Value, second: Value| page(&format!("{first}\n{second}"));
+    let http = |requests: f64| serde_json::json!({ "requests_rate": requests });
+    let confidence = "<th scope=\"row\">confidence</th>";
+    for (first, second) in [
+        (run(333e3, "codecs", serde_json::json!({})), run(666e3, "codecs", serde_json::json!({}))),
+        (run(333e3, "http", http(0.4)), run(666e3, "http", http(800.0))),
+    ] {
+        let text = both(first, second);
+        assert!(text.contains("2 runs compared") && text.contains("There are no two rates to compare"));
+        for claim in ["of the first", "333 KB/s", "666 KB/s", "<h3>Rates</h3>", confidence] {
+            assert!(!text.contains(claim), "{claim}");
+        }
+    }
+    let text = both(run(1.0, "http", http(0.4)), run(1.0, "http", http(800.0)));
+    for figure in ["Requests a second", "<td>0.4</td>", "<td>800</td>"] {
+        assert!(text.contains(figure), "{figure}");
+    }
+    let net = |rate: f64| {
+        let mut run = run(rate, "net", serde_json::json!({ "streams": 1 }));
+        run["samples"] = serde_json::json!([{ "t": 0.0, "rate": rate }]);
+        run
+    };
+    let text = both(net(333e3), net(666e3));
+    for figure in ["2.0 × of the first", "<h3>Rates</h3>", "Rates over time", "Goodput"] {
+        assert!(text.contains(figure), "{figure}");
+    }
+    assert!(!text.contains(confidence), "nothing was judged");
+}
+
 /// A page names 200 files; one that came in spite of something is among them.
 #[test]
 fn what_was_overridden_is_not_lost_among_many_files() {

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::StatusCode;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use weir_http::Fields;
 use weir_http::precondition::{self, PreconditionOutcome, Version};
 use weir_http::range_request::{ByteRange, Requested};
@@ -112,12 +113,15 @@ pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answe
     let path = request.target.as_ref().map_or(&b""[..], |target| &target.bytes);
     let mut answer = match entry {
         Entry::File(file) => answer_file(request, file, now),
+        // It was not listed, for want of a turn.
+        Entry::Folder => busy(now),
         Entry::Listing(items) => answer_listing(&request.fields, path, items, now),
         Entry::Text { media_type, text } => Answer::new(StatusCode::OK, now)
             .with("Cache-Control", "no-store")
             .with_text(media_type, text.clone()),
         Entry::Slashless => {
-            Answer::error(StatusCode::MOVED_PERMANENTLY, now).with("Location", listing::directory_url(path))
+            let query = request.target.as_ref().and_then(|target| target.query.as_deref());
+            Answer::error(StatusCode::MOVED_PERMANENTLY, now).with("Location", with_slash(path, query))
         }
         Entry::Absent => Answer::error(StatusCode::NOT_FOUND, now),
         Entry::Forbidden => Answer::error(StatusCode::FORBIDDEN, now),
@@ -129,9 +133,22 @@ pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answe
     answer
 }
 
+/// Where a directory is that was asked for without its slash.
+fn with_slash(path: &[u8], query: Option<&str>) -> String {
+    let mut url = listing::directory_url(path);
+    if let Some(query) = query {
+        url.push('?');
+        // As it came, but for what no field may hold.
+        url.extend(utf8_percent_encode(query, CONTROLS));
+    }
+    url
+}
+
 fn answer_file(request: &Request, file: &File, now: SystemTime) -> Answer {
-    // A file from the future was changed now, as far as anyone can be told (RFC 9110, 8.8.2.1).
-    let version = Version { tag: &file.tag, modified: file.modified.map(|modified| modified.min(now)) };
+    // A date later than `Date` may not be told (RFC 9110, 8.8.2.1). To tell the present one in its place
+    // would make each answer another version: the date is left out, and the tag says which version it is.
+    let modified = file.modified.filter(|modified| *modified <= now);
+    let version = Version { tag: &file.tag, modified };
     match precondition::judge(&request.fields, version) {
         PreconditionOutcome::Failed => return Answer::error(StatusCode::PRECONDITION_FAILED, now),
         PreconditionOutcome::NotModified => return describe(StatusCode::NOT_MODIFIED, version, now),

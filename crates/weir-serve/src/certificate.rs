@@ -1,7 +1,9 @@
 //! Where does the server's certificate come from, and how is TLS configured?
 
+use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
@@ -14,39 +16,59 @@ const MAX_PEM: weir_units::Bytes = weir_units::Bytes(1 << 20);
 /// Names that every self-signed certificate is for.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// A TLS configuration, and for a self-signed certificate its PEM text, for clients to trust.
+/// How TLS is spoken with those who connect now.
 pub(crate) struct Tls {
-    pub(crate) config: Arc<ServerConfig>,
+    source: TlsSource,
+    config: Mutex<Arc<ServerConfig>>,
+    /// A self-signed certificate as PEM text, for clients to trust.
     pub(crate) self_signed_pem: Option<String>,
 }
 
-/// Reads or makes the certificate.
-pub(crate) fn open(source: &TlsSource) -> Result<Tls, ServeError> {
-    let (chain, key, self_signed_pem) = match source {
-        TlsSource::SelfSigned { names } => {
-            let (certificate, key) = self_sign(names)?;
-            (vec![certificate.der().clone()], key, Some(certificate.pem()))
-        }
-        TlsSource::Files { cert, key } => {
-            let in_file = |path: &std::path::Path| {
-                let path = path.to_owned();
-                move |source| ServeError::PemFile { path, source }
-            };
-            let read = |path: &std::path::Path| {
-                weir_units::read_file(path, MAX_PEM)
-                    .map_err(|source| ServeError::Read { path: path.to_owned(), source })
-            };
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
-            let key_text = read(key)?;
-            let key = PrivateKeyDer::from_pem_slice(&key_text).map_err(in_file(key))?;
-            let chain = chain.map_err(in_file(cert))?;
-            if chain.is_empty() {
-                return Err(in_file(cert)(pem::Error::NoItemsFound));
+impl Tls {
+    /// Reads or makes the certificate.
+    pub(crate) fn open(source: &TlsSource) -> Result<Tls, ServeError> {
+        let (config, self_signed_pem) = match source {
+            TlsSource::SelfSigned { names } => {
+                let (certificate, key) = self_sign(names)?;
+                (configure(vec![certificate.der().clone()], key)?, Some(certificate.pem()))
             }
-            (chain, key, None)
-        }
+            TlsSource::Files { cert, key } => (read(cert, key)?, None),
+        };
+        Ok(Tls { source: source.clone(), config: Mutex::new(config), self_signed_pem })
+    }
+
+    /// For the next connection.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.config.lock().clone()
+    }
+
+    /// Reads the files again, for the connections to come; what is wrong with them leaves all as it was.
+    /// False where there are none, since the certificate was made at start.
+    pub(crate) fn reload(&self) -> Result<bool, ServeError> {
+        let TlsSource::Files { cert, key } = &self.source else { return Ok(false) };
+        let config = read(cert, key)?;
+        *self.config.lock() = config;
+        Ok(true)
+    }
+}
+
+/// Reads the PEM files of a chain and its key.
+fn read(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError> {
+    let in_file = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ServeError::PemFile { path, source }
     };
-    Ok(Tls { config: Arc::new(configure(chain, key).map_err(ServeError::Tls)?), self_signed_pem })
+    let text = |path: &Path| {
+        weir_units::read_file(path, MAX_PEM)
+            .map_err(|source| ServeError::Read { path: path.to_owned(), source })
+    };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text(cert)?).collect();
+    let private = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(in_file(key))?;
+    let chain = chain.map_err(in_file(cert))?;
+    if chain.is_empty() {
+        return Err(in_file(cert)(pem::Error::NoItemsFound));
+    }
+    configure(chain, private)
 }
 
 fn self_sign(names: &[String]) -> Result<(rcgen::Certificate, PrivateKeyDer<'static>), ServeError> {
@@ -67,12 +89,13 @@ fn self_sign(names: &[String]) -> Result<(rcgen::Certificate, PrivateKeyDer<'sta
 fn configure(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, rustls::Error> {
+) -> Result<Arc<ServerConfig>, ServeError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(ServeError::Tls)?;
+    // A client that offers protocols and finds none of them here gives up, and http1 serves both of HTTP/1.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec(), b"http/1.0".to_vec()];
+    Ok(Arc::new(config))
 }

@@ -20,6 +20,8 @@ pub struct Config {
     pub content: Content,
     /// Addresses to listen on; port 0 takes any free port.
     pub listen: Vec<SocketAddr>,
+    /// Symbolic links are followed out of a served directory as well, to wherever they lead.
+    pub follow_links: bool,
     /// HTTPS when present, plain HTTP otherwise.
     pub tls: Option<TlsSource>,
     /// Bytes of bodies per second, for each connection; heads and TLS framing are not counted.
@@ -35,12 +37,14 @@ pub struct Config {
     /// The most connections that are held; beyond it, the longest idle one gives way to a new one. `None`
     /// derives it from the descriptors that the process may have: a third of them, at most 4096.
     pub max_connections: Option<usize>,
+    /// How long answers that are being sent may take once the server is to stop; no others are begun then.
+    pub drain: Duration,
 }
 
 /// Where the bytes come from.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A directory: nothing outside it is ever answered.
+    /// A directory: nothing outside it is ever answered, unless [`Config::follow_links`] says so.
     Dir(PathBuf),
     /// Names and sizes of files whose bytes are the pattern of [`fill_pattern`](crate::fill_pattern); no disk
     /// is read.
@@ -93,12 +97,14 @@ impl Config {
         Config {
             content,
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT))],
+            follow_links: false,
             tls: None,
             limit_rate: None,
             delay: Duration::ZERO,
             send_buffer: None,
             connections_at_once: None,
             max_connections: None,
+            drain: Duration::ZERO,
         }
     }
 

@@ -6,10 +6,12 @@
 //!
 //! * *Idle* is a connection that answers no request: it may be silent, in the middle of a handshake or of a
 //!   head, or exchange pings. It has [`IDLE`] of that.
-//! * *Busy* is one that answers, and it must take the bytes: at least [`SLOWEST`] over [`TIMEOUT`].
+//! * *Busy* is one that answers. While anything waits for its client, bytes in the kernel's queue or a
+//!   request for a window, it must take the bytes: at least [`SLOWEST`] over [`TIMEOUT`]. While nothing does,
+//!   it is the server that is slow: a disk, the turn of a listing, a rate that was asked for.
 //!
 //! When all places are taken, the one that has been idle for longest gives way. A busy one whose client has
-//! taken nothing worth the name for [`STALLED`] counts as idle since then.
+//! taken nothing worth the name for [`STALLED`], though something waited for it, counts as idle since then.
 
 use std::collections::HashMap;
 use std::net::{Shutdown as Half, TcpStream};
@@ -20,7 +22,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_units::Rate;
 
 use crate::acknowledged;
-use crate::activity::Activity;
+use crate::activity::{Activity, Doing};
 
 /// A client may keep a connection open and silent, or take over a head, for so long.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
@@ -45,6 +47,9 @@ const FRESH: Duration = Duration::from_millis(50);
 const LISTED: usize = 16;
 /// Connections that gave way, whose threads and tasks have not noticed yet. They hold a descriptor each.
 const MOST_LEAVING: usize = 64;
+/// What a task that hears of the stop has to send the rest of its last answer, and to say that it ends: its
+/// buffers hold less than a megabyte.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// What is asked of connections.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +92,8 @@ struct Held {
     progress: (u64, Instant),
     /// Bytes that it had taken when its pace was last found good, and when that was.
     pace: (u64, Instant),
+    /// Something waited for the client when it was last looked at.
+    waited: bool,
 }
 
 /// The place of one connection; dropping it frees the place.
@@ -120,12 +127,15 @@ impl Connections {
         self.give_way(&mut self.open())
     }
 
-    /// Ends the connection that has stalled for longest among those that are busy: it holds files and memory.
-    pub(crate) fn end_most_stalled(&self) -> bool {
+    /// Ends the connection that has stalled for longest among those that hold a share of what the one that
+    /// asks wants more of. To end any other would bring it nothing.
+    pub(crate) fn end_most_stalled(&self, share: Doing, asks: &Arc<Activity>) -> bool {
         let now = Instant::now();
         let mut open = self.open();
-        let stalled =
-            |held: &mut Held| if held.activity.open_count() > 0 { held.idle_since(now, self) } else { None };
+        let stalled = |held: &mut Held| {
+            let holds = held.activity.does(share) && !Arc::ptr_eq(&held.activity, asks);
+            if holds { held.idle_since(now, self) } else { None }
+        };
         let found = open.held.iter_mut().filter_map(|(&id, held)| Some((stalled(held)?, id))).min();
         found.is_some_and(|(_, id)| open.end(id))
     }
@@ -139,9 +149,7 @@ impl Connections {
         }
         open.next_id += 1;
         let id = open.next_id;
-        let held =
-            Held { socket: socket.clone(), activity: activity.clone(), progress: (0, now), pace: (0, now) };
-        open.held.insert(id, held);
+        open.held.insert(id, Held::new(socket.clone(), activity.clone(), now));
         Permit { connections: self.clone(), id }
     }
 
@@ -159,6 +167,21 @@ impl Connections {
                 let _ = held.socket.shutdown(Half::Both);
             }
         }
+    }
+
+    /// Ends the connections that answer nothing, for a server that began to stop when `since` says; returns
+    /// how many are still there. Those that hear of it by themselves have a moment for what is in their
+    /// buffers.
+    pub(crate) fn end_idle(&self, since: Instant) -> usize {
+        let open = self.open();
+        for held in open.held.values().filter(|held| held.activity.open_count() == 0) {
+            let flushed = since.elapsed() >= FLUSH && held.activity.turned().elapsed() >= FLUSH;
+            if flushed || !held.activity.hears_stop() {
+                // What was received is still read, and what was sent still arrives.
+                let _ = held.socket.shutdown(Half::Read);
+            }
+        }
+        open.held.len() + open.leaving
     }
 
     /// Hangs up on everyone and waits, at most for `span`, until the threads and tasks have noticed.
@@ -223,6 +246,10 @@ impl Open {
 }
 
 impl Held {
+    fn new(socket: Arc<TcpStream>, activity: Arc<Activity>, now: Instant) -> Held {
+        Held { socket, activity, progress: (0, now), pace: (0, now), waited: false }
+    }
+
     /// Since when it is idle, or as good as idle; `None` while it is fresh or makes progress.
     fn idle_since(&mut self, now: Instant, connections: &Connections) -> Option<Instant> {
         let turned = self.activity.turned();
@@ -251,16 +278,26 @@ impl Held {
 
     /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings,
     /// which are acknowledged like any bytes, are no progress. Progress was made when the client last
-    /// acknowledged something, however late that is seen.
+    /// acknowledged something, however late that is seen. Where the kernel does not count, what has left its
+    /// queue was taken.
+    ///
+    /// The client's time runs from the first look that finds something waiting for it: what was before may
+    /// have been the server's own slowness.
     fn look(&mut self, now: Instant, worth: u64) -> u64 {
         let offered = self.activity.offered();
+        let queued = acknowledged::queued(&self.socket);
         let (taken, age) = match acknowledged::by_client(&self.socket) {
             Some(client) => (client.bytes.min(offered), client.age),
-            None => (offered, Duration::ZERO),
+            None => (offered.saturating_sub(queued), Duration::ZERO),
         };
-        if taken >= self.progress.0 + worth {
+        let waits = queued > 0 || self.activity.waits_for_client();
+        if !(waits && self.waited) {
+            self.progress = (taken, now);
+            self.pace = (taken, now);
+        } else if taken >= self.progress.0 + worth {
             self.progress = (taken, now.checked_sub(age).unwrap_or(now).max(self.progress.1));
         }
+        self.waited = waits;
         taken
     }
 }
@@ -288,19 +325,30 @@ mod tests {
     /// A connection: what the register holds of it, and the client's end.
     fn pair(activity: &Arc<Activity>, now: Instant) -> (Held, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let socket = Arc::new(listener.accept().unwrap().0);
-        (Held { socket, activity: activity.clone(), progress: (0, now), pace: (0, now) }, client)
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // Fixed, so that it does not grow with what is read.
+        socket2::SockRef::from(&client).set_recv_buffer_size(32 * 1024).unwrap();
+        let mut socket = listener.accept().unwrap().0;
+        // A request, by which a kernel that counts is known.
+        client.write_all(b"?").unwrap();
+        socket.read_exact(&mut [0]).unwrap();
+        (Held::new(Arc::new(socket), activity.clone(), now), client)
     }
 
-    /// The client takes so many bytes, and its kernel says so.
-    fn take(held: &mut Held, client: &mut TcpStream, count: usize) {
-        held.activity.offer(count as u64);
-        (&*held.socket).write_all(&vec![0; count]).unwrap();
-        client.read_exact(&mut vec![0; count]).unwrap();
-        let waiting = Instant::now();
-        while held.look(waiting, u64::MAX / 2) < held.activity.offered() {
-            assert!(waiting.elapsed() < Duration::from_secs(10));
+    /// The client takes so many bytes of a body without an end; afterwards as much of it waits as the kernel
+    /// holds.
+    fn take(held: &Held, client: &mut TcpStream, mut count: usize) {
+        held.socket.set_nonblocking(true).unwrap();
+        let mut piece = [0; 16 * 1024];
+        loop {
+            while let Ok(sent) = (&*held.socket).write(&[0; 64 * 1024]) {
+                held.activity.offer(sent as u64);
+            }
+            if count == 0 {
+                return;
+            }
+            let most = count.min(piece.len());
+            count -= client.read(&mut piece[..most]).unwrap();
         }
     }
 
@@ -313,24 +361,51 @@ mod tests {
         assert!(!held.is_overdue(at(60), &TERMS) && held.is_overdue(at(66), &TERMS));
         let (mut held, mut client) = pair(&activity, start);
         let _open = activity.open();
-        assert!(!held.is_overdue(at(299), &TERMS) && held.is_overdue(at(302), &TERMS));
+        assert!(!held.is_overdue(at(1000), &TERMS), "nothing waits for the client: the server is slow");
+        take(&held, &mut client, 0);
+        assert!(!held.is_overdue(at(1010), &TERMS), "something waits since now");
+        assert!(!held.is_overdue(at(1309), &TERMS) && held.is_overdue(at(1311), &TERMS));
         // Bytes that the client takes are what counts, and a few of them are not enough.
-        take(&mut held, &mut client, 100_000);
-        assert!(held.is_overdue(at(302), &TERMS), "a third of a kilobyte a second");
-        take(&mut held, &mut client, 300_000);
-        assert!(!held.is_overdue(at(302), &TERMS) && held.is_overdue(at(610), &TERMS));
+        take(&held, &mut client, 100_000);
+        assert!(held.is_overdue(at(1311), &TERMS), "a third of a kilobyte a second");
+        take(&held, &mut client, 1_000_000);
+        assert!(!held.is_overdue(at(1311), &TERMS) && held.is_overdue(at(1620), &TERMS));
+    }
+
+    #[test]
+    fn a_client_stalls_only_while_something_waits_for_it() {
+        let connections = Connections::new(TERMS);
+        let activity = Arc::new(Activity::new());
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let (mut held, mut client) = pair(&activity, start);
+        let _open = activity.open();
+        assert_eq!(held.idle_since(at(100), &connections), None, "the server has nothing for it");
+        let awaited = activity.during(Doing::AwaitsClient);
+        assert_eq!(held.idle_since(at(110), &connections), None);
+        assert_eq!(held.idle_since(at(112), &connections), Some(at(110)), "its window is shut");
+        let disk = activity.during(Doing::AwaitsDisk);
+        assert_eq!(held.idle_since(at(120), &connections), None, "the disk is slow");
+        drop((awaited, disk));
+        take(&held, &mut client, 0);
+        assert_eq!(held.idle_since(at(130), &connections), None);
+        // Its kernel may still acknowledge a little that it has room for.
+        let stalled = (66..1000).find_map(|look| held.idle_since(at(2 * look), &connections));
+        assert!(stalled.is_some(), "it does not read");
     }
 
     #[test]
     fn a_client_that_is_served_slowly_on_purpose_is_not_slow() {
         let terms = Terms { limit_rate: Some(Rate(10.0)), delay: Duration::from_secs(100), ..TERMS };
+        let connections = Connections::new(terms);
         let activity = Arc::new(Activity::new());
         let start = Instant::now();
-        let (mut held, _client) = pair(&activity, start);
+        let (mut held, mut client) = pair(&activity, start);
         let _open = activity.open();
-        assert!(!held.is_overdue(start + Duration::from_secs(390), &terms));
-        let connections = Connections::new(terms);
+        take(&held, &mut client, 0);
+        assert!(!held.is_overdue(start, &terms), "something waits since now");
         assert_eq!(held.idle_since(start + Duration::from_secs(100), &connections), None);
+        assert!(!held.is_overdue(start + Duration::from_secs(390), &terms));
         assert_eq!(connections.worth(), 10);
     }
 
@@ -353,5 +428,31 @@ mod tests {
         assert!(connections.make_room());
         assert_eq!(client.read(&mut [0]).unwrap(), 0, "the idle one");
         assert_eq!(connections.count(), 2, "until its thread has noticed");
+    }
+
+    #[test]
+    fn only_who_holds_a_share_gives_way_for_it() {
+        let connections = Arc::new(Connections::new(TERMS));
+        let hold = || {
+            let activity = Arc::new(Activity::new());
+            let (held, mut client) = pair(&activity, Instant::now());
+            take(&held, &mut client, 0);
+            (connections.hold(&held.socket, &activity), activity.open(), activity, client)
+        };
+        let (download, listing) = (hold(), hold());
+        let _share = listing.2.during(Doing::HoldsListing);
+        let asks = Arc::new(Activity::new());
+        let started = Instant::now();
+        assert!(!connections.end_most_stalled(Doing::HoldsStream, &asks));
+        while !connections.end_most_stalled(Doing::HoldsListing, &asks) {
+            assert!(started.elapsed() < Duration::from_secs(20));
+            std::thread::yield_now();
+        }
+        assert!(started.elapsed() >= STALLED, "not before it has stalled");
+        // The other has stalled for as long, and stays.
+        assert!(!connections.end_most_stalled(Doing::HoldsListing, &asks));
+        assert_eq!(connections.open().held.len(), 1);
+        drop((download, listing));
+        assert_eq!(connections.count(), 0);
     }
 }

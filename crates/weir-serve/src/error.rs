@@ -19,7 +19,7 @@ pub enum ServeError {
         /// How many there may be.
         possible: usize,
     },
-    /// The served directory is absent, not a directory, or not readable.
+    /// The served directory is absent, not a directory, or may not be entered.
     #[error("cannot serve directory {}", path.display())]
     Root {
         /// The directory.

@@ -28,8 +28,16 @@ struct Connection<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn run(&mut self) -> io::Result<()> {
+        let shutdown = self.client.site.shutdown.clone();
+        self.client.activity.hear_stop();
         loop {
-            let taken = match timeout(IDLE, self.next_request()).await {
+            // What has come of a request is waited for: the server gives answers their time.
+            let is_between = self.inbox.is_empty();
+            let taken = tokio::select! {
+                taken = timeout(IDLE, self.next_request()) => taken,
+                () = shutdown.stopped(), if is_between => Ok(Ok(None)),
+            };
+            let taken = match taken {
                 Ok(taken) => taken?,
                 Err(_) if self.inbox.is_empty() => None,
                 Err(_) => Some(Err(StatusCode::REQUEST_TIMEOUT)),
@@ -38,9 +46,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let _open = self.client.activity.open();
             let (answer, source, after) = match taken {
                 Ok(Asked { request, after }) => {
-                    let (answer, source) =
-                        self.client.site.answer_async(request, self.client.address).await?;
-                    (answer, source, after)
+                    let Client { site, address, activity, .. } = &self.client;
+                    let (answer, source) = site.answer_async(request, *address, activity).await?;
+                    (answer, source, site.after(after))
                 }
                 Err(status) => (self.client.site.refuse(status, self.client.address), None, After::Linger),
             };

@@ -20,6 +20,7 @@ use weir_http::head::MAX_HEAD;
 use weir_http::request;
 use weir_http::{Fields, RequestTarget};
 
+use crate::activity::Doing;
 use crate::answer::{Answer, Request};
 use crate::client::Client;
 use crate::connections::IDLE;
@@ -41,6 +42,9 @@ pub(crate) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, client: C
     let mut connection = timeout(HANDSHAKE, builder.handshake(stream)).await?.map_err(io::Error::other)?;
     // Dropped with the connection, and the streams with it.
     let mut streams = JoinSet::new();
+    let shutdown = client.site.shutdown.clone();
+    client.activity.hear_stop();
+    let mut is_told = false;
     loop {
         tokio::select! {
             accepted = timeout(IDLE, connection.accept()) => match accepted {
@@ -56,6 +60,11 @@ pub(crate) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, client: C
                 Err(_) => {}
             },
             Some(_) = streams.join_next(), if !streams.is_empty() => {}
+            // The streams that there are come to their ends.
+            () = shutdown.stopped(), if !is_told => {
+                is_told = true;
+                connection.graceful_shutdown();
+            }
         }
     }
 }
@@ -66,19 +75,21 @@ async fn answer(request: http::Request<RecvStream>, mut respond: SendResponse<By
     let Some(_turn) = turn(&client).await else {
         return respond.send_reset(Reason::REFUSED_STREAM);
     };
+    let _holds = client.activity.during(Doing::HoldsStream);
     if let Err(err) = respond_to(request, &mut respond, &client).await {
         tracing::debug!("stream of {} ended: {err}", client.address);
         respond.send_reset(Reason::INTERNAL_ERROR);
     }
 }
 
-/// Streams take descriptors and memory: all connections together have so many. Those that stall make room.
+/// Streams take descriptors and memory: all connections together have so many. One that has some and stalls
+/// makes room.
 async fn turn(client: &Client) -> Option<tokio::sync::OwnedSemaphorePermit> {
     let streams: &Arc<Semaphore> = &client.site.streams;
     if let Ok(turn) = streams.clone().try_acquire_owned() {
         return Some(turn);
     }
-    client.site.connections.end_most_stalled();
+    client.site.connections.end_most_stalled(Doing::HoldsStream, &client.activity);
     timeout(TURN, streams.clone().acquire_owned()).await.ok()?.ok()
 }
 
@@ -88,9 +99,12 @@ async fn respond_to(
     client: &Client,
 ) -> io::Result<()> {
     let (parts, mut body) = request.into_parts();
-    discard(&mut body).await;
+    if !body.is_end_stream() {
+        let _awaits = client.activity.during(Doing::AwaitsClient);
+        discard(&mut body).await;
+    }
     let (answer, source) = match read(&parts) {
-        Ok(request) => client.site.answer_async(request, client.address).await?,
+        Ok(request) => client.site.answer_async(request, client.address, &client.activity).await?,
         Err(status) => (client.site.refuse(status, client.address), None),
     };
     if !client.site.delay.is_zero() {
@@ -134,6 +148,7 @@ async fn send_answer(
     while payload.left() > 0 {
         stream.reserve_capacity(payload.left().min(PIECE as u64) as usize);
         while stream.capacity() == 0 {
+            let _awaits = client.activity.during(Doing::AwaitsClient);
             match poll_fn(|cx| stream.poll_capacity(cx)).await {
                 Some(granted) => granted.map_err(io::Error::other)?,
                 None => return Ok(()),
@@ -148,9 +163,6 @@ async fn send_answer(
 /// Reads what a client sends along with its request, within reason: a stream that is reset while its client
 /// still sends loses the answer.
 async fn discard(body: &mut RecvStream) {
-    if body.is_end_stream() {
-        return;
-    }
     let read = async {
         let mut left = LINGER_BYTES;
         while left > 0 {

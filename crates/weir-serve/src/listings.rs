@@ -3,12 +3,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::activity::{Activity, Doing, During};
 
 /// Directories that are read at the same time: each may keep a disk and a processor busy.
 const AT_ONCE: usize = 2;
+/// How long a request waits for its turn: a few directories of a million entries are read in that time, and
+/// clients wait longer for a first byte.
+pub(crate) const LISTING_TURN: Duration = Duration::from_secs(10);
+/// How often one that waits looks whether the server stops. Nobody notices so little.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
 /// Below this a listing is not counted: it is no larger than what a connection has for itself.
 const SMALL: usize = 32 * 1024;
 /// Bytes of listings that wait for their clients, in all. A larger one is sent when it is the only one.
@@ -17,11 +25,17 @@ const MOST: usize = 16 << 20;
 /// The listings of a server.
 #[derive(Debug)]
 pub(crate) struct Listings {
-    reading: Mutex<usize>,
-    read: Condvar,
-    /// In front of `reading`, for tasks: they wait without a thread.
-    turns: Semaphore,
+    turns: Arc<Turns>,
     waiting: Arc<AtomicUsize>,
+}
+
+/// The turns that there are. Tasks wait for one without a thread, threads with one.
+#[derive(Debug)]
+struct Turns {
+    free: Arc<Semaphore>,
+    /// For threads: signalled under the lock, so that none looks before and waits after it.
+    lock: Mutex<()>,
+    freed: Condvar,
 }
 
 /// A listing of this size was made of as much in small pieces, which the allocator keeps if it is not told
@@ -29,13 +43,16 @@ pub(crate) struct Listings {
 const LARGE: u64 = 1 << 20;
 
 /// The right to read a directory until this is dropped.
-pub(crate) struct Turn<'a> {
-    listings: &'a Listings,
+#[derive(Debug)]
+pub(crate) struct Turn {
+    turns: Arc<Turns>,
+    /// Gone once it is given back.
+    permit: Option<OwnedSemaphorePermit>,
     /// Bytes of the listing that was made.
     made: u64,
 }
 
-impl Turn<'_> {
+impl Turn {
     /// A listing of so many bytes was made.
     pub(crate) fn made(&mut self, bytes: u64) {
         self.made = bytes;
@@ -47,49 +64,63 @@ impl Turn<'_> {
 pub(crate) struct Lease {
     waiting: Arc<AtomicUsize>,
     bytes: usize,
+    /// By which the register of connections knows who holds memory that others wait for.
+    _holds: Option<During>,
 }
 
 impl Listings {
     pub(crate) fn new() -> Listings {
-        Listings {
-            reading: Mutex::new(0),
-            read: Condvar::new(),
-            turns: Semaphore::new(AT_ONCE),
-            waiting: Arc::default(),
+        let turns =
+            Turns { free: Arc::new(Semaphore::new(AT_ONCE)), lock: Mutex::new(()), freed: Condvar::new() };
+        Listings { turns: Arc::new(turns), waiting: Arc::default() }
+    }
+
+    /// Waits for a turn, at most for `span`, in a task.
+    pub(crate) async fn queue(&self, span: Duration) -> Option<Turn> {
+        // It is never closed.
+        let permit = tokio::time::timeout(span, self.turns.free.clone().acquire_owned()).await.ok()?.ok()?;
+        Some(self.turn_by(permit))
+    }
+
+    /// Waits for a turn, at most for `span` and until `is_stopped`, in a thread.
+    pub(crate) fn turn(&self, span: Duration, is_stopped: impl Fn() -> bool) -> Option<Turn> {
+        let started = Instant::now();
+        let mut lock = self.turns.lock.lock();
+        loop {
+            if let Ok(permit) = self.turns.free.clone().try_acquire_owned() {
+                return Some(self.turn_by(permit));
+            }
+            let left = span.saturating_sub(started.elapsed());
+            if left.is_zero() || is_stopped() {
+                return None;
+            }
+            self.turns.freed.wait_for(&mut lock, left.min(STOP_INTERVAL));
         }
     }
 
-    /// For tasks, before they give the work to a thread.
-    pub(crate) async fn queue(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        // It is never closed.
-        self.turns.acquire().await.ok()
+    fn turn_by(&self, permit: OwnedSemaphorePermit) -> Turn {
+        Turn { turns: self.turns.clone(), permit: Some(permit), made: 0 }
     }
 
-    /// Waits for a turn.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        let mut reading = self.reading.lock();
-        self.read.wait_while(&mut reading, |reading| *reading >= AT_ONCE);
-        *reading += 1;
-        Turn { listings: self, made: 0 }
-    }
-
-    /// The right to hold so many bytes, if there is room.
-    pub(crate) fn lease(&self, bytes: usize) -> Option<Lease> {
+    /// The right of this connection to hold so many bytes, if there is room.
+    pub(crate) fn lease(&self, bytes: usize, activity: &Arc<Activity>) -> Option<Lease> {
         let bytes = if bytes <= SMALL { 0 } else { bytes };
         let before = self.waiting.fetch_add(bytes, Relaxed);
-        let lease = Lease { waiting: self.waiting.clone(), bytes };
+        let holds = (bytes > 0).then(|| activity.during(Doing::HoldsListing));
+        let lease = Lease { waiting: self.waiting.clone(), bytes, _holds: holds };
         // Dropped where it does not fit, the lease gives its bytes back.
         (bytes == 0 || before == 0 || before + bytes <= MOST).then_some(lease)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         if self.made >= LARGE {
             give_back();
         }
-        *self.listings.reading.lock() -= 1;
-        self.listings.read.notify_one();
+        drop(self.permit.take());
+        let _lock = self.turns.lock.lock();
+        self.turns.freed.notify_one();
     }
 }
 
@@ -115,11 +146,42 @@ mod tests {
 
     #[test]
     fn one_large_listing_or_many_small_ones() {
-        let listings = Listings::new();
-        let large = listings.lease(MOST * 2).unwrap();
-        assert!(listings.lease(MOST / 2).is_none() && listings.lease(SMALL).is_some());
+        let (listings, activity) = (Listings::new(), Arc::new(Activity::new()));
+        let lease = |bytes| listings.lease(bytes, &activity);
+        let small = lease(SMALL);
+        assert!(small.is_some() && !activity.does(Doing::HoldsListing));
+        let large = lease(MOST * 2).unwrap();
+        assert!(activity.does(Doing::HoldsListing));
+        assert!(lease(MOST / 2).is_none() && lease(SMALL).is_some());
         drop(large);
-        let half = listings.lease(MOST / 2);
-        assert!(half.is_some() && listings.lease(MOST / 2).is_some() && listings.lease(MOST).is_none());
+        assert!(!activity.does(Doing::HoldsListing));
+        let half = lease(MOST / 2);
+        assert!(half.is_some() && lease(MOST / 2).is_some() && lease(MOST).is_none());
+    }
+
+    #[test]
+    fn a_turn_is_not_waited_for_without_end() {
+        let listings = Listings::new();
+        let mut turns: Vec<Turn> =
+            (0..AT_ONCE).map(|_| listings.turn(Duration::ZERO, || false).unwrap()).collect();
+        assert!(listings.turn(Duration::ZERO, || false).is_none());
+        assert!(listings.turn(Duration::MAX, || true).is_none(), "the server stops");
+        // One that is given back is somebody else's at once.
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| listings.turn(Duration::from_secs(20), || false).is_some());
+            drop(turns.pop());
+            assert!(waits.join().unwrap());
+        });
+    }
+
+    #[tokio::test]
+    async fn tasks_and_threads_share_the_turns() {
+        let listings = Listings::new();
+        let thread = listings.turn(Duration::ZERO, || false);
+        let task = listings.queue(Duration::from_secs(20)).await;
+        assert!(thread.is_some() && task.is_some());
+        assert!(listings.queue(Duration::ZERO).await.is_none());
+        drop(thread);
+        assert!(listings.queue(Duration::from_secs(20)).await.is_some());
     }
 }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::activity::Doing;
 use crate::allowance::Lease;
 use crate::answer::Part;
 use crate::client::Client;
@@ -54,7 +55,11 @@ impl Payload {
             Some(Part::File(range)) => {
                 let (start, end) = (range.start, range.end);
                 let want = self.grant((end - start).min(most as u64)).await;
-                let lease = self.client.allowance.lease(want).await;
+                let lease = {
+                    // Its share is taken up by pieces that its client has not taken.
+                    let _awaits = self.client.activity.during(Doing::AwaitsClient);
+                    self.client.allowance.lease(want).await
+                };
                 let piece = self.read(start, lease).await?;
                 if let Some(Part::File(range)) = self.parts.front_mut() {
                     range.start += piece.len() as u64;
@@ -89,6 +94,7 @@ impl Payload {
         leased.filled = match source.read_cached_at(leased.room(), start) {
             Some(count) => count,
             None => {
+                let _awaits = self.client.activity.during(Doing::AwaitsDisk);
                 let read = tokio::task::spawn_blocking(move || {
                     let count = source.read_at(leased.room(), start)?;
                     io::Result::Ok((leased, count))

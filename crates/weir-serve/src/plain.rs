@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rustix::net::{RecvFlags, SendFlags};
 
+use crate::acknowledged;
 use crate::activity::Activity;
 use crate::answer::{Answer, Part};
 use crate::connections::IDLE;
@@ -22,6 +23,9 @@ use crate::source::{self, Source};
 /// One `sendfile`: the system call costs about 1 µs, 64 MiB take at least 5 ms, and statistics stay that
 /// fresh.
 const MAX_SEND: u64 = 64 << 20;
+/// The same where the kernel does not count what its client takes, but only tells how much it holds: what is
+/// offered is then never far ahead of what it was handed. A slow client still shows progress within seconds.
+const MAX_UNCOUNTED: u64 = 32 << 10;
 /// After a refusal, how much of what the client still sends is read, and for how long, so that it gets to see
 /// the refusal.
 pub(crate) const LINGER_BYTES: usize = 256 * 1024;
@@ -73,13 +77,13 @@ impl Connection<'_> {
                 None => return Ok(()),
             };
             let _open = self.activity.open();
-            let after = asked.as_ref().map_or(After::Linger, |asked| asked.after);
+            let after = asked.as_ref().map_or(After::Linger, |asked| self.site.after(asked.after));
             let (answer, source) = match (asked, refused) {
-                (Some(Asked { request, .. }), _) => self.site.answer(&request, self.client),
+                (Some(Asked { request, .. }), _) => self.site.answer(&request, self.client, self.activity),
                 (None, status) => (self.site.refuse(status.unwrap_or_default(), self.client), None),
             };
             if !self.site.delay.is_zero() {
-                self.site.shutdown.sleep(self.site.delay);
+                self.site.cut.sleep(self.site.delay);
             }
             self.send_answer(&answer, source.as_ref(), after)?;
             match after {
@@ -148,8 +152,9 @@ impl Connection<'_> {
 
     /// Sends the bytes from `at` to `end`, at the pace that is set.
     fn send_range(&mut self, source: &Source, mut at: u64, end: u64) -> io::Result<()> {
+        let most = if acknowledged::by_client(self.socket).is_some() { MAX_SEND } else { MAX_UNCOUNTED };
         while at < end {
-            let granted = self.wait_for_grant((end - at).min(MAX_SEND))?;
+            let granted = self.wait_for_grant((end - at).min(most))?;
             // Before they leave: a slow client may take minutes for them, and is watched by what it
             // acknowledges.
             self.activity.offer(granted);
@@ -173,9 +178,9 @@ impl Connection<'_> {
         loop {
             match pacer.grant(want, Instant::now()) {
                 Ok(granted) => return Ok(granted),
-                Err(wait) => self.site.shutdown.sleep(wait),
+                Err(wait) => self.site.cut.sleep(wait),
             }
-            if self.site.shutdown.is_stopped() {
+            if self.site.cut.is_stopped() {
                 return Err(io::Error::other("the server stops"));
             }
         }

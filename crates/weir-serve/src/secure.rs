@@ -23,19 +23,19 @@ pub(crate) async fn serve_tls(
     client: Client,
     _permit: Permit,
 ) {
-    let shutdown = client.site.shutdown.clone();
+    let cut = client.site.cut.clone();
     tokio::select! {
         result = tls(socket, acceptor, &client) => note_end(&client, result),
-        () = shutdown.stopped() => {}
+        () = cut.stopped() => {}
     }
 }
 
 /// Serves HTTP/2 without TLS, for a client that started with its preface.
 pub(crate) async fn serve_http2(socket: Arc<TcpStream>, client: Client, _permit: Permit) {
-    let shutdown = client.site.shutdown.clone();
+    let cut = client.site.cut.clone();
     tokio::select! {
         result = async { http2::serve(Stream::new(socket)?, client.clone()).await } => note_end(&client, result),
-        () = shutdown.stopped() => {}
+        () = cut.stopped() => {}
     }
 }
 

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio_rustls::TlsAcceptor;
 
 use crate::activity::Activity;
-use crate::certificate::{self, Tls};
+use crate::certificate::Tls;
 use crate::client::Client;
 use crate::connections::{IDLE, Permit, TIMEOUT};
 use crate::plain;
@@ -41,6 +41,8 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     tls: Option<Tls>,
     tasks: Arc<Tasks>,
+    /// How long answers may take that were begun before the server is to stop.
+    drain: Duration,
 }
 
 /// A server that runs on its own thread; dropping it stops the server.
@@ -54,7 +56,7 @@ impl Server {
     pub fn bind(config: Config) -> Result<Server, ServeError> {
         config.check()?;
         let site = Arc::new(Site::new(&config)?);
-        let tls = config.tls.as_ref().map(certificate::open).transpose()?;
+        let tls = config.tls.as_ref().map(Tls::open).transpose()?;
         let mut listeners = Vec::with_capacity(config.listen.len());
         let mut addresses = Vec::with_capacity(config.listen.len());
         for &address in &config.listen {
@@ -63,7 +65,7 @@ impl Server {
             addresses.push(listener.local_addr().map_err(failed)?);
             listeners.push(listener);
         }
-        Ok(Server { site, listeners, addresses, tls, tasks: Arc::default() })
+        Ok(Server { site, listeners, addresses, tls, tasks: Arc::default(), drain: config.drain })
     }
 
     /// Where the server listens, with the ports that port 0 became.
@@ -87,6 +89,15 @@ impl Server {
         self.tls.as_ref()?.self_signed_pem.as_deref()
     }
 
+    /// Reads the certificate and its key again, for the connections to come; those that are open keep theirs.
+    /// False where there is nothing to read: without TLS, and where the certificate was made at start.
+    ///
+    /// # Errors
+    /// As at the start. The server then goes on with the certificate that it had.
+    pub fn reload(&self) -> Result<bool, ServeError> {
+        self.tls.as_ref().map_or(Ok(false), Tls::reload)
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         self.site.stats()
@@ -97,8 +108,9 @@ impl Server {
         self.site.shutdown.clone()
     }
 
-    /// Serves until the [`shutdown`](Server::shutdown) switch is thrown, then closes all connections. Once
-    /// stopped, a server does not run again.
+    /// Serves until the [`shutdown`](Server::shutdown) switch is thrown. Then answers that were begun have
+    /// [`Config::drain`] to come to their end, and all connections are closed. Once stopped, a server does
+    /// not run again.
     pub fn run(&self) {
         let mut looked = Instant::now();
         while !self.site.shutdown.is_stopped() {
@@ -108,7 +120,25 @@ impl Server {
                 looked = Instant::now();
             }
         }
+        self.finish_answers();
+        self.site.cut.stop();
         self.site.connections.close_all(STOP);
+    }
+
+    /// Lets nobody else in, ends the connections that answer nothing, and waits for the others as long as
+    /// they may take.
+    fn finish_answers(&self) {
+        if self.drain.is_zero() {
+            return;
+        }
+        for listener in &self.listeners {
+            // Clients are refused at once, and another server may have the port.
+            let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
+        let since = Instant::now();
+        while self.site.connections.end_idle(since) > 0 && since.elapsed() < self.drain {
+            self.site.connections.wait_for_place(RETRY);
+        }
     }
 
     /// Runs the server on a thread of its own.
@@ -165,7 +195,7 @@ impl Server {
     }
 
     fn start_tls(&self, socket: Arc<TcpStream>, client: Client, permit: Permit, tls: &Tls) -> io::Result<()> {
-        let acceptor = TlsAcceptor::from(tls.config.clone());
+        let acceptor = TlsAcceptor::from(tls.config());
         self.tasks.spawn(secure::serve_tls(socket, acceptor, client, permit))
     }
 
@@ -203,6 +233,14 @@ impl Handle {
     /// As [`Server::certificate_pem`].
     pub fn certificate_pem(&self) -> Option<&str> {
         self.server.certificate_pem()
+    }
+
+    /// As [`Server::reload`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reload(&self) -> Result<bool, ServeError> {
+        self.server.reload()
     }
 
     /// As [`Server::stats`].

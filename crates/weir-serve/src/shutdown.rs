@@ -30,7 +30,8 @@ impl Shutdown {
         Ok(Shutdown(Arc::new(Switch { event, flag: watch::Sender::new(false) })))
     }
 
-    /// Asks the server to stop: connections are closed as they are.
+    /// Asks the server to stop: it accepts nobody else, and its connections are closed as they are once
+    /// [`Config::drain`](crate::Config::drain) is over.
     pub fn stop(&self) {
         self.0.flag.send_replace(true);
         // Fails only if the counter is full, and then it is readable already.

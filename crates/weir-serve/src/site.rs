@@ -12,13 +12,14 @@ use tokio::sync::Semaphore;
 use weir_http::request_target::Path;
 use weir_units::Rate;
 
+use crate::activity::{Activity, Doing};
 use crate::allowance::Pot;
-
 use crate::answer::{self, Answer, Request};
 use crate::connections::{Connections, Terms};
 use crate::content::{self, Entry, Resolve};
+use crate::exchange::After;
 use crate::limits;
-use crate::listings::Listings;
+use crate::listings::{LISTING_TURN, Listings, Turn};
 use crate::pacer::Pacer;
 use crate::source::Source;
 use crate::{Config, ServeError, Shutdown};
@@ -38,8 +39,10 @@ pub(crate) struct Site {
     listings: Listings,
     /// Requests of HTTP/2 that may be answered at the same time.
     pub(crate) streams: Arc<Semaphore>,
-    /// Also held by whoever may stop the server.
+    /// Also held by whoever may stop the server: no more answers are begun.
     pub(crate) shutdown: Shutdown,
+    /// Follows it when the answers that were begun have had their time: connections end as they are.
+    pub(crate) cut: Shutdown,
     requests: AtomicU64,
     bytes_sent: AtomicU64,
 }
@@ -64,15 +67,17 @@ impl Site {
             limit_rate: config.limit_rate,
             delay: config.delay,
         };
+        let switch = || Shutdown::new().map_err(ServeError::start("the shutdown event"));
         Ok(Site {
-            content: content::open(&config.content)?,
+            content: content::open(config)?,
             limit_rate: config.limit_rate,
             delay: config.delay,
             connections: Arc::new(Connections::new(terms)),
             pot: Arc::new(Pot::new()),
             listings: Listings::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
-            shutdown: Shutdown::new().map_err(ServeError::start("the shutdown event"))?,
+            shutdown: switch()?,
+            cut: switch()?,
             requests: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
         })
@@ -80,15 +85,66 @@ impl Site {
 
     /// The answer, and the file that its [`Part::File`](answer::Part::File) ranges are of.
     ///
-    /// May wait for the disk while it finds the file, but not for any of its bytes.
-    pub(crate) fn answer(&self, request: &Request, client: SocketAddr) -> (Answer, Option<Source>) {
-        // Until the listing is text, and its entries are gone.
-        let asks_for_listing =
-            request.is_served() && request.target.as_ref().is_some_and(|target| target.slash);
-        let mut turn = asks_for_listing.then(|| self.listings.turn());
-        let entry = match &request.target {
-            Some(target) if request.is_served() => self.resolve(target),
+    /// May wait for the disk while it finds the file, but not for any of its bytes; a listing waits for its
+    /// turn too.
+    pub(crate) fn answer(
+        &self,
+        request: &Request,
+        client: SocketAddr,
+        activity: &Arc<Activity>,
+    ) -> (Answer, Option<Source>) {
+        let entry = self.find(request);
+        let turn = match entry {
+            Entry::Folder => self.listings.turn(LISTING_TURN, || self.cut.is_stopped()),
+            _ => None,
+        };
+        self.finish(request, entry, turn, client, activity)
+    }
+
+    /// As [`answer`](Site::answer), for a task, whose thread must not wait: to open a file may take seconds
+    /// on a network file system, and all other connections would wait with it. The way to another thread and
+    /// back costs some microseconds.
+    pub(crate) async fn answer_async(
+        self: &Arc<Self>,
+        request: Request,
+        client: SocketAddr,
+        activity: &Arc<Activity>,
+    ) -> io::Result<(Answer, Option<Source>)> {
+        let (site, own) = (self.clone(), activity.clone());
+        let answer_or_folder = move || match site.find(&request) {
+            Entry::Folder => Err(request),
+            entry => Ok(site.finish(&request, entry, None, client, &own)),
+        };
+        let request = match tokio::task::spawn_blocking(answer_or_folder).await.map_err(io::Error::other)? {
+            Ok(answer) => return Ok(answer),
+            Err(request) => request,
+        };
+        let turn = self.listings.queue(LISTING_TURN).await;
+        let (site, own) = (self.clone(), activity.clone());
+        let list = move || site.finish(&request, Entry::Folder, turn, client, &own);
+        tokio::task::spawn_blocking(list).await.map_err(io::Error::other)
+    }
+
+    /// What a request names.
+    fn find(&self, request: &Request) -> Entry {
+        match &request.target {
+            Some(target) if request.is_served() => self.with_descriptors(|| self.content.resolve(target)),
             _ => Entry::Absent,
+        }
+    }
+
+    /// The answer about what a request names; a folder is listed if there is a turn for it.
+    fn finish(
+        &self,
+        request: &Request,
+        entry: Entry,
+        mut turn: Option<Turn>,
+        client: SocketAddr,
+        activity: &Arc<Activity>,
+    ) -> (Answer, Option<Source>) {
+        let entry = match (entry, &turn, &request.target) {
+            (Entry::Folder, Some(_), Some(target)) => self.with_descriptors(|| self.content.list(target)),
+            (entry, ..) => entry,
         };
         if let Entry::Failed(err) = &entry {
             tracing::warn!("cannot answer {}: {err}", Shown(request));
@@ -98,42 +154,26 @@ impl Site {
             if let Some(turn) = &mut turn {
                 turn.made(answer.body_len());
             }
-            answer = self.hold(answer);
+            answer = self.hold(answer, activity);
         }
         self.note(client, &Shown(request), &answer);
         let source = match entry {
             Entry::File(file) => Some(file.source),
             _ => None,
         };
+        // Until the listing is text, and its entries are gone.
+        drop(turn);
         (answer, source)
-    }
-
-    /// As [`answer`](Site::answer), for a task, whose thread must not wait for long: to open a file takes
-    /// microseconds, but to read a large directory may take a second.
-    pub(crate) async fn answer_async(
-        self: &Arc<Self>,
-        request: Request,
-        client: SocketAddr,
-    ) -> io::Result<(Answer, Option<Source>)> {
-        match &request.target {
-            Some(target) if target.slash => {
-                let _turn = self.listings.queue().await;
-                let site = self.clone();
-                let answer = tokio::task::spawn_blocking(move || site.answer(&request, client));
-                answer.await.map_err(io::Error::other)
-            }
-            _ => Ok(self.answer(&request, client)),
-        }
     }
 
     /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives
     /// way to the next.
-    fn hold(&self, mut answer: Answer) -> Answer {
+    fn hold(&self, mut answer: Answer, activity: &Arc<Activity>) -> Answer {
         let bytes = answer.body_len() as usize;
-        answer.lease = self.listings.lease(bytes);
-        if answer.lease.is_none() && self.connections.end_most_stalled() {
+        answer.lease = self.listings.lease(bytes, activity);
+        if answer.lease.is_none() && self.connections.end_most_stalled(Doing::HoldsListing, activity) {
             self.connections.wait_for_place(NOTICE);
-            answer.lease = self.listings.lease(bytes);
+            answer.lease = self.listings.lease(bytes, activity);
         }
         match answer.lease {
             Some(_) => answer,
@@ -141,16 +181,24 @@ impl Site {
         }
     }
 
-    /// Where descriptors have run out, those who only hold them give way first.
-    fn resolve(&self, target: &Path) -> Entry {
-        let entry = self.content.resolve(target);
+    /// Where descriptors have run out, the connection that only holds them for longest gives way first.
+    fn with_descriptors(&self, find: impl Fn() -> Entry) -> Entry {
+        let entry = find();
         let is_full = matches!(&entry, Entry::Failed(err)
             if matches!(err.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)));
-        if !is_full || !(self.connections.end_most_stalled() || self.connections.end_longest_idle()) {
+        if !is_full || !self.connections.end_longest_idle() {
             return entry;
         }
         self.connections.wait_for_place(NOTICE);
-        self.content.resolve(target)
+        find()
+    }
+
+    /// What becomes of a connection behind an answer: none stays while the server stops.
+    pub(crate) fn after(&self, asked: After) -> After {
+        match asked {
+            After::KeepAlive if self.shutdown.is_stopped() => After::Close,
+            other => other,
+        }
     }
 
     /// The answer to bytes that are no request.
@@ -193,11 +241,48 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.0.method.escape_default())?;
         match &self.0.target {
-            Some(Path { bytes: path, slash }) => {
+            Some(Path { bytes: path, slash, .. }) => {
                 let slash = if *slash && !path.is_empty() { "/" } else { "" };
                 write!(f, "/{}{slash}", path.escape_ascii())
             }
             None => f.write_str("(refused path)"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use weir_http::Fields;
+    use weir_http::request_target::{self, RequestTarget};
+
+    use super::*;
+    use crate::Content;
+
+    fn request(path: &str) -> Request {
+        let Some(RequestTarget::Path(target)) = request_target::parse(path) else { panic!("{path}") };
+        Request { method: "GET".to_owned(), target, fields: Fields::new() }
+    }
+
+    #[tokio::test]
+    async fn only_listings_wait_for_a_turn() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("page")).unwrap();
+        std::fs::write(root.path().join("page/index.html"), "a page").unwrap();
+        let site = Arc::new(Site::new(&Config::new(Content::Dir(root.path().to_owned()))).unwrap());
+        let (client, activity) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Arc::new(Activity::new()));
+        let status = |path: &str| site.answer(&request(path), client, &activity).0.status.as_u16();
+        assert_eq!((status("/"), status("/page/")), (200, 200));
+        let turn = || site.listings.turn(Duration::ZERO, || false).unwrap();
+        let turns = (turn(), turn());
+        // Behind two listings that take as long as they like.
+        assert_eq!(status("/page/"), 200);
+        let (answer, source) = site.answer_async(request("/page/"), client, &activity).await.unwrap();
+        assert!(answer.status == StatusCode::OK && source.is_some());
+        site.cut.stop();
+        assert_eq!(status("/"), 503, "a wait for a turn hears the end of the server");
+        drop(turns);
+        assert_eq!(status("/"), 200);
     }
 }

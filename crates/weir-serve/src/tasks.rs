@@ -8,6 +8,11 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::signal::block_sigpipe;
 
+/// Threads that wait for a disk at the same time, for files to be found and bytes to be read: as deep as the
+/// queue of a fast disk is. Each takes memory, and those that a dead network file system holds are lost to
+/// the others.
+const MOST_BLOCKING: usize = 128;
+
 /// A tokio runtime that starts with its first task: a server of plain HTTP/1.1 never has one.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks(Mutex<Option<Runtime>>);
@@ -29,6 +34,7 @@ impl Tasks {
 fn start() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .thread_name("weir-serve-task")
+        .max_blocking_threads(MOST_BLOCKING)
         .on_thread_start(block_sigpipe)
         .enable_all()
         .build()

@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use support::{Client, pattern, serve, serve_dir, wait_for};
@@ -224,6 +225,55 @@ fn stopping_ends_idle_and_busy_connections() {
     wait_for("both requests", || server.stats().requests >= 2);
     assert_eq!(server.stop().connections, 0);
     assert_eq!(idle.read_rest(), b"");
+}
+
+#[test]
+fn answers_that_were_begun_come_to_their_end() {
+    const SIZE: usize = 20_000_000;
+    let server = serve(Config { drain: Duration::from_secs(20), ..generated(SIZE as u64) });
+    let address = server.addresses()[0];
+    let mut idle = Client::new(&server);
+    assert_eq!(idle.get("/data.bin", &["Range: bytes=0-9"]).status, 206);
+    let mut busy = Client::new(&server);
+    busy.send("GET /data.bin HTTP/1.1\r\nHost: test\r\n\r\n");
+    wait_for("both requests", || server.stats().requests >= 2);
+    let stopping = std::thread::spawn(move || server.stop());
+    // The rest of its answer is more than the kernel holds, so the server is there while it is not read.
+    assert_eq!(idle.read_rest(), b"", "it answers nothing, and ends at once");
+    wait_for("a refusal", || TcpStream::connect(address).is_err());
+    let body = busy.read_reply(true).body;
+    assert!(body == pattern(0, SIZE), "{} bytes", body.len());
+    assert_eq!(busy.read_rest(), b"");
+    assert_eq!(stopping.join().unwrap().connections, 0);
+}
+
+#[test]
+fn a_large_listing_ends_nobodys_download() {
+    let root = tempfile::tempdir().unwrap();
+    let many = root.path().join("many");
+    fs::create_dir(&many).unwrap();
+    // A listing of about five megabytes, of which three may wait for their clients.
+    for number in 0..10_000 {
+        fs::write(many.join(format!("{number:0220}")), "").unwrap();
+    }
+    fs::File::create(root.path().join("big")).unwrap().set_len(1 << 30).unwrap();
+    let mut config = Config::new(Content::Dir(root.path().to_owned()));
+    config.send_buffer = Some(Bytes(8192));
+    let server = serve(config);
+    let mut download = Client::new(&server);
+    download.send("GET /big HTTP/1.1\r\nHost: test\r\nRange: bytes=0-33554431\r\n\r\n");
+    let held: Vec<Client> = (0..4)
+        .map(|_| {
+            let mut client = Client::new(&server);
+            client.send("GET /many/ HTTP/1.1\r\nHost: test\r\n\r\n");
+            client
+        })
+        .collect();
+    wait_for("all requests", || server.stats().requests >= 5);
+    // None of them reads. One that holds a listing gives way for another once it has done so for a second.
+    wait_for("room for another listing", || Client::new(&server).get("/many/", &[]).status == 200);
+    assert_eq!(download.read_reply(true).body.len(), 32 << 20, "it has stalled for longer, and goes on");
+    drop(held);
 }
 
 #[test]

@@ -4,10 +4,10 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
-use support::{Client, serve_dir};
-use weir_serve::Handle;
+use support::{Client, serve, serve_dir};
+use weir_serve::{Config, Content, Handle};
 
 /// outer/{secret, root/{inside, sub/file, link -> sub/file, out -> ../secret, dirout -> .., abs -> /etc}}
 fn tree() -> (tempfile::TempDir, Handle) {
@@ -98,7 +98,9 @@ fn a_directory_is_redirected_to_its_slash_on_this_host() {
     fs::create_dir(root.path().join("a b")).unwrap();
     let server = serve_dir(root.path());
     let mut client = Client::new(&server);
-    for (target, location) in [("//evil.example", "/evil.example/"), ("/a%20b", "/a%20b/")] {
+    for (target, location) in
+        [("//evil.example", "/evil.example/"), ("/a%20b", "/a%20b/"), ("/a%20b?x=%2e&y#z", "/a%20b/?x=%2e&y")]
+    {
         let reply = client.get(target, &[]);
         assert_eq!((reply.status, reply.field("Location")), (301, Some(location)));
         assert_eq!(client.get(location, &[]).status, 200);
@@ -114,6 +116,62 @@ fn an_index_page_takes_the_place_of_the_listing() {
     let reply = Client::new(&server).get("/site/", &[]);
     assert_eq!((reply.status, reply.text()), (200, "<p>home</p>"));
     assert_eq!(reply.field("Content-Type"), Some("text/html; charset=utf-8"));
+}
+
+#[test]
+fn an_index_page_that_cannot_be_opened_does_not_show_the_listing() {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    for (folder, status) in [("out", 404), ("loop", 404), ("folder", 200), ("dangling", 200)] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+        let index = root.join(folder).join("index.html");
+        match folder {
+            "out" => symlink("../../secret", index).unwrap(),
+            "loop" => symlink("index.html", index).unwrap(),
+            "folder" => fs::create_dir(index).unwrap(),
+            _ => symlink("nowhere", index).unwrap(),
+        }
+        fs::write(root.join(folder).join("private"), "").unwrap();
+        let reply = Client::new(&serve_dir(&root)).get(&format!("/{folder}/"), &[]);
+        assert_eq!((reply.status, reply.text().contains("private")), (status, status == 200), "{folder}");
+    }
+}
+
+#[test]
+fn absolute_links_lead_where_they_say_within_the_folder() {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(root.join("sub/file"), "file").unwrap();
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    symlink(root.join("sub"), root.join("latest")).unwrap();
+    symlink(outer.path().join("secret"), root.join("out")).unwrap();
+    for (follow_links, shown, status) in [(false, "latest/ sub/", 404), (true, "latest/ sub/ out", 200)] {
+        let server = serve(Config { follow_links, ..Config::new(Content::Dir(root.clone())) });
+        let mut client = Client::new(&server);
+        assert_eq!(client.get("/latest/file", &[]).text(), "file");
+        assert_eq!(client.get("/out", &[]).status, status, "{follow_links}");
+        let listing = client.get("/", &["Accept: application/json"]);
+        let listing: serde_json::Value = serde_json::from_slice(&listing.body).unwrap();
+        let entries = listing["entries"].as_array().unwrap().iter();
+        let names: Vec<_> = entries.map(|entry| entry["href"].as_str().unwrap()).collect();
+        assert_eq!(names.join(" "), shown);
+    }
+}
+
+#[test]
+fn a_folder_that_may_not_be_listed_serves_its_files() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("known"), "known").unwrap();
+    fs::set_permissions(root.path(), PermissionsExt::from_mode(0o311)).unwrap();
+    let server = serve_dir(root.path());
+    let mut client = Client::new(&server);
+    assert_eq!(client.get("/known", &[]).text(), "known");
+    // Root reads every folder.
+    let status = if fs::read_dir(root.path()).is_ok() { 200 } else { 403 };
+    assert_eq!(client.get("/", &[]).status, status);
+    fs::set_permissions(root.path(), PermissionsExt::from_mode(0o700)).unwrap();
 }
 
 #[test]
@@ -140,36 +198,36 @@ fn names_are_escaped_in_the_listing() {
 #[test]
 fn what_weir_keeps_beside_a_growing_file_is_nobodys() {
     let root = tempfile::tempdir().unwrap();
-    for name in ["x", "x.part", "x.weir", "x.weir~", ".x.weir-part", "X.PART", ".part", "part", "x.parts"] {
+    let write = |name: &str, mode| {
         fs::write(root.path().join(name), name).unwrap();
-    }
-    // A folder of such a name is somebody's own.
+        fs::set_permissions(root.path().join(name), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    // As weir makes them, and as they are where a file system keeps no modes.
+    let private = ["x.part", "x.weir", "x.weir~", "y.PART", "z.1a2b.part"];
+    private.iter().for_each(|name| write(name, 0o600));
+    let pair = ["v.part", "v.weir", ".x.weir-part"];
+    pair.iter().for_each(|name| write(name, 0o644));
+    // Somebody's own.
+    let own = ["a.part", "b.weir", "c.weir~", "x", "part", "x.parts", ".part"];
+    own.iter().for_each(|name| write(name, 0o644));
     fs::create_dir(root.path().join("d.part")).unwrap();
     fs::write(root.path().join("d.part/y"), "y").unwrap();
     let server = serve_dir(root.path());
     let mut client = Client::new(&server);
-    for target in [
-        "/x.part",
-        "/x.weir",
-        "/x.weir~",
-        "/x%2eweir",
-        "/.x.weir-part",
-        "/X.PART",
-        "/.part",
-        "/x.part?y",
-        "/./x.weir",
-    ] {
+    let odd = ["x%2eweir", "x.part?y", "./x.weir"];
+    for target in private.iter().chain(&pair).chain(&odd) {
         for method in ["GET", "HEAD"] {
-            assert_eq!(client.ask(method, target, &[]).status, 404, "{method} {target}");
+            assert_eq!(client.ask(method, &format!("/{target}"), &[]).status, 404, "{method} {target}");
         }
-        assert_eq!(client.get(target, &["Range: bytes=0-0"]).status, 404, "{target}");
+        assert_eq!(client.get(&format!("/{target}"), &["Range: bytes=0-0"]).status, 404, "{target}");
     }
-    for target in ["/x", "/part", "/x.parts", "/d.part/y"] {
-        assert_eq!(client.get(target, &[]).status, 200, "{target}");
+    for target in own.iter().chain(&["d.part/y"]) {
+        assert_eq!(client.get(&format!("/{target}"), &[]).status, 200, "{target}");
     }
+    assert_eq!(client.get("/d.part", &[]).field("Location"), Some("/d.part/"));
     let listing: serde_json::Value =
         serde_json::from_str(client.get("/", &["Accept: application/json"]).text()).unwrap();
     let names: Vec<_> = listing["entries"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
-    assert_eq!(names, ["d.part", "part", "x", "x.parts"]);
+    assert_eq!(names, ["d.part", ".part", "a.part", "b.weir", "c.weir~", "part", "x", "x.parts"]);
     assert!(!client.get("/", &[]).text().contains("x.weir"));
 }

@@ -174,6 +174,21 @@ fn conditions_spare_or_refuse_the_body() {
 }
 
 #[test]
+fn a_file_from_the_future_comes_in_parts() {
+    let (root, server) = digits();
+    let file = fs::File::options().write(true).open(root.path().join("digits.txt")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(86_400)).unwrap();
+    let mut client = Client::new(&server);
+    let whole = client.get("/digits.txt", &[]);
+    assert_eq!((whole.status, whole.field("Last-Modified")), (200, None), "no date that moves");
+    let tag = whole.field("ETag").unwrap();
+    let part = client.get("/digits.txt", &["Range: bytes=2-5", &format!("If-Range: {tag}")]);
+    assert_eq!((part.status, part.text(), part.field("ETag")), (206, "2345", Some(tag)));
+    assert_eq!(part.field("Last-Modified"), None);
+    assert_eq!(client.get("/digits.txt", &[&format!("If-None-Match: {tag}")]).status, 304);
+}
+
+#[test]
 fn a_changed_file_has_another_tag() {
     let (root, server) = digits();
     let mut client = Client::new(&server);

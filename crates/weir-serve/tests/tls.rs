@@ -5,7 +5,9 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -28,9 +30,14 @@ fn serve_tls(mut config: Config) -> Handle {
 
 /// Trusts the server's own certificate and nothing else.
 fn client_config(server: &Handle, alpn: &[u8]) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
     let pem = server.certificate_pem().expect("a self-signed server has a certificate to show");
-    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    trusting(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap(), alpn)
+}
+
+/// Trusts this certificate and nothing else.
+fn trusting(certificate: CertificateDer<'static>, alpn: &[u8]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -124,6 +131,58 @@ fn certificates_come_from_files_too() {
     assert_eq!(err.to_string(), format!("cannot use {} as a PEM certificate or key", cert.display()));
 }
 
+/// A new certificate for localhost and its key, in these files.
+fn renew(cert: &Path, key: &Path) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(cert, made.cert.pem()).unwrap();
+    std::fs::write(key, made.signing_key.serialize_pem()).unwrap();
+    made.cert.der().clone()
+}
+
+/// Whether the server shows a client this certificate.
+fn shows(server: &Handle, certificate: &CertificateDer<'static>) -> bool {
+    let config = trusting(certificate.clone(), b"http/1.1");
+    let mut session = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut socket = TcpStream::connect(server.addresses()[0]).unwrap();
+    while session.is_handshaking() {
+        if session.complete_io(&mut socket).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn a_certificate_is_renewed_while_the_server_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    let first = renew(&cert, &key);
+    let mut config = generated();
+    config.tls = Some(TlsSource::Files { cert: cert.clone(), key: key.clone() });
+    let server = serve(config);
+    let second = renew(&cert, &key);
+    assert!(shows(&server, &first) && !shows(&server, &second), "not before it is told");
+    assert!(server.reload().unwrap());
+    assert!(shows(&server, &second) && !shows(&server, &first));
+    std::fs::write(&key, "no key").unwrap();
+    let error = server.reload().unwrap_err().to_string();
+    assert!(error.contains("key.pem"), "{error}");
+    assert!(shows(&server, &second), "what it had is kept");
+    assert!(!serve_tls(generated()).reload().unwrap() && !serve(generated()).reload().unwrap());
+}
+
+#[test]
+fn clients_that_offer_http_1_0_are_served() {
+    let server = serve_tls(generated());
+    let config = client_config(&server, b"http/1.0");
+    let session = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut stream = StreamOwned::new(session, TcpStream::connect(server.addresses()[0]).unwrap());
+    stream.write_all(b"GET /data.bin HTTP/1.0\r\nRange: bytes=0-9\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 206 ") && answer.ends_with(&pattern(0, 10)));
+}
+
 /// Fetches a range over HTTP/2 and returns the status and the bytes.
 async fn ask_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (u16, Vec<u8>) {
     let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
@@ -190,6 +249,41 @@ fn stopping_ends_connections_in_the_middle_of_a_body() {
     let mut some = [0; 1000];
     stream.read_exact(&mut some).unwrap();
     assert_eq!(server.stop().connections, 0);
+}
+
+#[test]
+fn https_answers_that_were_begun_come_to_their_end() {
+    let server = serve_tls(Config { drain: Duration::from_secs(20), ..generated() });
+    let mut stream = https(&server, "localhost");
+    stream.write_all(b"GET /data.bin HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    let mut answer = vec![0; 1000];
+    stream.read_exact(&mut answer).unwrap();
+    let stopping = std::thread::spawn(move || server.stop());
+    // An end without close_notify would be an error.
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.ends_with(&pattern(SIZE - 1000, 1000)));
+    assert_eq!(stopping.join().unwrap().connections, 0);
+}
+
+#[tokio::test]
+async fn streams_that_were_begun_come_to_their_end() {
+    let server = serve(Config { drain: Duration::from_secs(20), ..generated() });
+    let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(socket).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::get("http://test/data.bin").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    let stopping = tokio::task::spawn_blocking(move || server.stop());
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.unwrap();
+        body.flow_control().release_capacity(data.len()).unwrap();
+        bytes.extend_from_slice(&data);
+    }
+    assert!(bytes == pattern(0, SIZE as usize), "{} bytes", bytes.len());
+    assert_eq!(stopping.await.unwrap().connections, 0);
+    let _ = driver.await;
 }
 
 #[tokio::test]

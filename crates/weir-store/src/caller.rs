@@ -3,7 +3,7 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use weir_get::GetError;
@@ -103,6 +103,11 @@ impl<'a> Caller<'a> {
         Caller { client: self.client.follows(), ..self }
     }
 
+    /// Raises `received` by what objects bring, while it comes: see [`Client::counts`].
+    pub fn counts(self, received: &'a AtomicU64) -> Caller<'a> {
+        Caller { client: self.client.counts(received), ..self }
+    }
+
     /// It is to give up.
     pub fn is_stopped(&self) -> bool {
         self.client.dial().is_stopped()
@@ -162,7 +167,10 @@ impl<'a> Caller<'a> {
                     self.waits.failed(format!("{}{words}", reply.head.status));
                     Stage::Failed
                 }
-                Err(_) => Stage::Other,
+                Err(error) => {
+                    self.waits.broke(error);
+                    error.pause_stage()
+                }
             };
             self.pause(asked.unwrap_or(pause).max(pause), stage)?;
             failed += 1;

@@ -6,7 +6,10 @@
 
 use crate::address::StoreKind;
 use crate::error::StoreError;
+use crate::gcs;
 use crate::listing::PAGE;
+use crate::s3;
+use crate::store::Service;
 use crate::upload::Bounds;
 use crate::upload::plan::{PART, Plan, SINGLE};
 
@@ -90,35 +93,54 @@ impl Requests {
     }
 }
 
-/// What a thousand requests cost, US dollars.
+/// What a thousand requests of one class cost.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Price {
-    /// Of the class of writing and listing.
-    pub write: f64,
-    /// Of the class of reading.
-    pub read: f64,
+pub struct ClassPrice {
+    /// US dollars.
+    pub usd: f64,
     /// Whose word it is, for what, and of when.
     pub origin: String,
 }
 
-/// The list price of the usual class; `None` of a store whose price hangs on more than that (Azure's on the
-/// tier and the redundancy of the account).
+/// What requests cost; `None`: it is not known of that class.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Price {
+    /// Those that write or list.
+    pub write: Option<ClassPrice>,
+    /// Those that read.
+    pub read: Option<ClassPrice>,
+}
+
+/// The list price of the usual storage class at `service`. None at another service than the vendor's own, and
+/// of a store whose price hangs on more than that (Azure's on the tier and the redundancy of the account).
 ///
 /// * Amazon: <https://aws.amazon.com/s3/pricing/>, S3 Standard, us-east-1.
 /// * Google: <https://cloud.google.com/storage/pricing-examples>, Standard, one region.
-pub fn list_price(kind: StoreKind) -> Option<Price> {
-    let price = |origin: &str| Price { write: 0.005, read: 0.0004, origin: origin.to_owned() };
+pub fn list_price(kind: StoreKind, service: &Service) -> Price {
+    let price = |origin: &str| {
+        let class = |usd| Some(ClassPrice { usd, origin: origin.to_owned() });
+        Price { write: class(0.005), read: class(0.0004) }
+    };
     match kind {
-        StoreKind::S3 => Some(price("Amazon's list price of 2025, S3 Standard, us-east-1")),
-        StoreKind::Gcs => Some(price("Google's list price of 2025, Standard, one region")),
-        StoreKind::Azure => None,
+        StoreKind::S3 if service.address == s3::AMAZON => {
+            price("Amazon's list price of 2025, S3 Standard, us-east-1")
+        }
+        StoreKind::Gcs if service.address.trim_end_matches('/') == gcs::ENDPOINT => {
+            price("Google's list price of 2025, Standard, one region")
+        }
+        StoreKind::S3 | StoreKind::Gcs | StoreKind::Azure => Price::default(),
     }
 }
 
 impl Price {
-    /// Of these requests, US dollars.
-    pub fn of(&self, requests: &Requests) -> f64 {
-        (requests.writes as f64 * self.write + requests.reads as f64 * self.read) / 1000.0
+    /// Of these requests, US dollars; `None` where there are some of a class whose price is not known.
+    pub fn of(&self, requests: &Requests) -> Option<f64> {
+        let cost = |count: u64, price: &Option<ClassPrice>| match (count, price) {
+            (0, _) => Some(0.0),
+            (count, Some(price)) => Some(count as f64 * price.usd / 1000.0),
+            (_, None) => None,
+        };
+        Some(cost(requests.writes, &self.write)? + cost(requests.reads, &self.read)?)
     }
 }
 
@@ -159,11 +181,32 @@ mod tests {
         assert_eq!(listed.writes, 3);
     }
 
+    fn at(address: &str) -> Service {
+        Service { address: address.to_owned(), has_one_namespace: true }
+    }
+
     #[test]
     fn a_price_is_of_both_classes() {
         let requests = Requests { writes: 2000, reads: 10_000, ..Requests::default() };
-        let cost = list_price(StoreKind::S3).unwrap().of(&requests);
+        let listed = list_price(StoreKind::S3, &at("amazonaws.com"));
+        let cost = listed.of(&requests).unwrap();
         assert!((cost - 0.014).abs() < 1e-12, "{cost}");
-        assert_eq!(list_price(StoreKind::Azure), None);
+        let writes_alone = Price { read: None, ..listed };
+        assert_eq!(writes_alone.of(&requests), None);
+        assert_eq!(writes_alone.of(&Requests { reads: 0, ..requests }), Some(0.01));
+    }
+
+    #[test]
+    fn a_list_price_is_of_the_vendor_alone() {
+        let is_known = |kind, address| list_price(kind, &at(address)) != Price::default();
+        assert!(is_known(StoreKind::Gcs, "https://storage.googleapis.com/"));
+        for (kind, address) in [
+            (StoreKind::S3, "https://minio.example.org/"),
+            (StoreKind::S3, "amazonaws.com.cn"),
+            (StoreKind::Gcs, "http://127.0.0.1:4443/"),
+            (StoreKind::Azure, "https://acc.blob.core.windows.net/ acc"),
+        ] {
+            assert!(!is_known(kind, address), "{address}");
+        }
     }
 }

@@ -254,7 +254,11 @@ fn read_line(list: &mut impl BufRead, end: u8) -> std::io::Result<Option<Vec<u8>
     }
 }
 
-fn name_of(line: &[u8]) -> Result<Name, TreeError> {
+/// The name below a root that a line of a list means: `./a`, `/a` and `a/` are `a`.
+///
+/// # Errors
+/// [`TreeError`] where it is none, as one that has `..` in it.
+pub fn name_of(line: &[u8]) -> Result<Name, TreeError> {
     // Path drops repeated and trailing slashes; `..` stays and is refused.
     let components = Path::new(OsStr::from_bytes(line)).components();
     let relative: PathBuf =

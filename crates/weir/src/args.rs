@@ -312,12 +312,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub struct Serve {
-    /// The folder to serve; files outside it are never served.
+    /// The folder to serve; files outside it are never served without --follow-links.
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
     /// Listen here; port 0 picks a free port.
     #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000", value_parser = parse_listen)]
     pub listen: Vec<SocketAddr>,
+    /// Follow symbolic links that lead out of the folder.
+    #[arg(long)]
+    pub follow_links: bool,
     /// Serve HTTPS, with a fresh self-signed certificate or with --cert and --key.
     #[arg(long)]
     pub tls: bool,
@@ -330,6 +333,9 @@ pub struct Serve {
     /// Write the certificate of --tls to FILE, for clients' --cacert.
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub save_cert: Option<PathBuf>,
+    /// Make the certificate of --tls for NAME too, a host name or an address; repeatable.
+    #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "cert")]
+    pub tls_name: Vec<String>,
     /// Limit each connection to RATE (such as 8M).
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
@@ -346,6 +352,11 @@ pub struct Serve {
     /// 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: Option<u32>,
+    /// Let answers under way take TIME once told to end.
+    // Small files end in that time, and docker stop, which waits for 10 s, does not cut them. Who downloads
+    // for longer goes on from another run.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    pub drain: Duration,
     /// Also answer 'weir bench net', on port 5201 of this machine alone or on ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, value_parser = parse_listen)]
     pub bench: Option<Option<SocketAddr>>,
@@ -361,7 +372,7 @@ Examples:
   weir why --port 5432 --watch                        everyone's connections with this port, live
   weir why --json -- curl -o x https://host/x         the record on stdout, what curl prints on stderr
   weir why --pcap slow.pcap --port 443                a capture (pcap, pcapng, gzip), made at either end
-  tcpdump -s 96 -w - tcp | weir why --pcap -          what tcpdump sees, until it ends
+  tcpdump -s 128 -w - tcp | weir why --pcap -         what tcpdump sees, until it ends
 Sockets need no privilege; threads and files of another user need that user or root.";
 
 /// `weir why`.
@@ -481,6 +492,28 @@ mod tests {
         assert!(get(&["-x"]).unwrap().force_directories);
         for other in [&["-x", "16"][..], &["-x", "http://proxy:3128"], &["-x", "proxy:3128"]] {
             assert!(get(other).unwrap_err().contains("--proxy URL"), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn advice_can_name_as_many_connections_as_are_taken_and_no_more() {
+        use weir_model::evidence::Command as Moves;
+
+        for (line, moves) in [
+            ("get http://h/x -c", Moves::Get),
+            ("get http://h/x -j", Moves::Get),
+            ("put a s3://b/x -c", Moves::Get),
+            ("put a s3://b/x -j", Moves::Get),
+            ("cp a s3://b/x -c", Moves::StoreCopy),
+            ("cp a h:b -c", Moves::HostCopy),
+        ] {
+            let takes = |count: u32| {
+                let count = count.to_string();
+                let words = std::iter::once("weir").chain(line.split(' ')).chain([count.as_str()]);
+                Cli::try_parse_from(words).is_ok()
+            };
+            let most = moves.most_lanes();
+            assert!(takes(most) && !takes(most + 1), "{line} {most}");
         }
     }
 

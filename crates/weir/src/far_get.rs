@@ -53,7 +53,7 @@ fn fetch(order: &CommandOrder, handle: &Handle, folder: &OnceLock<bool>) -> Comm
     let mut given = OsString::from("--output=");
     given.push(&output);
     words.insert(1, given);
-    let ended = library::run(&words, handle);
+    let ended = library::run(&words, None, handle);
     CommandEnd { code: ended.code, record: ended.record, error: ended.error, is_folder }
 }
 

@@ -63,6 +63,29 @@ pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// The same of a command whose work outlives a process that is killed: mounts, devices, limits, settings of
+/// the machine. A hang-up ends it in order, too, and never at once: a terminal that goes away and the shell
+/// in it may both send one. Where whoever started it has it ignore hang-ups (nohup(1)), it does.
+pub fn stop_and_undo() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = stop()?;
+    if !is_ignored(SIGHUP) {
+        while_held(|| flag::register(SIGHUP, Arc::clone(&stop)))?;
+    }
+    Ok(stop)
+}
+
+/// Whether whoever started this program has it ignore the signal.
+#[allow(unsafe_code, reason = "what becomes of a signal has no safe question")]
+fn is_ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action the call changes nothing; it writes the present one, which is read once
+    // that succeeded.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0
+            && now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// What signals are to set, with no signal that does yet.
 pub(crate) fn wish() -> anyhow::Result<Arc<AtomicBool>> {
     // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a

@@ -80,12 +80,16 @@ pub struct Ended {
     pub error: Option<String>,
 }
 
-/// Runs a command in this thread: `get`, `put` or `why` and its words, as a command line has them.
-pub fn run(words: &[OsString], handle: &Handle) -> Ended {
+/// Runs a command in this thread: `get`, `put` or `why` and its words, as a command line has them. A `get` of
+/// an object that was `described` before brings no other version of it.
+pub fn run(words: &[OsString], described: Option<&Described>, handle: &Handle) -> Ended {
     prompt::never_ask();
     let mut own = Own { handle, record: None };
     let result = parse(words).and_then(|command| match command {
-        Command::Get(get) => cmd::get::fetch(&get, &mut own),
+        Command::Get(mut get) => {
+            get.pinned = described.map(Described::pinned);
+            cmd::get::fetch(&get, &mut own)
+        }
         Command::Put(put) => cmd::put::send(&put, &mut own),
         Command::Why(why) => cmd::why::look(&why, false, &mut own),
         _ => Err(Usage("only get, put and why are there for other programs".to_owned()).into()),

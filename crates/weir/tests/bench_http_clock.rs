@@ -165,6 +165,29 @@ fn known(log: &[(f64, f64)], rate: f64) -> Vec<f64> {
 }
 
 #[test]
+fn a_server_that_stands_still_at_the_end_is_charged_with_all_it_keeps_waiting() {
+    let _busy = busy();
+    // For the second half of a run, and beyond it.
+    let start = OnceLock::new();
+    let server = Server::start(move |_, wire| {
+        let asked = start.get_or_init(Instant::now).elapsed();
+        if asked < Duration::from_secs(1) { hello(wire) } else { wire.wait_for_close() }
+    });
+    let sandbox = Sandbox::new();
+    let args = ["-c", "4", "-d", "2s", "--rate", "100", "--timeout", "1h", &server.url("x")];
+    let record = bench(&sandbox, &args).run().succeeds().json();
+    let http = &record["http"];
+    let at = |name: &str| http["latency"][name].as_f64().unwrap();
+    let [requests, unanswered] = ["requests", "unanswered"].map(|name| http[name].as_u64().unwrap());
+    // Of two hundred the later half waits, evenly, for up to a second.
+    assert!((80..=101).contains(&unanswered), "{record}");
+    assert!(at("p75") > 0.3 && at("p90") > 0.6 && at("p99") > 0.8, "{record}");
+    assert_eq!(http["latency"]["count"], requests + unanswered, "{record}");
+    // What a closed loop would have shown.
+    assert!(http["service"]["p90"].as_f64().unwrap() < 0.3, "{record}");
+}
+
+#[test]
 fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
     let _alone = MACHINE.write();
     // In the middle of each period, counted from a run's first request, so that what waits is served before

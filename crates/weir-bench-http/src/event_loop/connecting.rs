@@ -81,8 +81,9 @@ impl EventLoop<'_> {
 
     /// Whether the connection may make a request.
     pub(super) fn grant(&mut self, index: usize) -> bool {
+        let depth = self.source.depth();
         let connection = &mut self.connections[index];
-        connection.granted = connection.granted || self.shared.grant();
+        connection.granted = connection.granted || self.shared.grant(depth);
         connection.granted
     }
 
@@ -142,14 +143,16 @@ impl EventLoop<'_> {
         }
     }
 
+    /// What the connection was to carry has failed: all answers that are due on it, or the requests that were
+    /// granted to it; bytes that nobody asked for are one failure.
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
+        let connection = &self.connections[index];
+        let lost = if connection.granted { self.source.depth() } else { connection.due.max(1) };
+        let lost = lost as u64;
         match failure {
-            Failure::Connect(why) => self.meter.tally.refused(why),
-            Failure::Read(why) => {
-                let begun = !self.connections[index].answer.is_fresh();
-                self.meter.tally.broke(why, begun);
-            }
-            Failure::Because(reason) => self.meter.tally.failed(reason, 1),
+            Failure::Connect(why) => self.meter.tally.refused(why, lost),
+            Failure::Read(why) => self.meter.tally.broke(why, !connection.answer.is_fresh(), lost),
+            Failure::Because(reason) => self.meter.tally.failed(reason, lost),
         }
         self.connections[index].granted = false;
         self.rest(index);

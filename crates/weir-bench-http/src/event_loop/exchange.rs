@@ -9,6 +9,7 @@ use super::{EventLoop, ROUND, Source};
 use crate::answer::Complete;
 use crate::connection::Phase;
 use crate::reason::Reason;
+use crate::request;
 use crate::tally::Times;
 
 /// Buffers that one connection is read at most before the others have their turn: 4 MiB, a few milliseconds
@@ -73,6 +74,7 @@ impl EventLoop<'_> {
                     Ok(false) => return self.retire(index),
                     Err(error) => return self.failed = Some(error),
                 }
+                request::note_heads(&connection.request, *depth, &mut connection.heads);
                 self.shared.beat(self.index);
                 // What the script takes is no latency of the server's.
                 self.now = self.shared.now();
@@ -205,8 +207,15 @@ impl EventLoop<'_> {
                 self.fail(index, Failure::Because(Reason::Unasked));
                 return Taken::Moved;
             }
+            let heads = match &self.source {
+                Source::Scripted(..) => &connection.heads,
+                Source::Same(..) | Source::Kept(..) => &self.heads,
+            };
+            // The answers come in the order of the requests.
+            let place = heads.len().checked_sub(connection.due);
+            let is_head = place.and_then(|place| heads.get(place)).is_some_and(|is_head| *is_head);
             let kept = self.keeps.then_some(&mut connection.kept);
-            let fed = connection.answer.feed(bytes, &mut self.last, self.shared.settings.bodyless, kept);
+            let fed = connection.answer.feed(bytes, &mut self.last, is_head, kept);
             match fed {
                 Err(wrong) => {
                     let reason = Reason::of_answer(wrong);

@@ -62,6 +62,11 @@ impl Pacer {
         self.schedule.borrow().behind(now)
     }
 
+    /// The first `count` of them: see [`Schedule::owed`].
+    pub(super) fn owed(&self, now: u64, count: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        self.schedule.borrow().owed(now, count)
+    }
+
     /// Hands out times; ends with the loop, or with its timer.
     pub(super) async fn run(&self, shared: &Shared) {
         loop {

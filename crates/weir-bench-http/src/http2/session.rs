@@ -104,7 +104,7 @@ impl Session {
                 let tally = &mut hub.meter.borrow_mut().tally;
                 match failure {
                     Failure::Timeout => tally.failed(Reason::ConnectTimeout, 1),
-                    Failure::Connect(why) => tally.refused(why),
+                    Failure::Connect(why) => tally.refused(why, 1),
                     Failure::NoHttp2 => {
                         tally.failed(Reason::NotConnected, 1);
                         hub.give_up(LoadError::NoHttp2 { authority: hub.question.authority() });

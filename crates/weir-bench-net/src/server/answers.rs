@@ -56,31 +56,7 @@ pub(super) fn hold(
     stop: &AtomicBool,
 ) -> Result<Answered, NetError> {
     let peer = control.peer();
-    let lost = |source| NetError::Control { peer, source };
-    control.say(TestState::Transactions)?;
-    let mut sources = Vec::new();
-    match asked.kind {
-        Kind::Exchange => {
-            control.tell(&json!({}))?;
-            for stream in connections(shared, control, parameters, cookie, stop)? {
-                socket::set_options(socket2::SockRef::from(&stream), parameters)?;
-                sources.push(Source::Line(Line::new(stream, &asked).map_err(lost)?));
-            }
-        }
-        Kind::Connect => {
-            // A port of its own, so that telling a connection's purpose by a cookie and a thread costs no
-            // transaction anything.
-            let mut at = local;
-            at.set_port(0);
-            let door = socket::listen_plain(at)?;
-            socket::set_options(socket2::SockRef::from(&door), parameters)?;
-            let port = door.local_addr().map_err(lost)?.port();
-            for _ in 0..parameters.parallel {
-                sources.push(Source::Door(door.try_clone().map_err(lost)?));
-            }
-            control.tell(&json!({ "port": port }))?;
-        }
-    }
+    let sources = sources(shared, control, parameters, asked, cookie, local, stop)?;
     control.say(TestState::TestStart)?;
     control.say(TestState::TestRunning)?;
     let work = Work {
@@ -119,6 +95,56 @@ pub(super) fn hold(
     Ok(Answered { peer, asked, streams: parameters.parallel, part, seconds })
 }
 
+/// The connections, or where they will be made, as agreed on with the client.
+fn sources(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    asked: Asked,
+    cookie: Cookie,
+    local: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<Vec<Source>, NetError> {
+    let peer = control.peer();
+    let lost = |source| NetError::Control { peer, source };
+    // Before the word after which the client reads a frame: what fails here is told in its place.
+    let door = match asked.kind {
+        Kind::Exchange => None,
+        Kind::Connect => Some(open_door(local, parameters)?),
+    };
+    control.say(TestState::Transactions)?;
+    let mut sources = Vec::new();
+    match door {
+        None => {
+            control.tell(&json!({}))?;
+            for stream in connections(shared, control, parameters, cookie, stop)? {
+                socket::set_options(socket2::SockRef::from(&stream), parameters)?;
+                sources.push(Source::Line(Line::new(stream, &asked).map_err(lost)?));
+            }
+        }
+        Some(door) => {
+            let port = door.local_addr().map_err(lost)?.port();
+            for _ in 0..parameters.parallel {
+                sources.push(Source::Door(door.try_clone().map_err(lost)?));
+            }
+            control.tell(&json!({ "port": port }))?;
+        }
+    }
+    Ok(sources)
+}
+
+/// A port of its own, so that telling a connection's purpose by a cookie and a thread costs no transaction
+/// anything.
+fn open_door(local: SocketAddr, parameters: &Parameters) -> Result<TcpListener, NetError> {
+    let mut at = local;
+    // A listener on `::` calls a client of IPv4 `::ffff:10.0.0.1`, where nobody can listen for IPv6 alone.
+    at.set_ip(local.ip().to_canonical());
+    at.set_port(0);
+    let door = socket::listen_plain(at)?;
+    socket::set_options(socket2::SockRef::from(&door), parameters)?;
+    Ok(door)
+}
+
 impl Work {
     /// Until the client says that it is through, or a bound is reached.
     fn watch(
@@ -131,7 +157,8 @@ impl Work {
     ) -> Result<(), NetError> {
         let peer = control.peer();
         let options = &shared.options;
-        let planned = Duration::from_secs(parameters.time.into()).min(options.most_time);
+        let planned = Duration::from_secs(parameters.time.into());
+        let planned = options.most_time.map_or(planned, |most| planned.min(most));
         let gush = self.asked.bytes() * u64::from(parameters.parallel);
         let mut meter = options.most_rate.map(|most| Meter::new(most, gush, options.rate_span));
         loop {

@@ -1,5 +1,6 @@
 //! One test, as the server holds it.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,7 +12,7 @@ use super::{Event, Shared, answers, hellos};
 use crate::control::Control;
 use crate::cookie::Cookie;
 use crate::copies::Copies;
-use crate::datagram::WELCOME;
+use crate::datagram::{WELCOME, is_hello};
 use crate::error::{Limit, NetError};
 use crate::frame;
 use crate::meter::Meter;
@@ -21,7 +22,7 @@ use crate::results::{Results, stream_id};
 use crate::run::{Manner, Run, Stopped};
 use crate::socket;
 use crate::state::TestState;
-use crate::stream::Stream;
+use crate::stream::{Carrier, Stream};
 use crate::transactions::Answered;
 
 /// A client that does not end its test so long after its time is gone: iperf3's own grace.
@@ -137,8 +138,8 @@ fn check_bounds(shared: &Shared, parameters: &Parameters, peer: SocketAddr) -> R
     let options = &shared.options;
     let bound = |limit, bound: String| Err(NetError::Bound { peer, limit, bound });
     let time = Duration::from_secs((parameters.time + parameters.omit).into());
-    if time > options.most_time {
-        let most = options.most_time.as_secs();
+    if let Some(most) = options.most_time.filter(|most| time > *most) {
+        let most = most.as_secs();
         return bound(Limit::Time, format!("a test of {} s, more than {most} s", time.as_secs()));
     }
     if let (Some(bytes), Some(most)) = (parameters.budget(), options.most_bytes)
@@ -282,6 +283,7 @@ fn udp_streams(
     while streams.len() < want {
         let Some(socket) = place.next(open)? else {
             alive(control)?;
+            streams.iter().try_for_each(welcome_again).map_err(lost)?;
             let timeout = shared.options.timeout;
             let turn = if place.turn().1 { hellos::TURN.min(timeout) } else { timeout };
             if heard.elapsed() >= turn || begun.elapsed() >= timeout {
@@ -297,6 +299,20 @@ fn udp_streams(
         streams.push(Stream::udp(stream_id(index), sends(parameters, index), socket).map_err(lost)?);
     }
     Ok(streams)
+}
+
+/// A client whose welcome was lost says hello again, to the socket that has been its own since.
+fn welcome_again(stream: &Stream) -> io::Result<()> {
+    let Carrier::Udp(socket) = &*stream.carrier else { return Ok(()) };
+    let mut room = [0; 64];
+    socket.set_nonblocking(true)?;
+    if let Ok(count) = socket.recv(&mut room)
+        && is_hello(&room[..count])
+    {
+        // One that is lost again is asked for again.
+        let _ = socket.send(&WELCOME);
+    }
+    socket.set_nonblocking(false)
 }
 
 /// The test itself, its end, and both ends' results.
@@ -393,7 +409,7 @@ fn one_write(run: &Run) -> u64 {
 fn over_bounds(
     run: &Run,
     elapsed: Duration,
-    most_time: Duration,
+    most_time: Option<Duration>,
     most_bytes: Option<u64>,
 ) -> Option<NetError> {
     let parameters = run.parameters();
@@ -403,8 +419,8 @@ fn over_bounds(
         let bound = format!("its client did not end it {} s after its time", GRACE.as_secs());
         return Some(NetError::Bound { peer, limit: Limit::Time, bound });
     }
-    if elapsed > most_time + GRACE {
-        let bound = format!("{} s are over", most_time.as_secs());
+    if let Some(most) = most_time.filter(|most| elapsed > *most + GRACE) {
+        let bound = format!("{} s are over", most.as_secs());
         return Some(NetError::Bound { peer, limit: Limit::Time, bound });
     }
     match most_bytes {

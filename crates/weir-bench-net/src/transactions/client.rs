@@ -119,7 +119,7 @@ pub fn run(
     if asked.kind == Kind::Exchange {
         control.expect(TestState::CreateStreams, "its word to open the data streams", options.timeout)?;
         for _ in 0..parameters.parallel {
-            let mut stream = open_tcp(options, &parameters, to, 0)?;
+            let mut stream = open_tcp(options, &parameters, to, 0, stop)?;
             let fail = |source| NetError::Connect { to, source };
             std::io::Write::write_all(&mut stream, cookie.bytes()).map_err(fail)?;
             lines.push(Some(Line::new(stream, &asked).map_err(fail)?));
@@ -370,10 +370,16 @@ impl Test<'_> {
 
     fn connect(&self) -> Result<Line, Broken> {
         let Options { timeout, .. } = *self.options;
-        let stream = socket::connect(self.to, self.options.origin(0), timeout, Some(self.parameters))
-            .map_err(|error| match error {
-                NetError::Connect { source, .. } | NetError::Option { source, .. } => Broken::Failed(source),
-                other => Broken::Failed(std::io::Error::other(other.in_full())),
+        let from = self.options.origin(0);
+        let stream =
+            socket::connect(self.to, from, timeout, Some(self.parameters), &self.over).map_err(|error| {
+                match error {
+                    NetError::Interrupted => Broken::Stopped,
+                    NetError::Connect { source, .. } | NetError::Option { source, .. } => {
+                        Broken::Failed(source)
+                    }
+                    other => Broken::Failed(std::io::Error::other(other.in_full())),
+                }
             })?;
         Line::new(stream, &self.asked).map_err(Broken::Failed)
     }

@@ -127,7 +127,7 @@ impl Served {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             one_off: false,
             most_clients: 4,
-            most_time: Duration::from_secs(60),
+            most_time: Some(Duration::from_secs(60)),
             most_bytes: None,
             most_rate: None,
             rate_span: server::RATE_SPAN,

@@ -44,25 +44,26 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
     let block = buffer(BLOCK)?;
     let mut waiting = Waiting::open();
     let mut looks: Vec<(f64, u64)> = Vec::new();
-    let (mut points, mut written, mut dirty) = (vec![Point { bytes: 0.0, seconds: 0.0 }], 0, 0);
+    let (mut curve, mut written, mut dirty) = (Curve::new(), 0, 0);
     let start = Instant::now();
     while written + BLOCK as u64 <= subject.room && start.elapsed() < subject.plan.timeout {
         subject.target.file.write_all_at(block.bytes(), written)?;
         written += BLOCK as u64;
-        points.push(Point { bytes: written as f64, seconds: since(start) });
+        curve.points.push(Point { bytes: written as f64, seconds: since(start) });
         if (written / BLOCK as u64).is_multiple_of(WRITES_PER_SAMPLE) {
             dirty = dirty.max(waiting.read());
             looks.extend(subject.taken().map(|taken| (since(start), taken)));
             let paced =
                 Paced { looks: &looks, dirty, pacing: subject.outcome.limits.map(|limits| limits.pacing()) };
-            if !subject.go_on() || settled(&points, &paced, subject.plan.span.as_secs_f64()) {
+            let span = subject.plan.span.as_secs_f64();
+            if !subject.go_on() || curve.is_settled(&paced, span, (&|| since(start), &knee::find)) {
                 break;
             }
         }
     }
     let seconds = since(start);
     let paced = Paced { looks: &looks, dirty, pacing: subject.outcome.limits.map(|limits| limits.pacing()) };
-    let knee = knee::find(&points).filter(|knee| paced.by_disk(knee));
+    let knee = knee::find(&curve.points).filter(|knee| paced.by_disk(knee));
     let rate = knee.map_or(written as f64 / seconds.max(f64::MIN_POSITIVE), |knee| knee.before);
     let on_disk = knee.and_then(|knee| paced.taken_after(knee.seconds));
     subject.outcome.buffered = Some(Buffered { rate, knee, on_disk, dirty, bytes: written, seconds });
@@ -116,17 +117,42 @@ impl Paced<'_> {
     }
 }
 
-/// Whether writes have been paced for longer than `span`, and most of the time.
-fn settled(points: &[Point], paced: &Paced<'_>, span: f64) -> bool {
-    let end = points.last().map_or(0.0, |point| point.seconds);
-    // Looking for a knee costs time, so only where the last writes were slower than all of them.
-    let recent = points.iter().rev().take(2 * WRITES_PER_SAMPLE as usize).next_back();
-    let (Some(recent), Some(last)) = (recent, points.last()) else { return false };
-    let slow = (last.bytes - recent.bytes) / (last.seconds - recent.seconds).max(1e-9);
-    end > span
-        && slow < last.bytes / end
-        && knee::find(points)
-            .is_some_and(|knee| end - knee.seconds > span.max(2.0 * knee.seconds) && paced.by_disk(&knee))
+/// The curve while it is made.
+struct Curve {
+    points: Vec<Point>,
+    /// No search for a knee begins before, seconds.
+    next_search: f64,
+}
+
+/// So many times what a search took passes before the next one begins. It is within what is measured: a
+/// search of 2000 points takes as long as ten megabytes into memory, and one after every few writes would
+/// pace the writer itself.
+const REST: f64 = 100.0;
+
+/// What a curve is made with: the clock of its points, and the search for their knee.
+type Means<'a> = (&'a dyn Fn() -> f64, &'a dyn Fn(&[Point]) -> Option<Knee>);
+
+impl Curve {
+    fn new() -> Curve {
+        Curve { points: vec![Point { bytes: 0.0, seconds: 0.0 }], next_search: 0.0 }
+    }
+
+    /// Whether writes have been paced for longer than `span`, and most of the time.
+    fn is_settled(&mut self, paced: &Paced<'_>, span: f64, (clock, find): Means<'_>) -> bool {
+        let recent = self.points.iter().rev().take(2 * WRITES_PER_SAMPLE as usize).next_back();
+        let (Some(recent), Some(last)) = (recent, self.points.last()) else { return false };
+        let end = last.seconds;
+        let slow = (last.bytes - recent.bytes) / (end - recent.seconds).max(1e-9);
+        // Where the last writes were no slower than all of them there is nothing to look for.
+        if end <= span || end < self.next_search || slow >= last.bytes / end {
+            return false;
+        }
+        let began = clock();
+        let knee = find(&self.points);
+        let now = clock();
+        self.next_search = now + REST * (now - began);
+        knee.is_some_and(|knee| end - knee.seconds > span.max(2.0 * knee.seconds) && paced.by_disk(&knee))
+    }
 }
 
 /// The same from the start, with a sync at the end: what a program that wants to be sure gets.
@@ -218,4 +244,58 @@ fn syncs(subject: &mut Subject<'_, '_>) -> io::Result<Vec<f64>> {
         times.push(since(one));
     }
     Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    use crate::mem::random::mixed;
+
+    /// What a search of 2000 points takes, seconds.
+    const SEARCH: f64 = 0.006;
+
+    /// Writes a gibibyte as [`buffered`] does, by a clock of its own: each write takes the `seconds` of its
+    /// number, give or take a half. How many writes and searches there were, and the knee of all of them.
+    fn written(seconds: impl Fn(u64) -> f64) -> (u64, u32, Option<Knee>) {
+        let paced = Paced { looks: &[], dirty: 0, pacing: None };
+        let (clock, searches) = (Cell::new(0.0), Cell::new(0));
+        let pass = |seconds: f64| clock.set(clock.get() + seconds);
+        let find = |points: &[Point]| {
+            pass(SEARCH);
+            searches.set(searches.get() + 1);
+            knee::find(points)
+        };
+        let mut curve = Curve::new();
+        for number in 1..=4096 {
+            let late = (mixed(number) >> 11) as f64 / (1_u64 << 53) as f64;
+            pass(seconds(number) * (0.5 + late));
+            let bytes = (number * BLOCK as u64) as f64;
+            curve.points.push(Point { bytes, seconds: clock.get() });
+            if number.is_multiple_of(WRITES_PER_SAMPLE)
+                && curve.is_settled(&paced, 0.1, (&|| clock.get(), &find))
+            {
+                return (number, searches.get(), knee::find(&curve.points));
+            }
+        }
+        (4096, searches.get(), knee::find(&curve.points))
+    }
+
+    #[test]
+    fn the_search_for_a_knee_makes_none() {
+        // 2 GB/s all the time.
+        let (writes, searches, knee) = written(|_| 131e-6);
+        assert_eq!((writes, knee), (4096, None), "{searches} searches");
+        assert!(searches > 0);
+    }
+
+    #[test]
+    fn writes_that_are_paced_end_soon_after() {
+        // 30 MB/s from 64 MiB on: its span, and twice the time before.
+        let (writes, _, knee) = written(|number| if number <= 256 { 131e-6 } else { 8.7e-3 });
+        let knee = knee.unwrap();
+        assert!((knee.bytes / f64::from(64 << 20) - 1.0).abs() < 0.1, "{knee:?}");
+        assert!((260..600).contains(&writes), "{writes}");
+    }
 }

@@ -12,6 +12,7 @@ use crate::host::connect;
 use crate::host::echo::Pinger;
 use crate::host::summary::Summary;
 use crate::wait::pause;
+use weir_units::human_duration;
 
 /// Something that keeps the path busy.
 pub trait Load: Sync {
@@ -105,11 +106,20 @@ impl Ruler {
         }
     }
 
-    /// Round trips for `span`, and how many were lost.
-    fn sample(&mut self, span: Duration, plan: &Plan, stop: &AtomicBool) -> (Vec<Duration>, usize) {
+    /// Round trips for `span`, and how many were lost; `None` if what they are taken under no longer `holds`.
+    fn sample(
+        &mut self,
+        span: Duration,
+        plan: &Plan,
+        stop: &AtomicBool,
+        holds: &dyn Fn() -> bool,
+    ) -> Option<(Vec<Duration>, usize)> {
         let end = Instant::now() + span;
         let (mut taken, mut lost) = (Vec::new(), 0);
         while Instant::now() < end && !stop.load(Relaxed) {
+            if !holds() {
+                return None;
+            }
             let next = Instant::now() + plan.interval;
             match self.take(plan.timeout, stop) {
                 Some(round_trip) => taken.push(round_trip),
@@ -118,38 +128,41 @@ impl Ruler {
             }
             pause(next, stop);
         }
-        (taken, lost)
+        Some((taken, lost))
     }
 }
 
 /// Round trips at rest, then under `load`. The error is the reason in words.
 pub fn run(address: SocketAddr, load: &dyn Load, plan: &Plan, stop: &AtomicBool) -> Result<Found, String> {
     let mut ruler = Ruler::choose(address, plan, stop);
-    let (idle, _) = ruler.sample(plan.idle, plan, stop);
-    let idle = Summary::of(&idle).ok_or("no round trip at rest came back")?;
+    let idle = ruler.sample(plan.idle, plan, stop, &|| true);
+    let idle = idle.and_then(|(taken, _)| Summary::of(&taken)).ok_or("no round trip at rest came back")?;
     let enough = AtomicBool::new(false);
     let start = Instant::now();
-    let (busy, lost, moved, span) = std::thread::scope(|scope| {
+    let (sampled, moved, span) = std::thread::scope(|scope| {
         let work = || (load.run(&enough), start.elapsed());
         let worker = match std::thread::Builder::new().spawn_scoped(scope, work) {
             Ok(worker) => worker,
             Err(error) => {
                 let why = format!("cannot start a thread: {}", weir_units::plain(&error));
-                return (Vec::new(), 0, Err(why), Duration::ZERO);
+                return (None, Err(why), Duration::ZERO);
             }
         };
         pause(start + plan.warm_up, stop);
-        // A load that has ended is none.
-        let sampled =
-            if worker.is_finished() { (Vec::new(), 0) } else { ruler.sample(plan.busy, plan, stop) };
+        // A load that has ended is none: what is taken after it is at rest.
+        let sampled = ruler.sample(plan.busy, plan, stop, &|| !worker.is_finished());
         enough.store(true, Relaxed);
         let (moved, span) = worker.join().unwrap_or((Err("the load broke".to_owned()), Duration::ZERO));
-        (sampled.0, sampled.1, moved, span)
+        (sampled, moved, span)
     });
     let moved = moved.map_err(|why| format!("{}: {why}", load.name()))?;
     if stop.load(Relaxed) {
         return Err("interrupted".to_owned());
     }
+    let (busy, lost) = sampled.ok_or_else(|| {
+        let (ran, needed) = (human_duration(span), human_duration(plan.warm_up + plan.busy));
+        format!("{} ended after {ran}: round trips under load take {needed}", load.name())
+    })?;
     let busy = Summary::of(&busy).ok_or("no round trip under load came back")?;
     Ok(Found { idle, busy, lost, moved, span, by: ruler.name() })
 }
@@ -158,6 +171,23 @@ pub fn run(address: SocketAddr, load: &dyn Load, plan: &Plan, stop: &AtomicBool)
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    /// Moves nothing, for so long at most.
+    struct Short(Duration);
+
+    impl Load for Short {
+        fn name(&self) -> String {
+            "a short one".to_owned()
+        }
+
+        fn run(&self, stop: &AtomicBool) -> Result<u64, String> {
+            let end = Instant::now() + self.0;
+            while Instant::now() < end && !stop.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(7)
+        }
+    }
 
     struct Idle(Option<&'static str>);
 
@@ -193,6 +223,16 @@ mod tests {
         let found =
             run(listener.local_addr().unwrap(), &Idle(None), &QUICK, &AtomicBool::new(false)).unwrap();
         assert!(found.idle.count > 0 && found.busy.count > 0 && found.moved == 7 && found.lost == 0);
+    }
+
+    #[test]
+    fn a_load_that_ends_meanwhile_is_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Long before its round trips are all taken.
+        let plan = Plan { busy: Duration::from_secs(3600), ..QUICK };
+        let load = Short(4 * QUICK.warm_up);
+        let why = run(listener.local_addr().unwrap(), &load, &plan, &AtomicBool::new(false)).unwrap_err();
+        assert!(why.starts_with("a short one ended after "), "{why}");
     }
 
     #[test]

@@ -81,7 +81,8 @@ pub struct FleetSettings {
     pub draining: bool,
     /// So many workers at most have batches; `None`: all.
     pub workers: Option<u32>,
-    /// Bytes a second of each host; `None`: as it comes.
+    /// Bytes a second of each host; `None`: as it comes. A worker is told its part: its host's workers share
+    /// it.
     pub rate: Option<u64>,
     /// Batches are given out within these hours alone, as `HH:MM-HH:MM` in UTC.
     pub window: Option<String>,

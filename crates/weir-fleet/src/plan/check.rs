@@ -40,8 +40,10 @@ impl Side {
         }
     }
 
-    fn expects(self, row: &ObjectRow) -> bool {
-        self == Side::Source || row.state == "done"
+    /// The size that an object must have, or why none is held to.
+    fn code(self, object: &FleetObject, row: &ObjectRow) -> u64 {
+        let is_expected = self == Side::Source || row.state == "done";
+        if is_expected { object.size.unwrap_or(UNKNOWN) } else { UNEXPECTED }
     }
 }
 
@@ -90,7 +92,7 @@ pub fn compare(
 ) -> Result<Compared, FleetError> {
     let (mut planned, mut there) = (Sorter::default(), Sorter::default());
     ledger.each_row(&mut |object, row| {
-        let code = if side.expects(row) { object.size.unwrap_or(UNKNOWN) } else { UNEXPECTED };
+        let code = side.code(object, row);
         planned.push(record(key(&side.name(object)), code)).map_err(|error| cannot_sort(&error))
     })?;
     while let Some(found) = listing.next()? {
@@ -102,8 +104,9 @@ pub fn compare(
     let mut compared = Compared::default();
     let differ = side_by_side(planned, there, &mut compared).map_err(|error| cannot_sort(&error))?;
     if !differ.is_empty() {
-        ledger.each_row(&mut |object, _| {
-            if let Some(difference) = differ.get(&key(&side.name(object))) {
+        ledger.each_row(&mut |object, row| {
+            let of_object = (key(&side.name(object)), side.code(object, row));
+            if let Some(difference) = differ.get(&of_object).filter(|_| compared.differ.len() < NAMED) {
                 let name = String::from_utf8_lossy(side.name(object)).into_owned();
                 compared.differ.push((name, *difference));
             }
@@ -114,21 +117,31 @@ pub fn compare(
     Ok(compared)
 }
 
-/// Reads both in the order of their keys. Returns the keys of the first that differ.
+/// Reads both in the order of their keys. Returns the keys of the first that differ, with the sizes that they
+/// must have. Several objects may be of one key: one source can be brought to two targets.
 fn side_by_side(
     planned: Sorter,
     there: Sorter,
     compared: &mut Compared,
-) -> io::Result<HashMap<u128, Difference>> {
+) -> io::Result<HashMap<(u128, u64), Difference>> {
     let (mut planned, mut there) = (planned.sorted()?, there.sorted()?);
     let mut differ = HashMap::new();
+    // What the listing has of the last planned key.
+    let mut last: Option<(u128, Option<u64>)> = None;
     while let Some((key, code)) = planned.next()?.as_ref().map(parts) {
         while there.peek().is_some_and(|next| parts(next).0 < key) {
             there.next()?;
             compared.others += 1;
         }
-        let is_there = there.peek().is_some_and(|next| parts(next).0 == key);
-        let size = if is_there { there.next()?.as_ref().map(parts).map(|(_, size)| size) } else { None };
+        let size = match last {
+            Some((of, size)) if of == key => size,
+            _ => {
+                let is_there = there.peek().is_some_and(|next| parts(next).0 == key);
+                let found = if is_there { there.next()? } else { None };
+                found.as_ref().map(parts).map(|(_, size)| size)
+            }
+        };
+        last = Some((key, size));
         if code == UNEXPECTED {
             continue;
         }
@@ -144,7 +157,7 @@ fn side_by_side(
             Some(Difference::Size) => compared.sizes += 1,
         }
         if let Some(difference) = difference.filter(|_| differ.len() < NAMED) {
-            differ.insert(key, difference);
+            differ.insert((key, code), difference);
         }
     }
     while there.next()?.is_some() {

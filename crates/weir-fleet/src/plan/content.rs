@@ -1,5 +1,5 @@
-//! Has what was brought into a folder the content that was meant? By the file that it is a copy of, where
-//! that lies in a folder of this host too, and else by the digest that the manifest names.
+//! Has what was brought into a folder the content that was meant? By the digest that the manifest names, and
+//! by the file that it is a copy of, where that lies in a folder of this host too.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,15 +7,15 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::OFlags;
 use serde::Serialize;
 use weir_codec::digest::Expected;
-use weir_get::sink::naming;
-use weir_store::tree::content;
 use weir_units::plain;
 
 use crate::object::FleetObject;
+use crate::reading::{self, Unread};
 
 /// Files that are named.
 const NAMED: usize = 1000;
@@ -40,16 +40,18 @@ impl Contents {
     }
 
     /// Compares the file of an object below `to`; `from` is the folder of its source where this host has it.
-    pub fn compare(&mut self, object: &FleetObject, from: Option<&Path>, to: &Path) {
+    /// Where `stop` is set meanwhile nothing is said of it.
+    pub fn compare(&mut self, object: &FleetObject, from: Option<&Path>, to: &Path, stop: &AtomicBool) {
         let target = below(to, &object.target);
-        let outcome = match (from, &object.digest) {
-            (Some(from), _) => against_file(&below(from, &object.source), &target),
-            (None, Some(digest)) => against_digest(digest, &target),
-            (None, None) => {
-                self.unknown += 1;
-                return;
-            }
-        };
+        let from = from.map(|from| below(from, &object.source));
+        if from.is_none() && object.digest.is_none() {
+            self.unknown += 1;
+            return;
+        }
+        let outcome = compared(&target, from.as_deref(), object.digest.as_deref(), stop);
+        if stop.load(Relaxed) {
+            return;
+        }
         self.compared += 1;
         let Some(why) = outcome.unwrap_or_else(Some) else { return };
         self.differ += 1;
@@ -67,6 +69,17 @@ fn below(root: &Path, name: &[u8]) -> PathBuf {
 /// How it differs, `None`: not at all; `Err`: why it cannot be said.
 type Comparison = Result<Option<String>, String>;
 
+/// The target with its digest, where one is known, and with its source, where that is here: each can be wrong
+/// where the other is right.
+fn compared(target: &Path, from: Option<&Path>, digest: Option<&str>, stop: &AtomicBool) -> Comparison {
+    if let Some(digest) = digest
+        && let Some(why) = against_digest(digest, target, stop)?
+    {
+        return Ok(Some(why));
+    }
+    from.map_or(Ok(None), |from| against_file(from, target, stop))
+}
+
 /// The file, with its size. What is no file any more is not waited for.
 fn open(path: &Path) -> Result<(File, u64), String> {
     let cannot =
@@ -81,26 +94,32 @@ fn open(path: &Path) -> Result<(File, u64), String> {
     }
 }
 
-fn against_file(source: &Path, target: &Path) -> Comparison {
-    let ((mut from, size), (mut to, other)) = (open(source)?, open(target)?);
+fn against_file(source: &Path, target: &Path, stop: &AtomicBool) -> Comparison {
+    let ((from, size), (to, other)) = (open(source)?, open(target)?);
     let differs = || Ok(Some(format!("differs from {}", source.display())));
     if size != other {
         return differs();
     }
-    let cannot = |error: io::Error| format!("cannot be compared: {}", plain(&error));
-    match naming::is_same(&mut from, &mut to, size).map_err(cannot)? {
-        true => Ok(None),
-        false => differs(),
+    let cannot = |path: &Path, error: &io::Error| {
+        Err(format!("cannot be compared: cannot read {}: {}", path.display(), plain(error)))
+    };
+    match reading::is_same(&from, &to, size, &mut |_: &[u8]| !stop.load(Relaxed)) {
+        Ok(true) | Err(Unread::Ended) => Ok(None),
+        Ok(false) => differs(),
+        Err(Unread::Own(error)) => cannot(source, &error),
+        Err(Unread::Other(error)) => cannot(target, &error),
     }
 }
 
-fn against_digest(digest: &str, target: &Path) -> Comparison {
+fn against_digest(digest: &str, target: &Path, stop: &AtomicBool) -> Comparison {
     let expected: Expected = digest
         .parse()
         .map_err(|error| format!("cannot be compared with '{digest}' of the manifest: {error}"))?;
     let (file, size) = open(target)?;
-    let found = content::digest(&file, expected.algorithm(), 0, size)
-        .map_err(|error| format!("cannot be compared: {}", plain(&error)))?;
+    let found = reading::digest(&file, expected.algorithm(), size, &mut |_: &[u8]| !stop.load(Relaxed));
+    let Some(found) = found.map_err(|error| format!("cannot be compared: {}", plain(&error)))? else {
+        return Ok(None);
+    };
     let name = expected.algorithm().name();
     Ok((found != expected.bytes()).then(|| format!("has not the {name} {} of the manifest", expected.hex())))
 }

@@ -1,6 +1,7 @@
 //! A list of names below the source, as a plan lists it: a line is a source, and behind a TAB each what it is
 //! called at the target, how many bytes it has and its digest, where those are known.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use weir_codec::digest::Expected;
 use weir_get::list::text::{Lines, Text};
 use weir_tree::Name;
+use weir_tree::filter::name_of;
 
 use super::{Found, Listing};
 use crate::error::FleetError;
@@ -115,7 +117,12 @@ fn parse_line(line: &[u8], root: &str, names: TargetNames) -> Result<FleetObject
     let mut fields = line.split(|byte| *byte == b'\t');
     let source = fields.next().unwrap_or_default();
     let source = below(source, root)?;
-    let target = fields.next().filter(|target| !target.is_empty()).unwrap_or(source);
+    // A file has one name, however `find` wrote it; a key and a URL are their letters.
+    let source = match root.starts_with('/') {
+        true => Cow::Owned(name_of(source).map_err(|error| error.to_string())?.as_bytes().to_vec()),
+        false => Cow::Borrowed(source),
+    };
+    let target = fields.next().filter(|target| !target.is_empty()).unwrap_or(&*source);
     let size = match fields.next() {
         None | Some([]) => None,
         Some(digits) => {
@@ -200,6 +207,22 @@ mod tests {
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_file_of_a_folder_has_one_name_however_it_is_written() {
+        for names in [TargetNames::Paths, TargetNames::Keys(2)] {
+            for line in ["./a/b", "a//b", "/from/a/b", "/from/./a/b"] {
+                let object = parse_line(line.as_bytes(), "/from/", names).unwrap();
+                assert_eq!((&*object.source, &*object.target), (&b"a/b"[..], &b"a/b"[..]), "{line}");
+            }
+            for bad in [".", "./", "./../x", "a/../x"] {
+                assert!(parse_line(bad.as_bytes(), "/from/", names).is_err(), "{bad}");
+            }
+        }
+        // A store may have such a key.
+        let object = parse_line(b"./a\tb", "s3://b/p/", TargetNames::Paths).unwrap();
+        assert_eq!(object.source, b"./a");
     }
 
     proptest! {

@@ -138,7 +138,7 @@ impl<'a> Across<'a> {
                 format!("{}{key} is not there", self.from.shown),
             ));
         };
-        let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None };
+        let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None, is_exact: false };
         if let Some(detail) = pinned.differs(Some(looked.listed.size), looked.listed.etag.as_deref(), None) {
             let reason = format!("{}{key}: {detail}; make a new plan for it", self.from.shown);
             return Ok(TaskEnd::Failed(FailureClass::Changed, reason));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_units::Rate;
 use weir_units::backoff::doubled;
 
 use super::desk::{Desk, DeskTotals};
@@ -327,6 +328,7 @@ impl<'a> Clerk<'a> {
             let helper = Helper { pace, watched: std::mem::take(&mut self.watched) };
             match self.ask(|ledger| ledger.help(worker, length, &helper))? {
                 Helped::Batch(claim) => {
+                    self.take_settings(claim.settings.clone());
                     self.desk.add(*claim, asked);
                     return Ok(());
                 }
@@ -344,7 +346,8 @@ impl<'a> Clerk<'a> {
     fn take_settings(&mut self, new: FleetSettings) {
         let mut settings = self.settings.lock();
         if settings.rate != new.rate {
-            tracing::info!("the rate of this host is {:?} bytes a second now", new.rate);
+            let rate = new.rate.map_or("as it comes".to_owned(), |rate| Rate(rate as f64).to_string());
+            tracing::info!("this worker's part of its host's rate is {rate} now");
             self.desk.end_run();
         }
         *settings = new;
@@ -387,10 +390,11 @@ impl<'a> Clerk<'a> {
         let blend = |old: f64, new: f64| old * kept + (new.max(0.0) / seconds) * (1.0 - kept);
         let bytes = blend(bytes, bytes_now - bytes_before);
         let objects = blend(objects, objects_now - objects_before);
-        let carried = |totals: &DeskTotals| (totals.moved.1 + totals.under_way) as f64;
+        let carried =
+            |totals: &DeskTotals| (totals.moved.1 + totals.under_way).saturating_sub(totals.compared) as f64;
         let fresh = carried(&now) - carried(&before);
         // What was there says nothing of how fast bytes would come.
-        if fresh > 0.0 || now.same == before.same {
+        if fresh > 0.0 || (now.same, now.compared) == (before.same, before.compared) {
             self.carrying.0 = blend(self.carrying.0, fresh);
         }
         if fresh > 0.0 {

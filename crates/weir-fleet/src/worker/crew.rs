@@ -104,7 +104,8 @@ fn watch(
             run.desk.stir();
         }
         // Without it others would take a large object from here as if nothing of it moved.
-        run.desk.set_under_way(crew.hands.iter().map(Hand::carried).sum());
+        let compared = crew.hands.iter().map(Hand::compared).sum();
+        run.desk.set_under_way(crew.hands.iter().map(Hand::carried).sum(), compared);
         let totals = run.desk.totals();
         let files = usize::try_from(totals.moved.0 + totals.same.0).unwrap_or(usize::MAX);
         observer.progress(&Progress {

@@ -102,6 +102,8 @@ pub struct DeskTotals {
     pub failed: u64,
     /// Bytes of objects that have not ended.
     pub under_way: u64,
+    /// Of these, bytes that were at the target already and are compared.
+    pub compared: u64,
 }
 
 /// The desk.
@@ -138,7 +140,9 @@ impl Desk {
         let until = Instant::now() + wait;
         let mut state = self.lock();
         loop {
-            if let Some(task) = state.take() {
+            // A run that is to end gets no more: it may have another rate than what comes now is moved at.
+            let is_ending = state.stop.load(Relaxed);
+            if let Some(task) = if is_ending { None } else { state.take() } {
                 return NextTask::Task(task);
             }
             if state.has_news {
@@ -146,6 +150,9 @@ impl Desk {
             }
             if state.is_last && state.batches.is_empty() {
                 return NextTask::End;
+            }
+            if is_ending {
+                return NextTask::NotYet;
             }
             state.waiting += 1;
             let is_late = self.room.wait_until(&mut state, until).timed_out();
@@ -200,9 +207,10 @@ impl Desk {
         }
     }
 
-    /// Bytes of objects in flight that are at their targets, as a part.
-    pub(super) fn set_under_way(&self, bytes: u64) {
+    /// Bytes of objects in flight that are at their targets, as a part; so many of them were there before.
+    pub(super) fn set_under_way(&self, bytes: u64, compared: u64) {
         let mut state = self.lock();
+        state.totals.compared = compared;
         if bytes != state.totals.under_way {
             state.totals.under_way = bytes;
             state.stirred = Instant::now();
@@ -218,7 +226,7 @@ impl Desk {
     pub(super) fn begin_run(&self) -> Arc<AtomicBool> {
         let mut state = self.lock();
         state.stop = Arc::default();
-        state.totals.under_way = 0;
+        (state.totals.under_way, state.totals.compared) = (0, 0);
         Arc::clone(&state.stop)
     }
 

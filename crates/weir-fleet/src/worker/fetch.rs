@@ -144,7 +144,7 @@ impl<'a> Fetch<'a> {
             name: None,
             expectations,
             piece,
-            pinned: Some(Pinned { size: object.size, etag: object.etag.clone(), modified }),
+            pinned: Some(Pinned { size: object.size, etag: object.etag.clone(), modified, is_exact: false }),
         })
     }
 
@@ -243,7 +243,7 @@ struct FetchJobs<'a> {
 }
 
 impl JobSource for FetchJobs<'_> {
-    fn next(&mut self, _: &AtomicBool) -> Next {
+    fn next(&mut self, stop: &AtomicBool) -> Next {
         let task = match self.desk.next(POLL) {
             NextTask::Task(task) => task,
             NextTask::NotYet => return Next::NotYet,
@@ -251,8 +251,10 @@ impl JobSource for FetchJobs<'_> {
         };
         if let TaskShare::Join(_, notes) = &task.share {
             let to = self.fetch.tree(&task.object);
-            let end = to.and_then(|to| pieces::join(to, self.desk, &task.object, notes));
-            self.desk.end(&task, end.unwrap_or_else(|end| end), None);
+            match to.and_then(|to| pieces::join(to, (self.desk, stop), &task.object, notes)) {
+                Ok(None) => self.desk.give_back(&task),
+                Ok(Some(end)) | Err(end) => self.desk.end(&task, end, None),
+            }
             return Next::NotYet;
         }
         match self.fetch.job(&task) {

@@ -41,6 +41,7 @@ pub(super) struct Hand {
     requests: AtomicU32,
     apart: (AtomicU64, AtomicU64),
     carried: AtomicU64,
+    compared: AtomicU64,
     waits: AtomicBool,
     socket: Mutex<(Option<OwnedFd>, u32)>,
 }
@@ -55,6 +56,7 @@ impl Hand {
             requests: AtomicU32::new(0),
             apart: (AtomicU64::new(0), AtomicU64::new(0)),
             carried: AtomicU64::new(0),
+            compared: AtomicU64::new(0),
             waits: AtomicBool::new(false),
             socket: Mutex::new((None, 0)),
         };
@@ -82,6 +84,17 @@ impl Hand {
         self.carried.load(Relaxed)
     }
 
+    /// Bytes more of its object are at the target already: they were compared, not brought.
+    pub(super) fn compares(&self, bytes: u64) {
+        self.compared.fetch_add(bytes, Relaxed);
+        self.carries(bytes);
+    }
+
+    /// How many of [`Hand::carried`] were compared.
+    pub(super) fn compared(&self) -> u64 {
+        self.compared.load(Relaxed)
+    }
+
     /// Its object is moved by somebody else now, who says nothing meanwhile and has a deadline for each step.
     pub(super) fn waits(&self) {
         self.waits.store(true, Relaxed);
@@ -95,6 +108,7 @@ impl Hand {
     /// Its object has come to its end, or was given back.
     pub(super) fn lets_go(&self) {
         self.carried.store(0, Relaxed);
+        self.compared.store(0, Relaxed);
         self.waits.store(false, Relaxed);
     }
 
@@ -203,23 +217,27 @@ impl<'a> HandsWatch<'a> {
             stages.limited += one.spent.wall(Stage::Limited);
             stages.idle += one.lane.idle;
         }
-        let longest = |stage| all.iter().map(|one| one.spent.wall(stage)).max().unwrap_or_default();
-        let (backoff, failing) =
-            (longest(Stage::Backoff).min(ended.span), longest(Stage::Failed).min(ended.span));
+        let pauses = [Stage::Backoff, Stage::Failed, Stage::Unreached, Stage::Broken].map(|stage| {
+            let longest = all.iter().map(|one| one.spent.wall(stage)).max();
+            longest.unwrap_or_default().min(ended.span)
+        });
+        let [server_backoff, server_failing, unreached, broken] = pauses;
         let mut interval = Interval {
-            server_backoff: backoff,
-            server_failing: failing,
+            server_backoff,
+            server_failing,
+            unreached,
+            broken,
             ..ended.evidence(host, all.into_iter().map(|one| one.lane).collect())
         };
         interval.received = moved;
         if self.is_local {
             interval.sending = weir_model::evidence::Reading::Value(stages);
         }
-        let limit = judge_interval(&interval, &Context::live(&self.evidence)).limit;
+        let verdict = judge_interval(&interval, &Context::live(&self.evidence));
         self.evidence.push(interval, MOST_INTERVALS);
         // Between two folders it is a word for nothing.
-        let is_told = is_apart && !(self.is_local && limit == Limit::SenderOrPath);
-        (ended.span, if is_told { limit.name() } else { NOT_JUDGED })
+        let is_told = is_apart && !(self.is_local && verdict.limit == Limit::SenderOrPath);
+        (ended.span, if is_told && !verdict.is_unseen() { verdict.limit.name() } else { NOT_JUDGED })
     }
 
     /// Of a copying call, the share that is reading; `None`: nothing was timed apart yet.
@@ -260,7 +278,8 @@ impl SeenHand {
         let (thread, tcp) = self.probe.as_mut().map_or_else(Default::default, LaneProbe::interval);
         let lane = LaneInterval {
             lane: number,
-            connecting: spent.wall(Stage::Connecting),
+            connecting: spent.connecting(),
+            resolving: Some(spent.wall(Stage::Resolving)),
             first_byte: spent.wall(Stage::FirstByte),
             limited: spent.wall(Stage::Limited),
             idle: spent.wall(Stage::Idle).min(span),

@@ -13,16 +13,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, Mode, SeekFrom, Timespec, Timestamps, UTIME_OMIT, chmodat, seek, utimensat};
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
-use weir_codec::digest::Expected;
+use weir_codec::digest::{Digest, Expected};
 use weir_get::GetError;
 use weir_get::job::Observer;
+use weir_get::sink::attributes::NewFile;
 use weir_get::sink::folder::{Folders, Target};
 use weir_get::sink::home::Home;
-use weir_get::sink::{PartFile, naming, small_file};
+use weir_get::sink::{PartFile, small_file};
 use weir_observe::stage_clock::Stage;
-use weir_store::tree::content;
 use weir_tree::compare::Keep;
 use weir_tree::{Name, TreeError, destination};
 use weir_units::Rate;
@@ -36,6 +36,7 @@ use super::why::{class_of, class_of_io};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
 use crate::object::FleetObject;
+use crate::reading::{self, Unread};
 
 /// Files at once: copies wait for disks and servers, and eight keep most of them busy.
 const HANDS: usize = 8;
@@ -85,6 +86,13 @@ impl SeenFile {
         })
     }
 
+    /// What a copy of `file` has beside its bytes: not its set-user-id bit and its kin, which were given to
+    /// another name.
+    fn of_a_copy(&self, file: &File) -> NewFile {
+        let new = NewFile { modified: Some(self.modified), ..NewFile::default() };
+        file.metadata().map_or(new, |data| NewFile { mode: data.mode() & 0o777, ..new })
+    }
+
     fn nanoseconds(&self) -> Option<i64> {
         self.modified.0.checked_mul(1_000_000_000)?.checked_add(self.modified.1)
     }
@@ -123,16 +131,15 @@ impl LocalCopy {
         let cannot = |error: &io::Error| failed(&path, error);
         let target = self.folders.target(&path).map_err(|error| cannot(&error))?;
         if target.look().map_err(|error| cannot(&error))?.is_some() {
-            return self.is_there(&target, &file, &seen).map(Some);
+            return is_there(&target, object, &file, &seen, limits);
         }
-        let copied = if seen.size <= SMALL {
-            self.small(&target, object, &file, &seen, limits)?
-        } else {
-            let copied = self.large(&target, object, &file, &seen, limits)?;
-            to.leftovers.is_placed(&path);
-            copied
-        };
-        Ok(copied.then_some(TaskEnd::Moved(seen.size)))
+        if seen.size <= SMALL {
+            let copied = small(&target, object, &file, &seen, limits)?;
+            return Ok(copied.then_some(TaskEnd::Moved(seen.size)));
+        }
+        let end = large(&target, object, &file, &seen, limits)?;
+        to.leftovers.is_placed(&path);
+        Ok(end)
     }
 
     /// Reads it to its end and keeps nothing.
@@ -146,10 +153,7 @@ impl LocalCopy {
         while at < seen.size {
             let length = usize::try_from((seen.size - at).min(piece)).unwrap_or_default();
             limits.hand.clock.enter(Stage::Read);
-            file.read_exact_at(&mut buffer[..length], at).map_err(|error| {
-                let (shown, why) = (object.source_text(), weir_units::plain(&error));
-                TaskEnd::Failed(class_of_io(&error), format!("cannot read '{shown}': {why}"))
-            })?;
+            file.read_exact_at(&mut buffer[..length], at).map_err(|error| cannot_read(object, &error))?;
             limits.hand.clock.enter(Stage::Verify);
             found.iter_mut().for_each(|found| found.update(&buffer[..length]));
             at += length as u64;
@@ -158,12 +162,8 @@ impl LocalCopy {
             }
         }
         is_as_it_was(object, &file, &seen)?;
-        match (expected, found.map(|found| found.finish())) {
-            (Some(expected), Some(found)) if !expected.matches(&found) => {
-                Err(wrong_digest(object, &expected))
-            }
-            _ => Ok(Some(TaskEnd::Moved(seen.size))),
-        }
+        is_meant(object, expected.as_ref(), found)?;
+        Ok(Some(TaskEnd::Moved(seen.size)))
     }
 
     fn open(&self, object: &FleetObject) -> Result<(File, SeenFile), TaskEnd> {
@@ -192,124 +192,133 @@ impl LocalCopy {
         }
         Ok((file, seen))
     }
-
-    /// Something has the name: is it a copy of this file?
-    fn is_there(&self, target: &Target, file: &File, seen: &SeenFile) -> Result<TaskEnd, TaskEnd> {
-        let differs = GetError::Differs { path: target.path().to_owned() };
-        match naming::has_content(target, &mut naming::FromStart::new(file), seen.size) {
-            Ok(true) => {
-                self.stamp(target, file, seen);
-                Ok(TaskEnd::Same(seen.size))
-            }
-            Ok(false) => Err(TaskEnd::Failed(FailureClass::Name, differs.to_string())),
-            Err(error) => Err(failed(target.path(), &error)),
-        }
-    }
-
-    fn small(
-        &self,
-        target: &Target,
-        object: &FleetObject,
-        file: &File,
-        seen: &SeenFile,
-        limits: Limits<'_>,
-    ) -> Result<bool, TaskEnd> {
-        let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or_default()];
-        limits.hand.clock.enter(Stage::Read);
-        file.read_exact_at(&mut bytes, 0).map_err(|error| failed(target.path(), &error))?;
-        if !limits.pass(bytes.len() as u64) {
-            return Ok(false);
-        }
-        if let Some(expected) = expected(object)?
-            && expected.algorithm().of(&bytes) != expected.bytes()
-        {
-            return Err(wrong_digest(object, &expected));
-        }
-        is_as_it_was(object, file, seen)?;
-        limits.hand.clock.enter(Stage::Write);
-        small_file::store_if_free(target, &bytes, false).map_err(|error| of_get(&error))?;
-        self.stamp(target, file, seen);
-        Ok(true)
-    }
-
-    fn large(
-        &self,
-        target: &Target,
-        object: &FleetObject,
-        file: &File,
-        seen: &SeenFile,
-        limits: Limits<'_>,
-    ) -> Result<bool, TaskEnd> {
-        let part = PartFile::open(target, Home::shared(target)).map_err(|error| of_get(&error))?;
-        let filled = self.fill(&part, object, file, seen, limits);
-        match filled {
-            Ok(true) => {}
-            other => {
-                part.discard();
-                return other;
-            }
-        }
-        limits.hand.clock.enter(Stage::Write);
-        part.publish(false).map_err(|error| {
-            part.discard();
-            of_get(&error)
-        })?;
-        self.stamp(target, file, seen);
-        Ok(true)
-    }
-
-    fn fill(
-        &self,
-        part: &PartFile,
-        object: &FleetObject,
-        file: &File,
-        seen: &SeenFile,
-        limits: Limits<'_>,
-    ) -> Result<bool, TaskEnd> {
-        let cannot = |error: &io::Error| failed(part.target(), error);
-        part.restart().map_err(|error| of_get(&error))?;
-        let is_sparse = file.metadata().map_err(|error| cannot(&error))?.blocks() * 512 < seen.size;
-        if is_sparse {
-            part.file().set_len(seen.size).map_err(|error| cannot(&error))?;
-        } else {
-            part.reserve(seen.size).map_err(|error| of_get(&error))?;
-        }
-        let mut at = 0;
-        while let Some(data) = data_from(file, at, seen.size).map_err(|error| cannot(&error))? {
-            if !copy(file, part, data.clone(), limits)? {
-                return Ok(false);
-            }
-            at = data.end;
-        }
-        is_as_it_was(object, file, seen)?;
-        if let Some(expected) = expected(object)? {
-            limits.hand.clock.enter(Stage::Verify);
-            let found = content::digest(part.file(), expected.algorithm(), 0, seen.size);
-            if found.map_err(|error| cannot(&error))? != expected.bytes() {
-                return Err(wrong_digest(object, &expected));
-            }
-        }
-        Ok(true)
-    }
-
-    /// The time and the rights of the source; what a file system does not take is left out.
-    fn stamp(&self, target: &Target, file: &File, seen: &SeenFile) {
-        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-        let modified = Timespec { tv_sec: seen.modified.0, tv_nsec: seen.modified.1 };
-        let times = Timestamps { last_access: omitted, last_modification: modified };
-        if let Err(errno) = utimensat(target.folder(), target.name(), &times, AtFlags::SYMLINK_NOFOLLOW) {
-            tracing::debug!("{} does not take its time: {errno}", target.path().display());
-        }
-        let rights = file.metadata().map(|data| data.mode() & 0o777);
-        if let Ok(rights) = rights {
-            let own = Mode::from_raw_mode(rights & !UMASK_OF_OTHERS);
-            let _ = chmodat(target.folder(), target.name(), own, AtFlags::empty());
-        }
-    }
 }
 
-/// Nobody else may write what was copied, as with any program that keeps no rights.
-const UMASK_OF_OTHERS: u32 = 0o022;
+/// Something has the name: is it a copy of this file, which is the one that is meant? `Ok(None)`: the run was
+/// ended.
+fn is_there(
+    target: &Target,
+    object: &FleetObject,
+    file: &File,
+    seen: &SeenFile,
+    limits: Limits<'_>,
+) -> Result<Option<TaskEnd>, TaskEnd> {
+    let expected = expected(object)?;
+    let mut found = expected.as_ref().map(|expected| expected.algorithm().start());
+    limits.hand.clock.enter(Stage::Read);
+    let is_same = reading::has_content(target, file, seen.size, &mut |bytes: &[u8]| {
+        found.iter_mut().for_each(|found| found.update(bytes));
+        // Others take a large file from a hand that tells of no byte.
+        limits.hand.compares(bytes.len() as u64);
+        !limits.run.stop.load(Relaxed)
+    });
+    match is_same {
+        Ok(true) => {}
+        Ok(false) => {
+            let differs = GetError::Differs { path: target.path().to_owned() };
+            return Err(TaskEnd::Failed(FailureClass::Name, differs.to_string()));
+        }
+        Err(Unread::Ended) => return Ok(None),
+        Err(Unread::Own(error)) => return Err(cannot_read(object, &error)),
+        Err(Unread::Other(error)) => {
+            let (shown, why) = (target.path().display(), weir_units::plain(&error));
+            return Err(TaskEnd::Failed(class_of_io(&error), format!("cannot read {shown}: {why}")));
+        }
+    }
+    is_as_it_was(object, file, seen)?;
+    is_meant(object, expected.as_ref(), found)?;
+    Ok(Some(TaskEnd::Same(seen.size)))
+}
+
+/// False: the run was ended.
+fn small(
+    target: &Target,
+    object: &FleetObject,
+    file: &File,
+    seen: &SeenFile,
+    limits: Limits<'_>,
+) -> Result<bool, TaskEnd> {
+    let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or_default()];
+    limits.hand.clock.enter(Stage::Read);
+    file.read_exact_at(&mut bytes, 0).map_err(|error| cannot_read(object, &error))?;
+    if !limits.pass(bytes.len() as u64) {
+        return Ok(false);
+    }
+    if let Some(expected) = expected(object)?
+        && expected.algorithm().of(&bytes) != expected.bytes()
+    {
+        return Err(wrong_digest(object, &expected));
+    }
+    is_as_it_was(object, file, seen)?;
+    limits.hand.clock.enter(Stage::Write);
+    let new = seen.of_a_copy(file);
+    small_file::store_if_free(target, &bytes, false, &new).map_err(|error| of_get(&error))?;
+    Ok(true)
+}
+
+/// `Ok(None)`: the run was ended.
+fn large(
+    target: &Target,
+    object: &FleetObject,
+    file: &File,
+    seen: &SeenFile,
+    limits: Limits<'_>,
+) -> Result<Option<TaskEnd>, TaskEnd> {
+    let part = PartFile::open(target, Home::shared(target)).map_err(|error| of_get(&error))?;
+    let filled = fill(&part, object, file, seen, limits);
+    if !matches!(filled, Ok(true)) {
+        part.discard();
+        return filled.map(|_| None);
+    }
+    // Somebody was faster: it is compared here, where that is heard of.
+    if target.look().is_ok_and(|there| there.is_some()) {
+        part.discard();
+        return is_there(target, object, file, seen, limits);
+    }
+    limits.hand.clock.enter(Stage::Write);
+    part.publish_as(false, &seen.of_a_copy(file)).map_err(|error| {
+        part.discard();
+        of_get(&error)
+    })?;
+    Ok(Some(TaskEnd::Moved(seen.size)))
+}
+
+/// False: the run was ended.
+fn fill(
+    part: &PartFile,
+    object: &FleetObject,
+    file: &File,
+    seen: &SeenFile,
+    limits: Limits<'_>,
+) -> Result<bool, TaskEnd> {
+    let cannot = |error: &io::Error| failed(part.target(), error);
+    part.restart().map_err(|error| of_get(&error))?;
+    let blocks = file.metadata().map_err(|error| cannot_read(object, &error))?.blocks();
+    if blocks * 512 < seen.size {
+        part.file().set_len(seen.size).map_err(|error| cannot(&error))?;
+    } else {
+        part.reserve(seen.size).map_err(|error| of_get(&error))?;
+    }
+    let mut at = 0;
+    while let Some(data) = data_from(file, at, seen.size).map_err(|error| cannot_read(object, &error))? {
+        if !copy(object, file, part, data.clone(), limits)? {
+            return Ok(false);
+        }
+        at = data.end;
+    }
+    is_as_it_was(object, file, seen)?;
+    let Some(expected) = expected(object)? else { return Ok(true) };
+    limits.hand.clock.enter(Stage::Verify);
+    let found = reading::digest(part.file(), expected.algorithm(), seen.size, &mut |_: &[u8]| {
+        limits.run.desk.stir();
+        !limits.run.stop.load(Relaxed)
+    });
+    match found.map_err(|error| cannot(&error))? {
+        None => Ok(false),
+        Some(found) if expected.matches(&found) => Ok(true),
+        Some(_) => Err(wrong_digest(object, &expected)),
+    }
+}
 
 /// What a copy is held to.
 #[derive(Clone, Copy)]
@@ -362,6 +371,7 @@ fn data_from(file: &File, at: u64, size: u64) -> io::Result<Option<std::ops::Ran
 
 /// Copies these bytes to their place. False: the run was ended.
 fn copy(
+    object: &FleetObject,
     file: &File,
     part: &PartFile,
     range: std::ops::Range<u64>,
@@ -377,24 +387,20 @@ fn copy(
             match rustix::fs::copy_file_range(file, Some(&mut from), part.file(), Some(&mut to), length) {
                 Ok(copied) => copied,
                 Err(Errno::INTR) => 0,
-                Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => {
-                    by_hand(file, part, at, length, limits.hand)?
-                }
-                Err(errno) => return Err(failed(part.target(), &errno.into())),
+                // It cannot between these two, or one of them fails: two calls tell which.
+                Err(_) => by_hand(object, file, part, at, length, limits.hand)?,
             };
         let is_real = Rate::of(copied as u64, called.elapsed()).0 < SHARING;
         let left = usize::try_from(range.end - at).unwrap_or(usize::MAX).saturating_sub(copied);
         let apart = match is_real && left > 0 && pieces % APART == 0 {
-            true => by_hand(file, part, at + copied as u64, left.min(BUFFER), limits.hand)?,
+            true => by_hand(object, file, part, at + copied as u64, left.min(BUFFER), limits.hand)?,
             false => 0,
         };
         let copied = copied + apart;
         pieces += 1;
         // The file has become shorter.
         if copied == 0 && SeenFile::of(file).is_ok_and(|seen| seen.size <= at) {
-            let reason =
-                format!("{} was cut while it was read; make a new plan for it", part.target().display());
-            return Err(TaskEnd::Failed(FailureClass::Changed, reason));
+            return Err(cannot_read(object, &io::ErrorKind::UnexpectedEof.into()));
         }
         at += copied as u64;
         if !limits.pass(copied as u64) {
@@ -405,11 +411,18 @@ fn copy(
 }
 
 /// By a call that reads and one that writes, whose times are told apart.
-fn by_hand(file: &File, part: &PartFile, at: u64, length: usize, hand: &Hand) -> Result<usize, TaskEnd> {
+fn by_hand(
+    object: &FleetObject,
+    file: &File,
+    part: &PartFile,
+    at: u64,
+    length: usize,
+    hand: &Hand,
+) -> Result<usize, TaskEnd> {
     let mut buffer = vec![0; length.min(BUFFER)];
     hand.clock.enter(Stage::Read);
     let begun = Instant::now();
-    let got = file.read_at(&mut buffer, at).map_err(|error| failed(part.target(), &error))?;
+    let got = file.read_at(&mut buffer, at).map_err(|error| cannot_read(object, &error))?;
     let read = begun.elapsed();
     hand.clock.enter(Stage::Write);
     part.write_at(at, &mut [IoSlice::new(&buffer[..got])]).map_err(|error| of_get(&error))?;
@@ -430,10 +443,31 @@ fn expected(object: &FleetObject) -> Result<Option<Expected>, TaskEnd> {
     parsed.map_err(|error| TaskEnd::Failed(FailureClass::Invalid, error.to_string()))
 }
 
+/// What was read of it has the digest that the manifest names, if it names one.
+fn is_meant(
+    object: &FleetObject,
+    expected: Option<&Expected>,
+    found: Option<Box<dyn Digest>>,
+) -> Result<(), TaskEnd> {
+    let Some((expected, found)) = expected.zip(found) else { return Ok(()) };
+    if expected.matches(&found.finish()) { Ok(()) } else { Err(wrong_digest(object, expected)) }
+}
+
 fn wrong_digest(object: &FleetObject, expected: &Expected) -> TaskEnd {
     let name = expected.algorithm().name();
     let reason = format!("{} of {} is not {}", name, object.source_text(), expected.hex());
     TaskEnd::Failed(FailureClass::Digest, reason)
+}
+
+/// One that ends too soon is another one now.
+fn cannot_read(object: &FleetObject, error: &io::Error) -> TaskEnd {
+    let (class, why) = match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            (FailureClass::Changed, "it was cut while it was read; make a new plan for it".to_owned())
+        }
+        _ => (class_of_io(error), weir_units::plain(error)),
+    };
+    TaskEnd::Failed(class, format!("cannot read '{}': {why}", object.source_text()))
 }
 
 fn failed(path: &Path, error: &io::Error) -> TaskEnd {

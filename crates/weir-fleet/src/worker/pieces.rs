@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::UNIX_EPOCH;
 
 use weir_get::GetError;
@@ -19,9 +20,7 @@ use super::target::TargetTree;
 use super::why::{class_of, class_of_io};
 use crate::class::FailureClass;
 use crate::object::FleetObject;
-
-/// Read at once for the digest of all.
-const PIECE: u64 = 4 << 20;
+use crate::reading;
 
 /// The file that has the name says by its version's word that it is the object: all pieces were joined.
 pub(super) fn is_joined(path: &Path, object: &FleetObject) -> bool {
@@ -44,16 +43,16 @@ pub(super) fn note(to: &TargetTree, object: &FleetObject) -> Result<String, Task
     Ok(format!("{inode}"))
 }
 
-/// Gives the part its name; `notes` are those of its pieces.
+/// Gives the part its name; `notes` are those of its pieces. `Ok(None)`: the run was ended by `stop`.
 pub(super) fn join(
     to: &TargetTree,
-    desk: &Desk,
+    (desk, stop): (&Desk, &AtomicBool),
     object: &FleetObject,
     notes: &[String],
-) -> Result<TaskEnd, TaskEnd> {
+) -> Result<Option<TaskEnd>, TaskEnd> {
     let size = object.size.unwrap_or_default();
     if was_joined(&to.place(object)?, object) {
-        return Ok(TaskEnd::Same(0));
+        return Ok(Some(TaskEnd::Same(0)));
     }
     let (target, part) = open(to, object)?;
     let own = note(to, object)?;
@@ -64,15 +63,17 @@ pub(super) fn join(
         );
         return Err(TaskEnd::Failed(FailureClass::Changed, reason));
     }
-    if let Some(digest) = &object.digest {
-        verify(&part, desk, digest, size)?;
+    if let Some(digest) = &object.digest
+        && !is_verified(&part, (desk, stop), digest, size)?
+    {
+        return Ok(None);
     }
     part.publish(false).map_err(|error| of_get(&error))?;
     let modified = object.mtime.and_then(|nanos| u64::try_from(nanos).ok());
     let modified = modified.map(|nanos| http_date(UNIX_EPOCH + std::time::Duration::from_nanos(nanos)));
     let version = Version::from_journal(object.etag.as_deref(), modified.as_deref(), "", None);
     Stamping::TimeAndVersion.give(&target, &version, size);
-    Ok(TaskEnd::Moved(0))
+    Ok(Some(TaskEnd::Moved(0)))
 }
 
 fn open(to: &TargetTree, object: &FleetObject) -> Result<(Target, PartFile), TaskEnd> {
@@ -85,23 +86,21 @@ fn open(to: &TargetTree, object: &FleetObject) -> Result<(Target, PartFile), Tas
     Ok((target, part.map_err(|error| of_get(&error))?))
 }
 
-/// Whether the part has the digest that the manifest names.
-fn verify(part: &PartFile, desk: &Desk, digest: &str, size: u64) -> Result<(), TaskEnd> {
-    use std::os::unix::fs::FileExt;
+/// The part has the digest that the manifest names. False: the run was ended before that was known.
+fn is_verified(
+    part: &PartFile,
+    (desk, stop): (&Desk, &AtomicBool),
+    digest: &str,
+    size: u64,
+) -> Result<bool, TaskEnd> {
     let expected = expectation(digest)?.expected;
-    let mut found = expected.algorithm().start();
-    let mut buffer = vec![0; usize::try_from(PIECE.min(size)).unwrap_or_default()];
-    let mut at = 0;
-    while at < size {
-        let length = usize::try_from((size - at).min(PIECE)).unwrap_or_default();
-        part.file().read_exact_at(&mut buffer[..length], at).map_err(|error| failed(part, &error))?;
-        found.update(&buffer[..length]);
-        at += length as u64;
+    let found = reading::digest(part.file(), expected.algorithm(), size, &mut |_: &[u8]| {
         desk.stir();
-    }
-    let found = found.finish();
+        !stop.load(Relaxed)
+    });
+    let Some(found) = found.map_err(|error| failed(part, &error))? else { return Ok(false) };
     if expected.matches(&found) {
-        return Ok(());
+        return Ok(true);
     }
     let (name, shown) = (expected.algorithm().name(), part.target().display());
     let reason = format!("{name} of {shown} is not {}; plan the object again", expected.hex());

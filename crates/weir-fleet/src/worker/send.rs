@@ -6,7 +6,6 @@
 //! fails.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
@@ -36,6 +35,7 @@ use super::why::{class_of_io, class_of_store};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
 use crate::object::FleetObject;
+use crate::reading;
 
 /// Files of a run of the engine: long against the moment in which its last connections have nothing to do.
 const LOT: usize = 500;
@@ -51,9 +51,6 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Attempts of the engine. The ledger gives an object out again, later and to another host.
 pub(super) const RETRIES: u32 = 3;
-
-/// Read at once for a digest.
-const PIECE: usize = 1 << 20;
 
 /// Notes of a worker that are told.
 const NOTES: u32 = 20;
@@ -351,7 +348,12 @@ impl<'a> Send<'a> {
     }
 
     /// Whether the object that has the key is an upload of this file.
-    fn is_there(&self, caller: &mut Caller<'_>, job: &Job) -> Result<Option<bool>, StoreError> {
+    fn is_there(
+        &self,
+        run: &MoverRun<'_>,
+        caller: &mut Caller<'_>,
+        job: &Job,
+    ) -> Result<Option<bool>, StoreError> {
         let Source::File(path) = &job.source else { return Ok(None) };
         let local = |error: std::io::Error| {
             StoreError::Local(format!("{}: {}", path.display(), weir_units::plain(&error)))
@@ -366,9 +368,18 @@ impl<'a> Send<'a> {
             return Ok(Some(true));
         }
         let Some((algorithm, value)) = content::digest_of(&there) else { return Ok(Some(false)) };
-        let own = content::digest(&file, algorithm, 0, data.len()).map_err(local)?;
-        Ok(Some(own == value))
+        let own = reading::digest(&file, algorithm, data.len(), &mut |_: &[u8]| goes_on(run));
+        match own.map_err(local)? {
+            Some(own) => Ok(Some(own == value)),
+            None => Err(StoreError::Http(GetError::Interrupted)),
+        }
     }
+}
+
+/// Bytes were read: something moves. False: the run is to end.
+fn goes_on(run: &MoverRun<'_>) -> bool {
+    run.desk.stir();
+    !run.stop.load(Relaxed)
 }
 
 /// The file has the digest that the manifest names, if it names one.
@@ -379,17 +390,11 @@ fn verified(run: &MoverRun<'_>, task: &FleetTask, job: Job) -> Result<Job, TaskE
         let reason = format!("cannot read {}: {}", path.display(), weir_units::plain(&error));
         TaskEnd::Failed(class_of_io(&error), reason)
     };
-    let mut file = File::open(path).map_err(cannot)?;
-    let (mut found, mut buffer) = (expected.algorithm().start(), vec![0; PIECE]);
-    loop {
-        let length = file.read(&mut buffer).map_err(cannot)?;
-        if length == 0 || run.stop.load(Relaxed) {
-            break;
-        }
-        found.update(&buffer[..length]);
-        run.desk.stir();
-    }
-    if expected.matches(&found.finish()) {
+    let file = File::open(path).map_err(cannot)?;
+    let size = file.metadata().map_err(cannot)?.len();
+    let found = reading::digest(&file, expected.algorithm(), size, &mut |_: &[u8]| goes_on(run));
+    // Of a run that was ended nothing is told.
+    if found.map_err(cannot)?.is_some_and(|found| expected.matches(&found)) {
         return Ok(job);
     }
     let (name, hex) = (expected.algorithm().name(), expected.hex());
@@ -415,7 +420,7 @@ impl Mover for Send<'_> {
             retries: RETRIES,
         });
         while let Some(lot) = self.lot(run, &mut caller) {
-            let is_there = &mut |caller: &mut Caller<'_>, job: &Job| self.is_there(caller, job);
+            let is_there = &mut |caller: &mut Caller<'_>, job: &Job| self.is_there(run, caller, job);
             self.to.send(run, &mut caller, lot, is_there, observer);
         }
     }

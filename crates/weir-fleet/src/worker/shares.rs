@@ -110,7 +110,7 @@ impl Observer for Watcher<'_> {
 
     fn interval(&mut self, seen: &ClosedInterval<'_>) {
         let under_way: u64 = (seen.under_way)().iter().map(|one| one.done).sum();
-        self.desk.set_under_way(under_way);
+        self.desk.set_under_way(under_way, 0);
         let limit = if self.desk.is_idle() { NO_WORK } else { Limit::name(seen.limit) };
         self.shares.add(limit, seen.interval.span, seen.interval.received);
         self.looks_on.interval(seen);

@@ -256,15 +256,13 @@ fn a_new_rate_is_heard_while_a_batch_moves() {
 
         fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
             self.0.fetch_add(1, Relaxed);
-            // Nothing moves until the rate is known.
+            // Nothing is begun by a run that does not know the rate.
             let rate = run.rate;
-            let slow = ByHand(move |task: &FleetTask, stop: &AtomicBool| {
-                while rate.is_none() && !stop.load(Relaxed) {
-                    std::thread::yield_now();
-                }
-                rate.and_then(|_| moves(task, stop))
+            let held = ByHand(move |task: &FleetTask, stop: &AtomicBool| match rate {
+                Some(_) => moves(task, stop),
+                None => Some(TaskEnd::Failed(FailureClass::Other, "it is held to no rate".to_owned())),
             });
-            slow.run(run, observer);
+            held.run(run, observer);
         }
     }
     work(&mut ledger, &Counting(&runs), LONG);

@@ -129,7 +129,7 @@ impl<'a> Through<'a> {
         let looked = from.store.lists().look(caller, &key, None).map_err(failed)?;
         let Some(looked) = looked else { return Err(missing(&shown)) };
         let listed = &looked.listed;
-        let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None };
+        let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None, is_exact: false };
         is_meant(&shown, pinned.differs(Some(listed.size), listed.etag.as_deref(), None))?;
         has_a_tag(&shown, object, listed.etag.as_deref())?;
         let ends = (&*from.store, self.to.fields());
@@ -281,7 +281,7 @@ fn of_web(
     let Some((passing, facts)) = found else { return Err(missing(&shown)) };
     let modified = object.mtime.and_then(|nanos| u64::try_from(nanos).ok());
     let modified = modified.map(|nanos| UNIX_EPOCH + Duration::from_nanos(nanos));
-    let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified };
+    let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified, is_exact: false };
     let differs = pinned.differs(Some(passing.source.size), facts.etag.as_deref(), facts.modified);
     is_meant(&shown, differs)?;
     has_a_tag(&shown, object, facts.etag.as_deref())?;

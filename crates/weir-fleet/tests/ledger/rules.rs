@@ -9,7 +9,7 @@ use weir_fleet::ledger::{
     BatchClaim, BatchResults, BatchWork, Claimed, Finished, FleetLedger, Helped, Helper, ObjectFailure,
     PlannedLarge, Renewed, SqlLedger, Tally, VerdictSpan, WaitReason, WatchedBatch, WorkerId,
 };
-use weir_fleet::object::pack;
+use weir_fleet::object::{FleetObject, pack};
 
 use crate::{LEASE, START, batch, clock, ends, folder, object, plan, sqlite, who};
 
@@ -481,6 +481,25 @@ fn a_large_object_that_fails_for_good_is_left_by_all() {
     assert_eq!(ledger.finish(second.lease, &BatchResults::default()).unwrap(), Finished::Lost);
     assert_eq!(ledger.claim(worker, LEASE).unwrap(), Claimed::Complete);
     assert_eq!(ledger.status().unwrap().failed, 1);
+    // Its ranges are of what it was: it is taken whole, as it is now, and counts once.
+    assert_eq!(ledger.retry(&[]).unwrap(), 1);
+    assert_eq!(ledger.retry(&[]).unwrap(), 0);
+    let claim = claimed(&mut ledger, worker);
+    let whole = FleetObject { size: None, ..object(0, 0) };
+    assert_eq!(claim.work, BatchWork::Objects(vec![whole]));
+    assert_eq!(ledger.finish(second.lease, &BatchResults::default()).unwrap(), Finished::Lost);
+    assert_eq!(ledger.finish(claim.lease, &all_moved(1)).unwrap(), Finished::Done);
+    let status = ledger.status().unwrap();
+    assert!(status.complete && (status.moved.objects, status.failed) == (1, 0), "{status:?}");
+    let (mut states, mut counted) = (Vec::new(), 0);
+    ledger
+        .each_row(&mut |_, row| {
+            states.push(row.state);
+            Ok::<(), weir_fleet::FleetError>(())
+        })
+        .unwrap();
+    ledger.each_object(&mut |_| counted += 1).unwrap();
+    assert_eq!((states, counted), (vec!["done"], 1));
 }
 
 #[test]
@@ -531,6 +550,16 @@ fn what_is_set_holds_from_the_next_question_on() {
     ledger.set(&|settings| settings.rate = Some(1_000_000)).unwrap();
     let Renewed::Held { settings, .. } = ledger.renew(claim.lease, LEASE, 0, 0).unwrap() else { panic!() };
     assert_eq!(settings.rate, Some(1_000_000));
+    // Another worker of its host has half of it, as long as it is there.
+    let rate = |ledger: &mut SqlLedger| match ledger.renew(claim.lease, LEASE, 0, 0).unwrap() {
+        Renewed::Held { settings, .. } => settings.rate,
+        Renewed::Lost => panic!("it is held"),
+    };
+    let beside = ledger.join(&who(51)).unwrap();
+    assert_eq!(rate(&mut ledger), Some(500_000));
+    ledger.leave(beside).unwrap();
+    assert_eq!(rate(&mut ledger), Some(1_000_000));
+    assert_eq!(ledger.status().unwrap().settings.rate, Some(1_000_000), "of the host");
     let reason = |ledger: &mut SqlLedger, worker| match ledger.claim(worker, LEASE).unwrap() {
         Claimed::Wait(reason, _) => Some(reason),
         Claimed::Batch(claim) => {

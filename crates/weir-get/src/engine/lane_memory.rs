@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use weir_model::around::Attempt;
 use weir_model::evidence::{LaneInterval, Reading, ThreadInterval};
 use weir_observe::LaneProbe;
+use weir_observe::own_attempts::OwnAttempts;
 use weir_observe::thread::Tid;
 
 use crate::lane::LaneState;
@@ -27,11 +29,10 @@ pub(super) struct LaneMemory {
     pub(super) moved: Instant,
     /// Processor time of all intervals so far.
     cpu: Duration,
-    /// Of the last interval: time the server asked for, bytes written.
-    pub(super) backoff: Duration,
+    attempts: OwnAttempts,
+    /// Of the last interval: where its time went, bytes written.
+    pub(super) spent: StageTimes,
     pub(super) wrote: u64,
-    /// Time before it asked again a server that had failed.
-    pub(super) failing: Duration,
     /// Bytes received in an interval, each interval counting half as much as the one after it.
     pub(super) pace: u64,
     /// The lane had ended when its last interval was taken.
@@ -52,8 +53,8 @@ impl LaneMemory {
             connects: 0,
             moved: Instant::now(),
             cpu: Duration::ZERO,
-            backoff: Duration::ZERO,
-            failing: Duration::ZERO,
+            attempts: OwnAttempts::default(),
+            spent: StageTimes::default(),
             wrote: 0,
             pace: 0,
             last: false,
@@ -61,6 +62,7 @@ impl LaneMemory {
     }
 
     pub(super) fn look(&mut self) {
+        self.attempts.look(self.state.id, &self.state.clock);
         let tid = self.state.tid.load(Relaxed);
         if self.probe.is_none() && tid != 0 {
             self.probe = Some(LaneProbe::new(Tid(tid)));
@@ -103,7 +105,7 @@ impl LaneMemory {
         if got > 0 || !state.bulk.load(Relaxed) {
             self.moved = now;
         }
-        (self.backoff, self.failing) = (spent.wall(Stage::Backoff), spent.wall(Stage::Failed));
+        self.spent = spent;
         let (mut thread, tcp) = match &mut self.probe {
             Some(probe) => probe.interval(),
             None => (Reading::default(), Reading::default()),
@@ -121,7 +123,8 @@ impl LaneMemory {
         LaneInterval {
             lane: state.id,
             received: got,
-            connecting: spent.wall(Stage::Connecting),
+            connecting: spent.connecting(),
+            resolving: Some(spent.wall(Stage::Resolving)),
             first_byte: spent.wall(Stage::FirstByte),
             socket_wait: spent.wall(Stage::Receive).saturating_sub(receive_cpu),
             receive_cpu,
@@ -140,6 +143,11 @@ impl LaneMemory {
             sender: Reading::Missing("the sending end is the server's".to_owned()),
             ..LaneInterval::default()
         }
+    }
+
+    /// Its longest attempt to connect since the last call.
+    pub(super) fn attempt(&mut self) -> Option<Attempt> {
+        self.attempts.interval()
     }
 
     /// Its last interval has been taken.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use weir_model::around::{Around, Attempt};
 use weir_model::decision::{Decision, Event, Restart};
 use weir_model::evidence::{Evidence, Facts, Interval, LaneInterval, Reading};
 use weir_model::limit::Limit;
@@ -14,10 +15,10 @@ use weir_model::path::queue_stands;
 use weir_model::rule::Context;
 use weir_model::rule::rate_limit::at_own_limit;
 use weir_model::verdict::judge_interval;
-use weir_observe::Sampler;
 use weir_observe::cgroup::Quota;
 use weir_observe::process::Pid;
-use weir_observe::watch::{Cadence, INTERVAL, SAMPLE_INTERVAL};
+use weir_observe::watch::{Cadence, EndedInterval, INTERVAL, SAMPLE_INTERVAL};
+use weir_observe::{HostInterval, Sampler};
 use weir_units::Rate;
 
 use super::Run;
@@ -153,33 +154,19 @@ impl<'a> Watch<'a> {
     }
 
     fn close_interval(&mut self, now: Instant, observer: &mut dyn Observer) {
-        let interval = self.cadence.close(now);
-        let span = interval.span;
+        let opened = self.cadence.opened();
         let host = self.sampler.host_interval();
         let mut lanes: Vec<LaneInterval> =
-            self.seen.iter_mut().map(|seen| seen.interval(now, interval.opened)).collect();
+            self.seen.iter_mut().map(|seen| seen.interval(now, opened)).collect();
         let throttled = self.quota.as_mut().map(Quota::interval).unwrap_or_default();
         for lane in &mut lanes {
             if let Reading::Value(thread) = &mut lane.thread {
                 thread.throttled = throttled;
             }
         }
-        let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
-        let failing = self.seen.iter().map(|seen| seen.failing).max().unwrap_or_default();
-        let (verify_busy, verify_backlog) = self.verify();
-        let census = self.run.pool.census();
-        // Most of it, since an interval may begin or end with some work.
-        let rests = lanes.iter().all(|lane| lane.idle.mul_f64(2.0) >= span);
-        let unlisted = if rests && !census.is_all && census.waiting == 0 { span } else { Duration::ZERO };
-        let interval = Interval {
-            written: self.seen.iter().map(|seen| seen.wrote).sum(),
-            server_backoff: backoff.min(span),
-            server_failing: failing.min(span),
-            unlisted,
-            verify_busy,
-            verify_backlog,
-            ..interval.evidence(host, lanes)
-        };
+        let ended = self.cadence.close_at_work(now, at_work(&lanes).saturating_add(throttled));
+        let span = ended.span;
+        let interval = self.interval(&ended, host, lanes);
         let over: Vec<u32> =
             self.seen.iter().filter(|seen| seen.is_over()).map(|seen| seen.state.id).collect();
         self.seen.retain(|seen| !seen.is_over());
@@ -199,13 +186,56 @@ impl<'a> Watch<'a> {
         };
         let evidence = &self.evidence;
         observer.interval(&Closed { interval: &interval, limit, evidence, under_way: &under_way });
-        self.tune(&interval, limit, now);
-        self.size_parts(&interval);
-        self.replace_stragglers(now);
+        match ended.stood_still {
+            // No lane is slow for what it did not do then.
+            true => self.seen.iter_mut().for_each(|seen| seen.moved = now),
+            false => {
+                self.tune(&interval, limit, now);
+                self.size_parts(&interval);
+                self.replace_stragglers(now);
+            }
+        }
         let is_long = self.evidence.facts.objects > WINDOW as u64;
         let most = if is_long { MOST_LANE_INTERVALS / 2 } else { MOST_LANE_INTERVALS };
         let most = MOST_INTERVALS.min(most / interval.lanes.len().max(1));
         self.evidence.push(interval, most);
+    }
+
+    /// The evidence of an interval, with what the pool and the clocks of the lanes say of it.
+    fn interval(&mut self, ended: &EndedInterval, host: HostInterval, lanes: Vec<LaneInterval>) -> Interval {
+        let (verify_busy, verify_backlog) = self.verify();
+        let attempts: Vec<Attempt> = self.seen.iter_mut().filter_map(LaneMemory::attempt).collect();
+        let written = self.seen.iter().map(|seen| seen.wrote).sum();
+        // Most of it, since an interval may begin or end with some work.
+        let rests = lanes.iter().all(|lane| lane.idle.mul_f64(2.0) >= ended.span);
+        let interval = Interval { written, left: Some(self.is_left()), ..ended.evidence(host, lanes) };
+        if ended.stood_still {
+            return interval;
+        }
+        let census = self.run.pool.census();
+        let is_unlisted = rests && !census.is_all && census.waiting == 0;
+        let longest = |stage| {
+            let times = self.seen.iter().map(|seen| seen.spent.wall(stage));
+            times.max().unwrap_or_default().min(ended.span)
+        };
+        Interval {
+            server_backoff: longest(Stage::Backoff),
+            server_failing: longest(Stage::Failed),
+            unreached: longest(Stage::Unreached),
+            broken: longest(Stage::Broken),
+            unlisted: if is_unlisted { ended.span } else { Duration::ZERO },
+            verify_busy,
+            verify_backlog,
+            around: Around { attempts, ..Around::default() },
+            ..interval
+        }
+    }
+
+    /// Something is left to be received, or it is not known that nothing is.
+    fn is_left(&self) -> bool {
+        let census = self.run.pool.census();
+        let active = self.run.pool.active();
+        !census.is_all || census.waiting > 0 || active.iter().any(|transfer| !transfer.ledger().is_complete())
     }
 
     /// What the jobs that were given so far say of the run.
@@ -215,6 +245,7 @@ impl<'a> Watch<'a> {
         facts.tls = self.run.tls.load(Relaxed);
         let waits = self.run.http.waits();
         (facts.server_said, facts.server_failed) = (waits.words(), waits.failure());
+        facts.broke = waits.breakage();
         let (given, count) = self.run.pool.given();
         facts.objects = count.unwrap_or(given) as u64;
     }
@@ -309,8 +340,8 @@ impl<'a> Watch<'a> {
         for seen in &self.seen {
             let at_work = seen.state.is_replaceable();
             let (stage, since) = seen.state.clock.current();
-            let waits =
-                matches!(stage, Stage::FirstByte | Stage::Receive | Stage::Connecting) && since >= STALLED;
+            let waits = stage.connects() || matches!(stage, Stage::FirstByte | Stage::Receive);
+            let waits = waits && since >= STALLED;
             if at_work && waits && now - seen.moved >= STALLED {
                 let restart = Restart::StillLane { lane: seen.state.id, still: now - seen.moved };
                 self.tell(now, Decision::Restart(restart));
@@ -368,6 +399,12 @@ impl<'a> Watch<'a> {
             interrupted,
         }
     }
+}
+
+/// How long a lane's thread ran, or was ready to: the longest.
+fn at_work(lanes: &[LaneInterval]) -> Duration {
+    let threads = lanes.iter().filter_map(|lane| lane.thread.value());
+    threads.map(|thread| thread.cpu.saturating_add(thread.runqueue)).max().unwrap_or_default()
 }
 
 /// The longest of the lanes' shortest round trips.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use weir_observe::names::{NameError, Names, with_port};
+use weir_observe::stage_clock::{Stage, StageClock};
 
 use crate::error::GetError;
 use crate::http::connection::Dial;
@@ -33,6 +34,8 @@ pub struct Way<'a> {
     pub reach: &'a Reach,
     /// How to dial.
     pub dial: &'a Dial<'a>,
+    /// Where the time goes.
+    pub clock: &'a StageClock,
     /// When the name, the connect and the handshakes must be done.
     pub deadline: Instant,
     /// The caller has other work while a name is looked up: [`GetError::NamePending`] is of use to it.
@@ -42,7 +45,10 @@ pub struct Way<'a> {
 /// Connects to `host:port`.
 pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, GetError> {
     let addresses = resolve(host, port, way)?;
-    race(&addresses, way).map_err(|source| match source.kind() {
+    way.clock.enter(Stage::Dialling);
+    let connected = race(&addresses, way);
+    way.clock.enter(Stage::Connecting);
+    connected.map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => GetError::Interrupted,
         _ => {
             way.names.doubt(host);
@@ -53,10 +59,12 @@ pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, GetErr
 
 /// Connects to a socket of this machine in place of the network.
 pub(crate) fn connect_unix(place: &UnixPlace, way: &Way<'_>) -> Result<TcpStream, GetError> {
+    way.clock.enter(Stage::Dialling);
     let connected = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
         socket.connect_timeout(&place.address()?, way.dial.connect_timeout)?;
         Ok(socket.into())
     });
+    way.clock.enter(Stage::Connecting);
     connected.map_err(|source| GetError::Connect { to: format!("the socket {}", place.shown()), source })
 }
 
@@ -75,7 +83,10 @@ fn look_up(host: &str, way: &Way<'_>) -> Result<Vec<SocketAddr>, GetError> {
     let host = zoned.as_deref().unwrap_or(host);
     let lookup = way.names.look_up(host, way.dial.connect_timeout);
     let until = way.may_put_aside.then(|| Instant::now() + WAITED.saturating_sub(lookup.age()));
-    match lookup.wait(until, &|| way.dial.is_stopped()) {
+    way.clock.enter(Stage::Resolving);
+    let found = lookup.wait(until, &|| way.dial.is_stopped());
+    way.clock.enter(Stage::Connecting);
+    match found {
         None => Err(GetError::NamePending(lookup)),
         Some(Ok(found)) => Ok(found.to_vec()),
         Some(Err(NameError::Stopped)) => Err(GetError::Interrupted),

@@ -2,6 +2,7 @@
 //! that fits into memory.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use url::{Position, Url};
@@ -129,6 +130,14 @@ const CONTINUE: Duration = Duration::from_secs(1);
 /// few system calls, and it stays in a core's cache.
 const PIECE: usize = 256 << 10;
 
+impl<'a> Client<'a> {
+    /// Raises `received` by the bytes of each piece of a body, when it comes, of calls that succeed.
+    pub fn counts(mut self, received: &'a AtomicU64) -> Client<'a> {
+        self.received = Some(received);
+        self
+    }
+}
+
 impl Client<'_> {
     /// Sends `call` with `content` and reads its answer. Redirects are not followed but by
     /// [`Client::follows`]; a refusal that an authorizer can mend is asked again. For a call of the user's
@@ -145,7 +154,7 @@ impl Client<'_> {
             let (head, connection) = self.exchange(&call, &origin, &fields, content)?;
             let mut reply = self.read_reply(&call, head, connection)?;
             if let Some(user) = user {
-                match self.next_as_user(&call.url, &user, &reply.head)? {
+                match self.next_as_user(&call, &user, &reply.head)? {
                     AsUser::Again if answers < MAX_ANSWERS => {
                         answers += 1;
                         content.rewind()?;
@@ -224,7 +233,11 @@ impl Client<'_> {
             let added = authorizer.fields(call.method, &call.url, &fields)?;
             fields.extend(added);
         }
-        let secrets: Vec<String> = fields.iter().map(|(_, value)| value.clone()).collect();
+        // Servers repeat a token without its scheme, too.
+        let bare = fields.iter().filter(|(name, _)| name == "authorization");
+        let bare = bare.filter_map(|(_, value)| Some(value.rsplit_once(' ')?.1));
+        let secrets: Vec<String> =
+            fields.iter().map(|(_, value)| value.as_str()).chain(bare).map(str::to_owned).collect();
         if length > 0 || !matches!(call.method, "GET" | "HEAD" | "DELETE") {
             fields.push(("content-length".to_owned(), length.to_string()));
         }
@@ -274,8 +287,13 @@ impl Client<'_> {
     }
 
     /// What an answer to the user's own call leads to.
-    fn next_as_user(&self, url: &Url, user: &ShownUser, head: &ResponseHead) -> Result<AsUser, GetError> {
-        self.http.jar().take(url, &head.fields);
+    fn next_as_user(
+        &self,
+        call: &Call<'_>,
+        user: &ShownUser,
+        head: &ResponseHead,
+    ) -> Result<AsUser, GetError> {
+        self.http.jar().take(&call.url, &head.fields);
         if let Some(space) = &user.space {
             self.http.logins().hears_answer(space, &head.fields);
             let is_asked = head.status == space.asker.status()
@@ -284,9 +302,13 @@ impl Client<'_> {
                 return Ok(AsUser::Again);
             }
         }
-        // Others may be followed with another method only (RFC 9110 section 15.4).
-        match matches!(head.status, 307 | 308) && head.header("location").is_some() {
-            true => Ok(AsUser::At(Box::new(redirect(url, head, Downgrade::Refused)?))),
+        // Others may change a method to GET, but these two (RFC 9110 section 15.4).
+        let is_followed = match call.method {
+            "GET" | "HEAD" => is_redirect(head.status),
+            _ => matches!(head.status, 307 | 308),
+        };
+        match is_followed && head.header("location").is_some() {
+            true => Ok(AsUser::At(Box::new(redirect(&call.url, head, Downgrade::Refused)?))),
             false => Ok(AsUser::Over),
         }
     }
@@ -395,9 +417,14 @@ impl Client<'_> {
         self.clock.enter(Stage::Receive);
         let mut body = Exchange::Http1(connection);
         let mut bytes = Vec::new();
+        let received = self.received.filter(|_| matches!(head.status, 200..300));
         while !body.is_end() {
             let got = body.fill(PIECE, self.clock, &self.dial)?;
+            let before = bytes.len();
             body.pieces().for_each(|piece| bytes.extend_from_slice(piece));
+            if let Some(received) = received {
+                received.fetch_add((bytes.len() - before) as u64, Relaxed);
+            }
             if bytes.len() > call.most {
                 self.close();
                 return Err(GetError::Malformed {

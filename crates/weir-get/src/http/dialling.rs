@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use rustls::ClientConfig;
+use weir_observe::stage_clock::Stage;
 
 use crate::error::GetError;
 use crate::http::address::{self, Way};
@@ -58,7 +59,10 @@ impl Client<'_> {
             None => Under::Socket(&line.socket),
         };
         let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
-        match session.handshake(&mut under, &go_on) {
+        self.clock.enter(Stage::Securing);
+        let done = session.handshake(&mut under, &go_on);
+        self.clock.enter(Stage::Connecting);
+        match done {
             Ok(()) => Ok(session),
             Err(error) if is_timeout(&error) && self.dial.is_stopped() => Err(GetError::Interrupted),
             Err(error) if is_timeout(&error) => {

@@ -13,6 +13,7 @@ mod windowed;
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::http::{REMEMBERED, make_room};
@@ -291,6 +292,8 @@ pub struct Client<'a> {
     pub(super) as_user: bool,
     /// Calls for which nobody speaks follow redirects.
     pub(super) follows: bool,
+    /// Raised by the bodies of calls as they come.
+    pub(super) received: Option<&'a AtomicU64>,
     /// What was left out of the request that is under way.
     notes: Vec<String>,
 }
@@ -317,6 +320,7 @@ impl<'a> Client<'a> {
             is_proven: false,
             as_user: false,
             follows: false,
+            received: None,
             notes,
             unless: None,
         }
@@ -493,6 +497,7 @@ impl<'a> Client<'a> {
             names: &self.http.names,
             reach: &self.http.manner.reach,
             dial: &self.dial,
+            clock: self.clock,
             deadline: Instant::now() + left,
             may_put_aside: self.put_aside.is_some(),
         }

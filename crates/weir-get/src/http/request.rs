@@ -184,7 +184,7 @@ pub(crate) fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
 
 /// Of the user's fields, those that may go to an origin they were not given for. Any field can hold a secret
 /// (`PRIVATE-TOKEN`), so only those that cannot are kept.
-pub(crate) fn safe_elsewhere(headers: &[(String, String)]) -> Vec<(String, String)> {
+pub fn safe_elsewhere(headers: &[(String, String)]) -> Vec<(String, String)> {
     headers.iter().filter(|(name, _)| is_harmless(name)).cloned().collect()
 }
 

@@ -23,18 +23,20 @@ pub struct Waits {
     words: Mutex<Option<String>>,
     /// See [`Waits::failure`].
     failure: Mutex<Option<String>>,
+    /// See [`Waits::breakage`].
+    breakage: Mutex<Option<String>>,
 }
 
 impl Waits {
     /// A word before a wait for `url`, whose host is `host`: what went wrong, what the server asks for, what
     /// is done.
     pub fn say(&self, url: &str, host: &str, error: &GetError, pause: Duration) {
-        if let GetError::Status { status, reason, .. } = error {
-            let words = format!("{status} {reason}");
-            match error.is_overload() {
-                true => self.asked_to_wait(words),
-                false => self.failed(words),
+        match error {
+            GetError::Status { status, reason, .. } if error.is_overload() => {
+                self.asked_to_wait(format!("{status} {reason}"));
             }
+            GetError::Status { status, reason, .. } => self.failed(format!("{status} {reason}")),
+            other => self.broke(other),
         }
         let asked = error.retry_after().map_or_else(String::new, |asked| {
             format!("; the server asks for a wait of {}", human_duration(asked))
@@ -65,6 +67,16 @@ impl Waits {
     /// What a server said when it last failed and was asked again.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
+    }
+
+    /// An attempt had no answer because of `error`, and is followed by another.
+    pub fn broke(&self, error: &GetError) {
+        *self.breakage.lock() = Some(format!("{error:#}"));
+    }
+
+    /// Why the last such attempt had none.
+    pub fn breakage(&self) -> Option<String> {
+        self.breakage.lock().clone()
     }
 
     fn is_new(&self, host: &str, pause: Duration, now: Instant) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Lane, refuse_unfit};
+use super::{Lane, Rest, refuse_unfit};
 use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
 use crate::error::GetError;
@@ -21,14 +21,13 @@ impl Lane<'_> {
         let standing = Standing { began: self.began, done: 0, others: 0, is_resumable: false };
         match waiting.download.on_error(error, &standing, &self.run.moment()) {
             Action::AskAgain => self.run.pool.requeue(waiting, Duration::ZERO),
-            Action::AwaitName(name) => self.run.pool.put_aside(waiting, name),
+            Action::AwaitName(name) => {
+                self.rest = Some(Rest::Name(name.clone()));
+                self.run.pool.put_aside(waiting, name);
+            }
             Action::AskLater { error, pause } => {
                 self.say_pause(&job.url, &error, pause);
-                match Self::stage_after(&error) {
-                    Stage::Backoff => self.avoid(job, pause),
-                    Stage::Failed => self.fails_until = Some(Instant::now() + pause),
-                    _ => {}
-                }
+                self.put_off(job, &error, pause);
                 self.run.pool.requeue(waiting, pause);
             }
             Action::ComeBack { error, used } => self.fail(waiting, job, self.for_later(error, used)),
@@ -122,17 +121,12 @@ impl Lane<'_> {
 
     fn back_off(&mut self, transfer: &Transfer, error: &GetError, pause: Duration, stays: bool) {
         self.say_pause(&transfer.url, error, pause);
-        let stage = Self::stage_after(error);
         if stays {
-            return self.sleep(pause, stage);
+            return self.sleep(pause, error.pause_stage());
         }
         // Its place among those that carry is free for another file meanwhile.
         self.run.pool.rest(transfer.job, Instant::now() + pause);
-        match stage {
-            Stage::Backoff => self.avoid(&transfer.task, pause),
-            Stage::Failed => self.fails_until = Some(Instant::now() + pause),
-            _ => {}
-        }
+        self.put_off(&transfer.task, error, pause);
     }
 
     /// Once more from its URL and byte 0.
@@ -144,6 +138,7 @@ impl Lane<'_> {
         if let Some(part) = transfer.sink.part() {
             part.discard();
         }
+        self.put_off(&transfer.task, error, pause);
         self.run.pool.requeue(Waiting::new(transfer.job, Arc::clone(&transfer.task), next), pause);
     }
 

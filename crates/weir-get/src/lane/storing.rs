@@ -12,6 +12,7 @@ use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job};
 use crate::object;
 use crate::pool::Waiting;
+use crate::sink::attributes::NewFile;
 use crate::sink::{self, Existing, PartFile, small_file};
 use crate::verify;
 use weir_observe::stage_clock::Stage;
@@ -67,7 +68,9 @@ impl Lane<'_> {
         let home = || self.run.home_of(&place);
         let stored = match self.run.options.existing {
             Existing::Replaced => sink::store_whole(&place, home, &body, self.run.options.sync),
-            Existing::Kept => small_file::store_if_free(&place, &body, self.run.options.sync),
+            Existing::Kept => {
+                small_file::store_if_free(&place, &body, self.run.options.sync, &NewFile::default())
+            }
         };
         let took = self.state.clock.current().1;
         self.state.clock.enter(Stage::Other);

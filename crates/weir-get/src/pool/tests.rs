@@ -30,7 +30,7 @@ fn a_lane_that_avoids_a_host_takes_work_of_another() {
     assert!(pool.admit());
     let host = job_of("seven").host();
     let avoids = |span: u64| Some(Avoid { host, until: Instant::now() + Duration::from_millis(span) });
-    let opened = |avoids| match pool.next(0, avoids) {
+    let opened = |avoids| match pool.next(0, avoids, &|| {}) {
         Work::Open(waiting) => waiting.job,
         _ => panic!("no job to open"),
     };
@@ -44,11 +44,11 @@ fn a_job_that_waits_for_its_name_holds_up_no_other() {
     let pool = pool_of(&["h", "h"]);
     assert!(pool.admit());
     let names = weir_observe::names::Names::default();
-    let Work::Open(first) = pool.next(0, None) else { panic!("no job to open") };
+    let Work::Open(first) = pool.next(0, None, &|| {}) else { panic!("no job to open") };
     // A name that is known from the start: its job is taken up again after the other.
     pool.put_aside(first, names.look_up("localhost", Duration::ZERO));
     for expected in [1, 0] {
-        assert!(matches!(pool.next(0, None), Work::Open(waiting) if waiting.job == expected));
+        assert!(matches!(pool.next(0, None, &|| {}), Work::Open(waiting) if waiting.job == expected));
     }
 }
 
@@ -72,7 +72,7 @@ fn a_host_that_is_silent_gives_its_place_to_the_last_job_too() {
     let pool = pool_of(&["seven", "eight"]);
     for _ in 0..2 {
         assert!(pool.admit());
-        assert!(matches!(pool.next(0, None), Work::Open(_)));
+        assert!(matches!(pool.next(0, None, &|| {}), Work::Open(_)));
     }
     let (silent, good) = (job_of("seven").host(), job_of("eight").host());
     assert_eq!(pool.begin_bulk(0, silent, None), BulkPlace::Taken);
@@ -90,7 +90,7 @@ fn a_host_that_is_silent_gives_its_place_to_the_last_job_too() {
 fn a_run_is_over_when_all_are_given_and_have_ended() {
     let pool = Pool::new(1, true, 1);
     let number = pool.add(job_of("h"));
-    assert!(pool.admit() && matches!(pool.next(0, None), Work::Open(_)));
+    assert!(pool.admit() && matches!(pool.next(0, None, &|| {}), Work::Open(_)));
     assert!(pool.ended(number, 5).is_some());
     assert!(pool.ended(number, 5).is_none(), "said twice");
     assert!(!pool.is_done(), "more may come");

@@ -10,7 +10,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
-use rustix::fs::{FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fremovexattr, fstat, openat};
+use rustix::fs::{
+    FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fremovexattr,
+    fstat, futimens, openat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use weir_tree::entry::Xattr;
@@ -34,18 +37,45 @@ const RIGHTS: u32 = 0o777;
 /// Until a file is complete, for its owner alone.
 const PRIVATE: u32 = 0o600;
 
+/// What a file that replaces none gets beside its bytes, before it has its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewFile {
+    /// Who may read, write and run it, before the umask or the folder's default ACL.
+    pub mode: u32,
+    /// When its bytes were last changed, in seconds since 1970 and nanoseconds of the last one; `None`: now.
+    pub modified: Option<(i64, i64)>,
+}
+
+impl Default for NewFile {
+    fn default() -> NewFile {
+        NewFile { mode: NEW, modified: None }
+    }
+}
+
+impl NewFile {
+    /// Gives `file` its time, where its file system takes one.
+    pub(super) fn give_time(&self, file: &File) {
+        let Some((tv_sec, tv_nsec)) = self.modified else { return };
+        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let times = Timestamps { last_access: omitted, last_modification: Timespec { tv_sec, tv_nsec } };
+        if let Err(errno) = futimens(file, &times) {
+            tracing::debug!("a new file does not take its time: {errno}");
+        }
+    }
+}
+
 /// Gives `file`, which is about to be called `target`, the rights of `old`, the file that has this name now,
 /// or those of a new file. Rights that cannot be kept are dropped, never widened.
 pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> {
     let Some(old) = old.filter(|old| kind(old) == FileType::RegularFile) else {
-        return give_new(file, target);
+        return give_new(file, target, &NewFile::default());
     };
     let shown = target.path().display();
     let folder = target.folder();
     let is_foreign = folder.is_open_to_all() && !folder.is_ours(old.st_uid);
     // Anyone may link a world-writable file of ours here, to make the new file world-writable too.
     if is_foreign || old.st_nlink > 1 && folder.is_shared() {
-        give_new(file, target)?;
+        give_new(file, target, &NewFile::default())?;
         let mode = fstat(file)?.st_mode & old.st_mode & RIGHTS;
         if is_foreign {
             tracing::warn!("{shown} belongs to another user; the new file is yours, with mode {mode:03o}");
@@ -104,7 +134,8 @@ pub(crate) fn take_back(file: &File) {
 }
 
 /// As if open(2) had made it in the folder.
-fn give_new(file: &File, target: &Target) -> io::Result<()> {
+pub(super) fn give_new(file: &File, target: &Target, new: &NewFile) -> io::Result<()> {
+    new.give_time(file);
     let folder = target.folder();
     let around = fstat(folder)?;
     // A folder's set-group-id bit gives its files its group; a part that grew elsewhere does not have it yet.
@@ -114,10 +145,10 @@ fn give_new(file: &File, target: &Target) -> io::Result<()> {
     let default = At::held(folder.as_fd()).value(DEFAULT_ACL).ok().flatten();
     match default.and_then(|acl| Acl::parse(acl.value())) {
         Some(acl) => {
-            let acl = acl.masked(NEW);
+            let acl = acl.masked(new.mode);
             give_mode(file, acl.mode(), Some(acl))
         }
-        None => give_mode(file, NEW & !umask(), None),
+        None => give_mode(file, new.mode & !umask(), None),
     }
 }
 

@@ -10,6 +10,7 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, openat, renameat};
 use rustix::io::Errno;
 use weir_units::atomic_file;
 
+use super::attributes::NewFile;
 use super::folder::{Folder, Target, kind};
 use super::{attributes, beside, in_place, small_file};
 
@@ -114,19 +115,20 @@ pub(crate) fn give_name(
 
 /// Calls the complete file `target` unless something has that name: a file with the same content stays, and
 /// the part goes, as it does where the content is another ([`Failure::Differs`]).
-/// `part`: its name in `home`; empty for a file that has none.
+/// `part`: its name in `home`; empty for a file that has none. `new`: what it gets with its name.
 pub(crate) fn give_free_name(
     file: &File,
     home: &Folder,
     part: &OsStr,
     target: &Target,
+    new: &NewFile,
 ) -> Result<(), Failure> {
     if !part.is_empty() && !home.has(part, file)? {
         let text = format!("another file was put in the place of {}", home.shown(part).display());
         return Err(io::Error::other(text).into());
     }
     beside::unmark(file);
-    attributes::give(file, target, None)?;
+    attributes::give_new(file, target, new)?;
     let named = match part.is_empty() {
         true => small_file::link(file, target, target.name()),
         false => atomic_file::rename_to_free(home, part, target.name()),
@@ -148,14 +150,14 @@ pub(crate) fn give_free_name(
 }
 
 /// A file, read from its start wherever others read and write it.
-pub struct FromStart<'a> {
+struct FromStart<'a> {
     file: &'a File,
     at: u64,
 }
 
 impl<'a> FromStart<'a> {
     /// Nothing of it is read yet.
-    pub fn new(file: &'a File) -> FromStart<'a> {
+    fn new(file: &'a File) -> FromStart<'a> {
         FromStart { file, at: 0 }
     }
 }

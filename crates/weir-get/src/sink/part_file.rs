@@ -16,6 +16,7 @@ use weir_tree::room::with_room;
 use weir_units::Bytes;
 
 use super::Existing;
+use super::attributes::NewFile;
 use super::beside::{self, For, Found};
 use super::folder::{Folder, Target};
 use super::home::{Home, with_ending};
@@ -358,10 +359,15 @@ impl PartFile {
     /// The complete, verified file gets its name; the journal goes. With `sync`, bytes copied on the way are
     /// synced too.
     pub fn publish(&self, sync: bool) -> Result<(), GetError> {
+        self.publish_as(sync, &NewFile::default())
+    }
+
+    /// The same; where existing files stay ([`Existing::Kept`]) it gets what `new` says with its name.
+    pub fn publish_as(&self, sync: bool, new: &NewFile) -> Result<(), GetError> {
         let Home { folder, part, .. } = &self.home;
         let named = match self.home.existing {
             Existing::Replaced => naming::give_name(&self.file, folder, part, &self.target, sync),
-            Existing::Kept => naming::give_free_name(&self.file, folder, part, &self.target),
+            Existing::Kept => naming::give_free_name(&self.file, folder, part, &self.target, new),
         };
         match named {
             Ok(()) => {}

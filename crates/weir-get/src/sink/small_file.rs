@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flo
 use rustix::io::Errno;
 use weir_http::filename::KEPT;
 
+use super::attributes::NewFile;
 use super::beside::For;
 use super::folder::{Target, kind};
 use super::{attributes, beside, home, in_place, naming};
@@ -35,9 +36,10 @@ pub fn store(target: &Target, bytes: &[u8], sync: bool) -> Result<Stored, GetErr
     write(target, bytes, sync).map_err(|source| failed(target.path(), source))
 }
 
-/// Puts `bytes` at `target` unless something has that name: a file with the same content stays.
-pub fn store_if_free(target: &Target, bytes: &[u8], sync: bool) -> Result<(), GetError> {
-    match write_if_free(target, bytes, sync) {
+/// Puts `bytes` at `target` unless something has that name: a file with the same content stays. `new`: what
+/// the file gets beside them.
+pub fn store_if_free(target: &Target, bytes: &[u8], sync: bool, new: &NewFile) -> Result<(), GetError> {
+    match write_if_free(target, bytes, sync, new) {
         Ok(true) => Ok(()),
         Ok(false) => Err(GetError::Differs { path: target.path().to_owned() }),
         Err(source) => Err(failed(target.path(), source)),
@@ -45,12 +47,13 @@ pub fn store_if_free(target: &Target, bytes: &[u8], sync: bool) -> Result<(), Ge
 }
 
 /// Whether `target` has these bytes now.
-fn write_if_free(target: &Target, bytes: &[u8], sync: bool) -> io::Result<bool> {
-    let mode = Mode::from_raw_mode(0o666);
+fn write_if_free(target: &Target, bytes: &[u8], sync: bool, new: &NewFile) -> io::Result<bool> {
+    let mode = Mode::from_raw_mode(new.mode);
     let named = match openat(target.folder(), ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode) {
         Ok(file) => {
             let file = File::from(file);
             (&file).write_all(bytes)?;
+            new.give_time(&file);
             if sync {
                 file.sync_all()?;
             }
@@ -60,7 +63,7 @@ fn write_if_free(target: &Target, bytes: &[u8], sync: bool) -> io::Result<bool> 
             let (passing, mut file) = beside::create_passing(target.folder(), target.name())?;
             let written = file
                 .write_all(bytes)
-                .and_then(|()| attributes::give(&file, target, None))
+                .and_then(|()| attributes::give_new(&file, target, new))
                 .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
             let named = written
                 .map(|()| atomic_file::rename_to_free(target.folder(), passing.as_os_str(), target.name()));
@@ -272,15 +275,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let target = Target::open(&path).unwrap();
-        store_if_free(&target, b"one", false).unwrap();
-        store_if_free(&target, b"one", true).unwrap();
+        let new = NewFile::default();
+        store_if_free(&target, b"one", false, &new).unwrap();
+        store_if_free(&target, b"one", true, &new).unwrap();
         for other in [&b"two"[..], b"on", b"one and more", b""] {
-            assert!(matches!(store_if_free(&target, other, false), Err(GetError::Differs { .. })));
+            assert!(matches!(store_if_free(&target, other, false, &new), Err(GetError::Differs { .. })));
         }
         assert_eq!(fs::read(&path).unwrap(), b"one");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
-        assert!(matches!(store_if_free(&target, b"one", false), Err(GetError::Differs { .. })));
+        assert!(matches!(store_if_free(&target, b"one", false, &new), Err(GetError::Differs { .. })));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 }

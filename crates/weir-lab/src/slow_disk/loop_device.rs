@@ -2,6 +2,7 @@
 //! dropped.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,7 +12,8 @@ use crate::slow_error::SlowError;
 
 /// A sparse file of `size` with an empty ext4 in it.
 pub(crate) fn make_image(image: &Path, size: Bytes) -> Result<(), SlowError> {
-    let failed = |cause| SlowError::caused(format!("cannot make {}", image.display()), cause);
+    let failed =
+        |cause: io::Error| SlowError::failed(format!("cannot make {}", image.display()), Some(cause));
     let file = fs::File::create_new(image).map_err(failed)?;
     file.set_len(size.0).map_err(failed)?;
     // All tables now: the kernel would else write them later, in competition with the transfer.
@@ -31,9 +33,12 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// Attaches `image` to the next free one.
     pub(crate) fn attach(image: &Path) -> Result<LoopDevice, SlowError> {
-        let said = tool(Command::new("losetup").args(["--find", "--show"]).arg(image))?;
+        // Of what it may say this is the most: there are no loop devices, or not for this process.
+        let said = tool(Command::new("losetup").args(["--find", "--show"]).arg(image))
+            .map_err(SlowError::into_refusal)?;
         let mut device = LoopDevice { path: PathBuf::from(said.trim()), number: String::new() };
-        let name = device.path.file_name().ok_or_else(|| SlowError::new("losetup named no device"))?;
+        let name =
+            device.path.file_name().ok_or_else(|| SlowError::failed("losetup named no device", None))?;
         let number = Path::new("/sys/block").join(name).join("dev");
         let number = fs::read_to_string(&number)
             .map_err(|cause| SlowError::caused(format!("cannot read {}", number.display()), cause))?;
@@ -80,8 +85,10 @@ impl Mount {
     /// Mounts the ext4 of `device` on `folder`, which is made.
     pub fn new(device: &Path, folder: &Path) -> Result<Mount, SlowError> {
         fs::create_dir(folder)
-            .map_err(|cause| SlowError::caused(format!("cannot make {}", folder.display()), cause))?;
-        tool(Command::new("mount").args(["-t", "ext4"]).arg(device).arg(folder))?;
+            .map_err(|cause| SlowError::failed(format!("cannot make {}", folder.display()), Some(cause)))?;
+        // The file system was just made: what does not mount it does not allow it, or has no ext4.
+        tool(Command::new("mount").args(["-t", "ext4"]).arg(device).arg(folder))
+            .map_err(SlowError::into_refusal)?;
         Ok(Mount { folder: folder.to_owned() })
     }
 
@@ -115,10 +122,8 @@ fn tool(command: &mut Command) -> Result<String, SlowError> {
         .map_err(|cause| SlowError::caused(format!("cannot run {name}"), cause))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(SlowError::new(format!(
-            "{name} failed: {}",
-            complaint.lines().next().unwrap_or_default()
-        )));
+        let complaint = complaint.lines().next().unwrap_or_default();
+        return Err(SlowError::failed(format!("{name} failed: {complaint}"), None));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

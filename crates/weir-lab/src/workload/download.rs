@@ -11,7 +11,7 @@ use weir_serve::{Config, Content, Handle, Server, TlsSource};
 use super::weak_server::{ERROR_PAGE, WeakServer};
 use super::{Done, PORT, Stage, WorkError};
 use crate::child::Running;
-use crate::scenario::{Download, Workload};
+use crate::scenario::{Download, Quantity, Workload};
 
 /// Either keeps serving until it is dropped.
 enum Serving {
@@ -33,17 +33,18 @@ pub(super) fn play(stage: &Stage<'_>, work: &Download) -> Result<Done, WorkError
     let log = stage.notes.join("client.log");
     let said = File::create(&log).map_err(WorkError::program("cannot write the client's log"))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-    let running =
-        Running::start(&mut command, stage.stop).map_err(WorkError::program(format!("cannot run {name}")))?;
+    let running = Running::start(&mut command, stage.stop).map_err(WorkError::start(&name))?;
     stage.reader.is_process(running.pid());
     let (status, wall) = running.finish().map_err(WorkError::program(format!("cannot wait for {name}")))?;
     drop(serving);
     let (bytes, error_pages) = arrived(&output);
-    if !status.success() && bytes == 0 && work.server.refuse_above.is_none() {
+    // Whichever code it is, a figure judges it where there is one.
+    let is_judged = stage.scenario.figures.iter().any(|figure| figure.of == Quantity::ExitCode);
+    if !status.success() && !is_judged {
         let log = fs::read_to_string(&log).unwrap_or_default();
+        let last = log.lines().last().unwrap_or_default();
         return Err(WorkError::Failed(format!(
-            "{name}: {status}: {}",
-            log.lines().last().unwrap_or_default()
+            "{name}: {status}: {last}; if that is what must come out, expect it by a figure of exit-code"
         )));
     }
     let evidence = fs::read(&evidence).ok().and_then(|text| serde_json::from_slice(&text).ok());

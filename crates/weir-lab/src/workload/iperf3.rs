@@ -16,7 +16,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
     let mut server = Command::new("iperf3");
     server.args(["-s", "-1", "-p", &port]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     stage.bed.far().enter(&mut server)?;
-    let server = Running::start(&mut server, stage.stop).map_err(WorkError::program("cannot run iperf3"))?;
+    let server = Running::start(&mut server, stage.stop).map_err(WorkError::start("iperf3"))?;
     stage.sender.is_process(server.pid());
     wait_for_listener(stage)?;
     let mut client = Command::new("iperf3");
@@ -25,7 +25,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
     client.args(["-n", &work.bytes.0.0.to_string()]).args(&work.args);
     client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     stage.at_near(&mut client)?;
-    let client = Running::start(&mut client, stage.stop).map_err(WorkError::program("cannot run iperf3"))?;
+    let client = Running::start(&mut client, stage.stop).map_err(WorkError::start("iperf3"))?;
     stage.reader.is_process(client.pid());
     let (status, wall) = client.finish().map_err(WorkError::program("cannot wait for iperf3"))?;
     server.kill();

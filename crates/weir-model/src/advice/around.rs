@@ -63,7 +63,7 @@ fn for_connect(around: &Around) -> Vec<Advice> {
     let peer = &worst.peer;
     let action = match (worst.step, worst.listener) {
         (Step::Tls, _) => format!(
-            "look at the server of {peer}: it takes the connection and is slow with the TLS handshake (its processors, its key, \
+            "look at {peer}: it takes the connection and is slow with the TLS handshake (its processors, its key, \
              a proxy before it)"
         ),
         (_, Some(_)) => format!(

@@ -11,12 +11,34 @@ use crate::merge::merged;
 use crate::rule::Context;
 use crate::rule::spent::min_rtt;
 use crate::survey::{Narrow, Setting, narrow};
+use crate::words::bytes;
 
 /// Intervals that a rate is taken over: a second, more than the longest swing of a queue.
 const WINDOWS: usize = 10;
 
+/// What lets a receive buffer grow to `size`, where autotuning now ends at `most`: a line only where that is
+/// known to be less, since it would take from all other sockets otherwise.
+pub(super) fn receive_setting(size: u64, most: Option<u64>) -> String {
+    match most {
+        Some(most) if most < size => receive_sysctl(size),
+        _ => format!("raise the third number of net.ipv4.tcp_rmem to {size}"),
+    }
+}
+
+/// Of a receive buffer that autotuning, which ends at `most`, would let grow further than is needed.
+pub(super) fn held_by_another(most: u64) -> Advice {
+    let most = bytes(most as f64);
+    Advice::new(
+        format!(
+            "find what keeps the receive window small (a middlebox that removes window scaling, memory that is short): \
+             net.ipv4.tcp_rmem does not, it ends at {most}"
+        ),
+        None,
+    )
+}
+
 /// The line that lets a receive buffer grow so far.
-pub(super) fn receive_sysctl(size: u64) -> String {
+fn receive_sysctl(size: u64) -> String {
     format!("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {size}\"")
 }
 
@@ -36,7 +58,8 @@ pub(crate) fn advise(evidence: &Evidence) -> Vec<Advice> {
     let Some(rtt) = rtt else { return Vec::new() };
     let most = evidence.intervals.chunks(WINDOWS).map(on_the_wire).fold(0.0, f64::max);
     let facts = &evidence.facts;
-    narrow(Rate(most), rtt, facts.tcp_rmem_max, facts.tcp_wmem_max).iter().map(to_advice).collect()
+    let narrow = narrow(Rate(most), rtt, facts.tcp_rmem_max, facts.tcp_wmem_max);
+    narrow.iter().filter(|narrow| narrow.needed.0 > narrow.allowed.0).map(to_advice).collect()
 }
 
 /// Bytes per second that lanes carried, as their sender knows it.
@@ -44,8 +67,8 @@ fn on_the_wire(intervals: &[Interval]) -> f64 {
     let seconds: f64 = intervals.iter().map(|interval| interval.span.as_secs_f64()).sum();
     let lanes = intervals.iter().flat_map(|interval| &interval.lanes);
     // In floating point: whatever a far end tells must not overflow.
-    let bytes: f64 = lanes.filter_map(|lane| lane.sender.value()).map(|seen| seen.acked as f64).sum();
-    if seconds > 0.0 { bytes / seconds } else { 0.0 }
+    let acked: f64 = lanes.filter_map(|lane| lane.sender.value()).map(|seen| seen.acked as f64).sum();
+    if seconds > 0.0 { acked / seconds } else { 0.0 }
 }
 
 fn to_advice(narrow: &Narrow) -> Advice {

@@ -137,7 +137,11 @@ pub(super) fn for_send_buffer(held: &Held<'_>) -> Vec<Advice> {
             "drop the SO_SNDBUF call, which was cut to net.core.wmem_max of {} and switches autotuning off; or raise \
              wmem_max{}",
             bytes(most as f64),
-            needs.map(|needs| format!(" to {}", bytes(needs / 2.0))).unwrap_or_default()
+            needs
+                .map(|needs| needs / 2.0)
+                .filter(|needs| *needs > most as f64)
+                .map(|needs| format!(" to {}", bytes(needs)))
+                .unwrap_or_default()
         ),
         (None, None) => {
             "drop the SO_SNDBUF call: it switches the kernel's autotuning off (net.ipv4.tcp_wmem)".to_owned()
@@ -163,14 +167,22 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
     let most = rtt.map_or(f64::INFINITY, |rtt| MOST_WINDOW as f64 / rtt * f64::from(held.lanes()));
     let target = target.min(most.max(held.rate()));
     let window = rtt.map(|rtt| each * rtt * target / held.rate().max(1.0));
-    let action = match window {
-        // No less than every socket begins with (tcp_rmem's second number).
-        Some(window) => format!(
-            "allow the receiver a larger receive buffer: drop its SO_RCVBUF call, or {} there",
-            buffers::receive_sysctl(buffer_for(window as u64).max(131_072))
+    // No less than every socket begins with (tcp_rmem's second number).
+    let needed = window.map(|window| buffer_for(window as u64).max(131_072));
+    let action = match (needed, held.receive_most()) {
+        (Some(needed), Some(most)) if needed <= most => format!(
+            "allow the receiver a larger receive buffer: drop its SO_RCVBUF call (net.ipv4.tcp_rmem is not what holds it, it \
+             ends at {})",
+            bytes(most as f64)
         ),
-        None => "allow the receiver a larger receive buffer (net.ipv4.tcp_rmem, or drop its SO_RCVBUF call)"
-            .to_owned(),
+        (Some(needed), most) => format!(
+            "allow the receiver a larger receive buffer: drop its SO_RCVBUF call, or {} there",
+            buffers::receive_setting(needed, most)
+        ),
+        (None, _) => {
+            "allow the receiver a larger receive buffer (net.ipv4.tcp_rmem, or drop its SO_RCVBUF call)"
+                .to_owned()
+        }
     };
     vec![
         Advice::new(action, Some(target)),

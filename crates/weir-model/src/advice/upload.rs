@@ -72,10 +72,12 @@ fn more(held: &Held<'_>, why: &str) -> Vec<Advice> {
         return Vec::new();
     }
     let now = held.evidence.facts.lanes_fixed.unwrap_or(0).max(held.lanes());
-    let Some(flag) = held.at_once(now.min(1 << 20) * 2) else { return Vec::new() };
+    let Some(more) = held.allowed(now.saturating_mul(2), now) else { return Vec::new() };
+    let flag = if held.evidence.facts.command.takes_jobs() { "-j" } else { "-c" };
     // On one machine the store's work takes the place of ours, so no rate follows from ours.
-    let predicted = held.doubled().filter(|_| !held.evidence.facts.peer_is_local);
-    vec![Advice::new(format!("send more at once ({flag}): {why}"), predicted)]
+    let times = f64::from(more) / f64::from(now.max(1));
+    let predicted = held.times(times).filter(|_| !held.evidence.facts.peer_is_local);
+    vec![Advice::new(format!("send more at once ({flag} {more}): {why}"), predicted)]
 }
 
 /// There are objects enough for more lanes to have one each: as of a download.

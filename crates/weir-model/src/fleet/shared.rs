@@ -3,7 +3,7 @@
 //! 1. Three quarters of the time that was judged is of limits of one side, of all hosts together: that side.
 //! 2. With what cannot be told from the path it is three quarters: that side or the link.
 //! 3. Most of it is of the hosts themselves (a processor, memory): what they share is the machine under them.
-//! 4. Else it stays unnamed.
+//! 4. Else it stays unnamed, as it does where most of the time was not judged.
 //!
 //! Can be wrong: hosts whose disks are the same device under other names say `disk`, which is the target's
 //! side all the same.
@@ -73,9 +73,9 @@ pub(super) fn end(held: &Held, ends: FleetEnds, capped: bool) -> SharedEnd {
     }
 }
 
-/// Of the time that limits held, the share of those that are `wanted`; none of none.
+/// Of the time that limits held, the share of those that are `wanted`; none where most of the time was not
+/// judged.
 fn share(held: &Held, wanted: impl Fn(Limit) -> bool) -> f64 {
-    let all: f64 = held.limits().map(|(_, seconds)| seconds).sum();
     let of: f64 = held.limits().filter(|(limit, _)| wanted(*limit)).map(|(_, seconds)| seconds).sum();
-    if all > 0.0 { of / all } else { 0.0 }
+    if held.is_judged() { of / held.judged() } else { 0.0 }
 }

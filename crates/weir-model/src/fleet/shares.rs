@@ -54,10 +54,26 @@ impl Held {
         })
     }
 
+    /// Seconds of which a limit was told.
+    pub(super) fn judged(&self) -> f64 {
+        self.limits().map(|(_, seconds)| seconds).sum()
+    }
+
+    /// A limit was told of most of the time with work: else the limits say nothing of the rest.
+    pub(super) fn is_judged(&self) -> bool {
+        self.judged() > self.seconds(HeldBy::NotJudged)
+    }
+
+    /// What the time with work of which no limit was told takes from a word on all of it.
+    pub(super) fn sure(&self) -> f64 {
+        let (judged, silent) = (self.judged(), self.seconds(HeldBy::NotJudged));
+        if judged > 0.0 { worth::of_share(judged / (judged + silent)) } else { 0.0 }
+    }
+
     /// What held while there was work, and the share of such verdicts that is right; or why that cannot be
     /// told. As [`crate::verdict`] does: two that hold more than a quarter each are `mixed`.
     pub(super) fn main(&self, intervals: u32) -> Result<(MainLimit, f64), String> {
-        let judged: f64 = self.limits().map(|(_, seconds)| seconds).sum();
+        let judged = self.judged();
         let (idle, silent) = (self.seconds(HeldBy::NoWork), self.seconds(HeldBy::NotJudged));
         if judged + idle + silent <= 0.0 {
             return Err("nothing was told".to_owned());
@@ -65,7 +81,7 @@ impl Held {
         if judged + silent <= 0.0 {
             return Err("there was no work".to_owned());
         }
-        if silent >= judged {
+        if !self.is_judged() {
             return Err("what held is not judged".to_owned());
         }
         if intervals < FEWEST {
@@ -76,15 +92,18 @@ impl Held {
         }
         let large: Vec<(Limit, f64)> =
             self.limits().filter(|(_, seconds)| *seconds > QUARTER * judged).collect();
-        let sure = worth::of_intervals(intervals as usize) * worth::of_share(judged / (judged + silent));
+        let sure = worth::of_intervals(intervals as usize) * self.sure();
         match large.as_slice() {
             // Each worker watches the stages of its own end.
             [(limit, seconds)] => {
-                let worth = Grounds::OneEnd.worth() * worth::of_share(seconds / judged);
+                let worth = worth::of_own_word(*limit) * worth::of_share(seconds / judged);
                 Ok((MainLimit::One(*limit), sure * worth))
             }
             [] => Err("no limit held a quarter of the time".to_owned()),
-            _ => Ok((MainLimit::Mixed, sure * Grounds::InPart.worth())),
+            several => {
+                let named: Vec<Limit> = several.iter().map(|(limit, _)| *limit).collect();
+                Ok((MainLimit::Mixed, sure * Grounds::of_several(&named).worth()))
+            }
         }
     }
 }

@@ -226,6 +226,35 @@ fn a_host_that_does_not_say_what_holds_it_is_convicted_of_nothing() {
 }
 
 #[test]
+fn what_few_words_say_is_not_said_of_all_time() {
+    let told_of = |judged: f64| {
+        let mut evidence = told(&vec![Host::new(20e6); 4], f64::INFINITY, 20, 1.0, 0.05);
+        for span in evidence.workers.iter_mut().flat_map(|worker| &mut worker.spans) {
+            span.held = vec![(HeldBy::Limit(Limit::CpuCore), judged), (HeldBy::NotJudged, 1.0 - judged)];
+        }
+        explain(&evidence)
+    };
+    let silent = told_of(0.05);
+    assert_eq!((silent.limit, silent.hold, silent.hold_confidence), (None, FleetHold::Unknown, 0.0));
+    assert!(!adds_hosts(&silent), "{:?}", silent.advice);
+    let (part, all) = (told_of(0.6), told_of(1.0));
+    assert_eq!((part.hold, all.hold), (FleetHold::Own, FleetHold::Own));
+    assert!(part.hold_confidence < all.hold_confidence, "{part:?}");
+}
+
+#[test]
+fn a_word_that_explains_nothing_and_several_words_are_worth_less_than_one() {
+    let confidence = |limits: [Limit; 2]| {
+        let hosts: Vec<Host> = limits.iter().map(|limit| Host::new(20e6).by(*limit)).collect();
+        explain(&told(&hosts, f64::INFINITY, 20, 1.0, 0.05)).confidence
+    };
+    let one = confidence([Limit::Disk; 2]);
+    let unexplained = confidence([Limit::SenderOrPath; 2]);
+    let several = confidence([Limit::Disk, Limit::CpuCore]);
+    assert!(one > 0.9 && unexplained <= 0.6 && several < 0.2, "{one} {unexplained} {several}");
+}
+
+#[test]
 fn silence_abstains() {
     let empty = explain(&FleetEvidence::default());
     assert_eq!((empty.limit, empty.hold, empty.rate), (None, FleetHold::Unknown, None));

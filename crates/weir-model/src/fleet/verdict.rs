@@ -138,7 +138,9 @@ impl Known<'_> {
             }
             Some(TrialOutcome::Added) if working <= tried => return (FleetHold::Own, sure),
             // Nobody waits for anything but itself.
-            _ if own >= OWN => return (FleetHold::Own, own * Grounds::OneEnd.worth()),
+            _ if own >= OWN => {
+                return (FleetHold::Own, own * Grounds::OneEnd.worth() * self.held.sure());
+            }
             Some(TrialOutcome::Added) => format!("{working} hosts work now, and the trial had {tried}"),
             Some(TrialOutcome::Unclear) => "the rates when hosts came or went do not tell".to_owned(),
             None if working == 0 => "too short to tell".to_owned(),

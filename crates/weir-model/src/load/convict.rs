@@ -5,7 +5,7 @@
 //! decided by the first condition that holds.
 
 use super::Holder;
-use super::figures::{FULL, Figures};
+use super::figures::{FEWEST, FULL, Figures};
 use super::words::{acks, connecting, little, paused, short, waited};
 use crate::limit::Limit;
 use crate::words::{percent, rate, seconds};
@@ -80,7 +80,8 @@ pub(super) fn convictions(figures: &Figures<'_>) -> Vec<Conviction> {
         return parts.into_iter().nth(main).into_iter().collect();
     }
     let share = 1.0 - parts.iter().map(|part| part.share).sum::<f64>();
-    let asked = if share >= QUARTER { of_requests(figures) } else { Vec::new() };
+    let is_told = share >= QUARTER && figures.seen.requests >= FEWEST;
+    let asked = if is_told { of_requests(figures) } else { Vec::new() };
     asked.into_iter().map(|one| Conviction { share, ..one }).chain(parts).collect()
 }
 
@@ -104,13 +105,15 @@ fn of_requests(figures: &Figures<'_>) -> Vec<Conviction> {
 }
 
 /// Condition 1: The asked rate was reached: whatever was busy had room enough. Of a short run's requests some
-/// are under way at its end: they count where connections had time left.
+/// are under way at its end: they count where connections had time left. Requests that fail are no rate that
+/// the server carries.
 fn rate_reached(figures: &Figures<'_>) -> Option<Conviction> {
     let (seen, asked) = (figures.seen, figures.seen.rate?);
     let planned = REACHED * asked * seen.span.as_secs_f64();
     let had_time = seen.time.share(seen.time.idle) >= QUARTER;
-    let under_way = if had_time { figures.places() } else { 0.0 };
-    if seen.requests as f64 + under_way < planned {
+    let under_way = if had_time { seen.under_way } else { 0 };
+    let fails = seen.failed as f64 > (1.0 - REACHED) * (seen.requests + seen.failed) as f64;
+    if fails || ((seen.requests + under_way) as f64) < planned {
         return None;
     }
     let (asked, answered) = (short(asked), short(figures.rate));

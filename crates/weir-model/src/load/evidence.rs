@@ -22,6 +22,10 @@ pub struct LoadEvidence {
     pub rate: Option<f64>,
     /// Planned requests that found no free connection until the end.
     pub unsent: u64,
+    /// Requests that were under way at the end.
+    pub under_way: u64,
+    /// Requests that came to no whole answer.
+    pub failed: u64,
     /// The client's loops.
     pub loops: Vec<LoopUse>,
     /// The server's threads, where they run on this machine.

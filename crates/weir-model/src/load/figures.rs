@@ -10,6 +10,10 @@ use super::{LoadEvidence, LoopUse, PathUse, ServerUse, Use};
 /// grain and the moments at both ends of a run.
 pub(super) const FULL: f64 = 0.9;
 
+/// Answers without which nobody is named for what requests take: of fewer, one that is not like the others
+/// makes a fifth and more of every mean.
+pub(super) const FEWEST: u64 = 5;
+
 /// What waking two threads costs at most where nothing else explains a request's time: 50 us each on a
 /// virtual machine whose processors have to be woken too.
 const WAKES: Duration = Duration::from_micros(100);
@@ -206,9 +210,9 @@ impl<'a> Figures<'a> {
 
     /// What the server could take at the same cost a request: until its busiest thread runs all the time, or
     /// all of its threads have filled all processors, `beside` the client's loops or without them. Where each
-    /// connection has a thread, the second comes first.
+    /// connection has a thread, the second comes first. `None` of a few requests.
     pub fn capacity(&self, beside: bool) -> Option<f64> {
-        let server = self.server()?;
+        let server = self.server().filter(|_| self.seen.requests >= FEWEST)?;
         let running = server.busiest.running();
         let own: Duration = self.seen.loops.iter().filter(|_| beside).map(|one| one.thread.cpu).sum();
         let all = (server.total + own).as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);

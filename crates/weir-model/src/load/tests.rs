@@ -186,11 +186,15 @@ fn making_connections_holds_where_they_are_made_again_and_again() {
 fn a_plan_is_kept_or_waits_for_connections_unless_somebody_is_full() {
     let planned = |rate, seen| LoadEvidence { rate: Some(rate), ..seen };
     // Two of 68 are under way at the end.
-    let mut kept_to_the_last = planned(68.0, asking(2, 30 * MS, 10, 5));
+    let two_missing = LoadEvidence { under_way: 2, ..planned(68.0, asking(2, 30 * MS, 10, 5)) };
+    let mut kept_to_the_last = two_missing.clone();
     kept_to_the_last.time.idle = 2 * SECOND;
+    // Connections had time left, and the two are not under way.
+    let lost = LoadEvidence { under_way: 0, ..kept_to_the_last.clone() };
     are_told([
         ("kept to the last", kept_to_the_last, Some((Holder::Rate, Limit::RateLimit))),
-        ("two too few", planned(68.0, asking(2, 30 * MS, 10, 5)), Some((Holder::Queue, Limit::Latency))),
+        ("two too few", two_missing, Some((Holder::Queue, Limit::Latency))),
+        ("two that are nowhere", lost, SERVER),
         ("few connections", planned(400.0, asking(2, 30 * MS, 10, 5)), Some((Holder::Queue, Limit::Latency))),
         ("kept", planned(66.0, asking(2, 30 * MS, 10, 5)), Some((Holder::Rate, Limit::RateLimit))),
         ("full", planned(400.0, asking(2, 30 * MS, 10, 960)), Some((Holder::ServerCpu, Limit::CpuCore))),
@@ -363,6 +367,40 @@ fn an_asked_rate_that_was_reached_held_the_run() {
     assert_eq!(explain(&seen).holder, Some(Holder::Rate));
     seen.rate = Some(20_000.0);
     assert_eq!(explain(&seen).holder, Some(Holder::Client));
+}
+
+#[test]
+fn a_rate_is_not_reached_by_requests_that_fail() {
+    // A fifth fails at once: of 64 connections nearly all are idle at any time.
+    let mut seen = LoadEvidence { rate: Some(1000.0), connections: 64, ..run(100, 100) };
+    (seen.requests, seen.failed, seen.under_way) = (800, 200, 1);
+    seen.time = PlaceTime { answered: SECOND, failed: SECOND / 4, idle: 62 * SECOND, ..PlaceTime::default() };
+    assert_ne!(explain(&seen).holder, Some(Holder::Rate));
+    // One in a hundred may.
+    (seen.requests, seen.failed) = (990, 10);
+    assert_eq!(explain(&seen).holder, Some(Holder::Rate));
+}
+
+#[test]
+fn little_is_not_judged() {
+    // One answer, of a server that sleeps for a second.
+    let one = asking(1, SECOND, 5, 50);
+    assert_eq!(one.requests, 1);
+    let said = explain(&one);
+    assert_eq!((said.holder, said.verdict.limit, said.capacity), (None, None, None));
+    let why = &said.verdict.missing[0];
+    assert!(why.starts_with("too few answers to tell what held them (1 answer)"), "{why}");
+    assert_eq!(explain(&asking(1, 200 * MS, 5, 50)).holder, Some(Holder::Server));
+    // Where the connections' time went needs no number of answers.
+    let mut stopped = one;
+    stopped.time.still = SECOND;
+    assert_eq!(explain(&stopped).holder, Some(Holder::Stall));
+    // Many, in a moment.
+    let short = LoadEvidence { span: 20 * MS, ..run(960, 600) };
+    let said = explain(&short);
+    assert_eq!((said.holder, said.verdict.limit, said.capacity), (None, None, None));
+    let why = &said.verdict.missing[0];
+    assert!(why.starts_with("too short a run to tell what held it (20.0 ms)"), "{why}");
 }
 
 #[test]

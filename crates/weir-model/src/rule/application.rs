@@ -11,8 +11,8 @@
 //!    scheduler's tick. Without a round trip, longer than 1 s: no path on earth, satellites included, has
 //!    that.
 //!
-//! Cannot tell where no byte of the answer ever came, or where one answer of several is late by a
-//! retransmission timer.
+//! Cannot tell where no byte of the answer ever came, where one answer of several is late by a retransmission
+//! timer, or where our own question went out more than once ([`unanswered`]).
 //!
 //! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`), or a rest
 //! below a segment is held back in each turn ([`super::nagle`]).

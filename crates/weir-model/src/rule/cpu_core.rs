@@ -8,7 +8,9 @@
 //! 3. it runs half of the time or more, and running, waiting for a processor and blocked writes fill 90 %,
 //!    running being the larger part: it never waits for data, and the processor is its largest stage.
 //!
-//! Convicts when full lanes make up half of the lanes' time or more.
+//! Convicts when full lanes make up half of the lanes' time or more. Of a foreign program, whose threads are
+//! not known to be at work for the lane, only where bytes lay unread, or the thread was found reading a
+//! socket: else whoever reads keeps up with what comes.
 //!
 //! Acquits: threads whose copies wait for memory ([`super::memory`]), that run less, or, without their own
 //! clocks, that mostly wait for data.
@@ -19,7 +21,8 @@ use std::time::Duration;
 
 use super::spent::{active, spent, working};
 use super::{Context, Judgement};
-use crate::evidence::{Interval, LaneInterval, ThreadInterval};
+use crate::evidence::{Clocks, Interval, LaneInterval, ThreadInterval};
+use crate::path::SEGMENT;
 use crate::words::percent;
 
 /// The judgement of one interval.
@@ -37,24 +40,28 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let Some(busiest) = lanes.iter().rev().max_by(|a, b| a.cpu.total_cmp(&b.cpu)) else {
         return Judgement::acquit("no connection was active");
     };
-    let full: f64 = lanes.iter().filter(|lane| lane.is_full(blocked)).map(|lane| lane.active).sum();
+    let sampled = context.facts.clocks == Clocks::Sampled;
+    let holds = |lane: &&Load<'_>| lane.is_full(blocked) && (!sampled || lane.lags());
+    let full: f64 = lanes.iter().filter(holds).map(|lane| lane.active).sum();
     if full < 0.5 * all || full <= 0.0 {
         // Stage clocks leave out what lies between the stages, so they can convict but not acquit.
         if lanes.iter().any(|lane| lane.lane.thread.value().is_none()) && !spent.waits_for_data() {
             return Judgement::unknown("the connections' threads: their processor time was not read");
         }
-        return Judgement::acquit(format!("{} ran {} of the time", busiest.name(), percent(busiest.cpu)));
+        let kept_up = if busiest.is_full(blocked) { ", but nothing lay unread" } else { "" };
+        let ran = percent(busiest.cpu);
+        return Judgement::acquit(format!("{} ran {ran} of the time{kept_up}", busiest.name()));
     }
     let strength = lanes
         .iter()
-        .filter(|lane| lane.is_full(blocked))
+        .filter(holds)
         .map(|lane| (lane.cpu + lane.runqueue).max(lane.ready).min(1.0) * lane.active / all)
         .sum();
     // The busiest may be idle in run queues; the evidence names the fullest of the full.
     let named = lanes
         .iter()
         .rev() // of equals the first
-        .filter(|lane| lane.is_full(blocked))
+        .filter(holds)
         .max_by(|a, b| (a.cpu + a.runqueue).total_cmp(&(b.cpu + b.runqueue)))
         .unwrap_or(busiest);
     Judgement::convict(strength, named.describe(interval))
@@ -158,6 +165,14 @@ impl<'a> Load<'a> {
             || (self.cpu >= 0.5 && self.cpu > blocked && self.cpu + self.runqueue + blocked >= 0.9)
     }
 
+    /// What came waits for it: a segment or more lay unread in the mean, or it was found waiting for more, so
+    /// that it is the one that reads. Where this end does not receive, that says nothing.
+    fn lags(&self) -> bool {
+        let Some(tcp) = self.lane.tcp.value() else { return true };
+        let reads = self.lane.thread.value().is_some_and(|thread| thread.found.receiving > 0);
+        reads || tcp.receive_queue.is_none_or(|unread| unread >= SEGMENT)
+    }
+
     fn name(&self) -> String {
         format!("lane {}'s thread", self.lane.lane)
     }
@@ -186,5 +201,36 @@ impl<'a> Load<'a> {
             _ => String::new(),
         };
         format!("{} used {} of one core{split}{waited}{steal}", self.name(), percent(self.cpu))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Evidence, Facts, Found, Reading, TcpInterval};
+
+    /// A connection of a foreign program whose thread fills a core.
+    fn judged(unread: u64, receiving: u32) -> Judgement {
+        let span = Duration::from_millis(100);
+        let found = Found { running: 5 - receiving, receiving, ..Found::default() };
+        let thread = ThreadInterval { cpu: span, looks: 5, found, ..ThreadInterval::default() };
+        let tcp = TcpInterval { receive_queue: Some(unread), ..TcpInterval::default() };
+        let lane = LaneInterval {
+            received: 1_000_000,
+            thread: Reading::Value(thread),
+            tcp: Reading::Value(tcp),
+            ..LaneInterval::default()
+        };
+        let interval = Interval { span, received: 1_000_000, lanes: vec![lane], ..Interval::default() };
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        judge(&interval, &Context::alone(&Evidence { facts, ..Evidence::default() }))
+    }
+
+    #[test]
+    fn a_full_thread_holds_what_it_is_seen_to_read() {
+        assert!(judged(100_000, 0).convicts(), "what came waits for it");
+        assert!(judged(0, 1).convicts(), "it was found reading");
+        let Judgement::Acquit { evidence } = judged(0, 0) else { panic!("whoever reads keeps up") };
+        assert!(evidence.ends_with("but nothing lay unread"), "{evidence}");
     }
 }

@@ -7,7 +7,8 @@
 //!    limit): blocked half of the time or more, at 0.6 of the strength;
 //! 3. the lanes are held by blocked writes, and in half of the samples or more a thread of the program waited
 //!    for a file to be on its disk (fsync);
-//! 4. nothing is left to receive and the device writes, busy 80 % or more: the final sync.
+//! 4. nothing is left to receive, as far as that was told, and the device writes, busy 80 % or more: the
+//!    final sync.
 //!
 //! Acquits: writes that return at once, however busy the device is: the page cache takes them.
 //!
@@ -38,7 +39,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         )
     };
     if spent.lanes == 0 {
-        return match disk.filter(|disk| disk.busy >= BUSY && disk.written > 0 && interval.received == 0) {
+        let is_tail = interval.received == 0 && interval.unlisted.is_zero() && interval.left != Some(true);
+        return match disk.filter(|disk| is_tail && disk.busy >= BUSY && disk.written > 0) {
             Some(disk) => Judgement::convict(0.8, format!("nothing left to receive, {}", use_of(disk))),
             None => Judgement::acquit("no connection was writing"),
         };

@@ -1,11 +1,14 @@
-//! Does the server fail, so that requests wait before they are sent again?
+//! Does the server fail, or do connections break, so that requests wait before they are sent again?
 //!
-//! Not a limit of its own: the far program has nothing to send, or takes nothing, as [`super::application`]
-//! says of either end. Convicts when lanes of our own slept after failures (a 500 and others that are worth
-//! another attempt) for a quarter of the interval or more.
+//! Neither is a limit of its own. A server that fails has nothing to send, or takes nothing, as
+//! [`super::application`] says of either end: convicts when lanes of our own slept after failures (a 500 and
+//! others that are worth another attempt) for a quarter of the interval or more. Where a connection or an
+//! answer broke off ([`broken`]), that is the sender or the path; where none came about, [`super::connect`]
+//! says it.
 //!
 //! Can be wrong: of several lanes one alone may wait.
 
+use super::spent::spent;
 use super::{Context, Judgement};
 use crate::evidence::Interval;
 use crate::words::percent;
@@ -27,10 +30,28 @@ pub(crate) fn judge(interval: &Interval, context: &Context<'_>) -> Option<Judgem
     })
 }
 
+/// The words for pauses after connections or answers that broke off, and their share of the time: nobody is
+/// in the way meanwhile, and whether the sender or the path broke them does not show.
+pub(crate) fn broken(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
+    let span = interval.span.as_secs_f64();
+    let share = if span > 0.0 { (interval.broken.as_secs_f64() / span).min(1.0) } else { 0.0 };
+    let words = context.facts.broke.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
+    // Where others carry, one lane that pauses is no matter.
+    (share >= LARGE && spent(interval).socket_wait < 0.5).then(|| {
+        let told = format!(
+            "connections or answers broke off, and requests waited {} of the time to be sent again{words}",
+            percent(share)
+        );
+        (share, told)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, Facts};
+    use crate::evidence::{DiskInterval, Evidence, Facts, LaneInterval, Reading};
+    use crate::limit::Limit;
+    use crate::verdict::{MainLimit, Verdict, explain};
     use std::time::Duration;
 
     #[test]
@@ -46,5 +67,43 @@ mod tests {
         assert!(
             (strength - 0.8).abs() < 1e-9 && evidence.contains("80 % of the time to be sent again: 500 Oops")
         );
+    }
+
+    /// A second at a limit of our own, and four in which a lane paused, while the disk was busy and the
+    /// digest caught up.
+    fn paused(unreached: bool) -> Verdict {
+        let second = Duration::from_secs(1);
+        let lane = || LaneInterval { resolving: Some(Duration::ZERO), ..LaneInterval::default() };
+        let carries = Interval {
+            span: second,
+            received: 1_000_000,
+            lanes: vec![LaneInterval { received: 1_000_000, limited: second, ..lane() }],
+            verify_backlog: 1 << 20,
+            ..Interval::default()
+        };
+        let mut pauses = Interval {
+            span: second,
+            lanes: vec![lane()],
+            left: Some(true),
+            verify_busy: second,
+            verify_backlog: 1 << 20,
+            disk: Reading::Value(DiskInterval { written: 1 << 20, read: 0, busy: 0.9 }),
+            ..Interval::default()
+        };
+        (pauses.unreached, pauses.broken) =
+            if unreached { (second, Duration::ZERO) } else { (Duration::ZERO, second) };
+        let facts = Facts { broke: Some("it was reset".to_owned()), ..Facts::default() };
+        let intervals = [vec![carries], vec![pauses; 4]].concat();
+        explain(&Evidence { intervals, facts, ..Evidence::default() })
+    }
+
+    #[test]
+    fn pauses_before_another_attempt_are_nothing_else() {
+        for (unreached, limit) in [(true, Limit::Connect), (false, Limit::SenderOrPath)] {
+            let verdict = paused(unreached);
+            assert_eq!(verdict.limit, Some(MainLimit::One(limit)), "{verdict:?}");
+            let told = "requests waited 100 % of the time to be sent again: it was reset";
+            assert!(verdict.evidence.iter().any(|line| line.contains(told)), "{verdict:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What held one interval: each rule is asked, and the table decides between those that convict.
 
-use super::{Context, Judgement, RULES, View, sender_or_path, silence};
+use super::silence::{Unseen, hidden};
+use super::{Context, Judgement, RULES, View, sender_or_path};
 use crate::evidence::Interval;
 use crate::limit::Limit;
 
@@ -13,8 +14,16 @@ pub struct IntervalVerdict {
     pub strength: f64,
     /// The numbers that say so.
     pub evidence: String,
-    /// Nothing says so: an end of the copy told nothing of this time.
-    pub unseen: bool,
+    /// Share of the interval, 0 to 1, of which nothing is known: an end of the copy, or the watch, told
+    /// nothing of it.
+    pub unseen: f64,
+}
+
+impl IntervalVerdict {
+    /// Nothing is known of any of it.
+    pub fn is_unseen(&self) -> bool {
+        self.unseen >= 1.0
+    }
 }
 
 /// Two convictions this close are decided by the table's order, since strengths are no finer than that.
@@ -37,29 +46,30 @@ pub(crate) fn choose(
     interval: &Interval,
     context: &Context<'_>,
 ) -> IntervalVerdict {
+    let nothing = Unseen::of(interval);
     let convictions = || {
-        let seen = RULES.iter().zip(judgements).filter(|(rule, _)| silence::shows(interval.silent, rule));
+        let seen = RULES.iter().zip(judgements).filter(|(rule, _)| nothing.shows(rule));
         seen.filter_map(|(rule, judgement)| match judgement {
-            Some(Judgement::Convict { strength, evidence }) => Some((rule.limit, *strength, evidence)),
+            Some(Judgement::Convict { strength, evidence }) => Some((rule, *strength, evidence)),
             _ => None,
         })
     };
     let strongest = convictions().map(|(_, strength, _)| strength).fold(0.0, f64::max);
-    match convictions().find(|(_, strength, _)| *strength + CLOSE >= strongest) {
-        Some((limit, strength, evidence)) => {
-            IntervalVerdict { limit, strength, evidence: evidence.clone(), unseen: false }
+    if let Some((rule, strength, evidence)) =
+        convictions().find(|(_, strength, _)| *strength + CLOSE >= strongest)
+    {
+        let unseen = hidden(interval, Some(rule));
+        return IntervalVerdict { limit: rule.limit, strength, evidence: evidence.clone(), unseen };
+    }
+    let limit = Limit::SenderOrPath;
+    if !nothing.is_none() {
+        return IntervalVerdict { limit, strength: 0.0, evidence: nothing.words(), unseen: 1.0 };
+    }
+    let unseen = hidden(interval, None);
+    match sender_or_path::judge(interval, context) {
+        Judgement::Convict { strength, evidence } => IntervalVerdict { limit, strength, evidence, unseen },
+        Judgement::Acquit { evidence: why } | Judgement::Unknown { missing: why } => {
+            IntervalVerdict { limit, strength: 0.0, evidence: why, unseen }
         }
-        None if !interval.silent.is_none() => {
-            let evidence = silence::words(interval.silent);
-            IntervalVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence, unseen: true }
-        }
-        None => match sender_or_path::judge(interval, context) {
-            Judgement::Convict { strength, evidence } => {
-                IntervalVerdict { limit: Limit::SenderOrPath, strength, evidence, unseen: false }
-            }
-            Judgement::Acquit { evidence: why } | Judgement::Unknown { missing: why } => {
-                IntervalVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence: why, unseen: false }
-            }
-        },
     }
 }

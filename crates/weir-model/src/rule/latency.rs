@@ -3,8 +3,8 @@
 //! Convicts when one of these holds:
 //! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is
 //!    about a round trip (not above `application`'s threshold; of another program's connections not above
-//!    two), or handshakes alone take that half. Of another program's connections only what round trips
-//!    explain counts: no handshake of TCP lasts longer than three and 50 ms;
+//!    two), or handshakes alone take that half. Only what round trips explain counts: no handshake lasts
+//!    longer than three and 50 ms, nor is a wait for the addresses of a name one, where it is told apart;
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of
 //!    slow start that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the
 //!    time; over the seconds around, first bytes and handshakes take at least 15 % of it: one round trip of
@@ -17,14 +17,13 @@
 //! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
 //! Acquits: the time goes into bodies; or into an attempt to connect that no round trip explains
-//! ([`super::connect`]); or the watched program owes the answer itself ([`super::application`]); or a rest
-//! below a segment is held back in each turn ([`super::nagle`]).
+//! ([`super::connect`]), or into a name ([`super::dns`]); or the watched program owes the answer itself
+//! ([`super::application`]); or a rest below a segment is held back in each turn ([`super::nagle`]).
 //!
 //! Cannot tell where another program's segments have the sizes of credits: what comes after one is no answer
 //! to it, and whether the sender waited for it only the sender knows ([`super::protocol_window`]).
 //!
-//! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as
-//! handshake; many objects over a full link wait in its queue and look like (1) as long as that queue is
+//! Can be wrong: many objects over a full link wait in its queue and look like (1) as long as that queue is
 //! short.
 
 use super::application::{self, request_wait, slow_answer};
@@ -39,10 +38,8 @@ use weir_units::{Bytes, Rate, counted};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    if interval.around.samples > 0
-        && let Judgement::Convict { evidence, .. } = connect::judge(interval, context)
-    {
-        return Judgement::acquit(evidence);
+    if let Some(why) = connect::holds(interval, context) {
+        return Judgement::acquit(why);
     }
     if let Some((_, evidence)) = application::owes(interval, context) {
         return Judgement::acquit(evidence);
@@ -65,14 +62,15 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     waits.or_else(|| slow_start(interval, context, spent)).unwrap_or_else(|| {
         Judgement::acquit(format!(
             "handshakes {}, first bytes {} of the time",
-            percent(spent.connecting),
+            percent(spent.handshakes()),
             percent(spent.first_byte)
         ))
     })
 }
 
 fn round_trips(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
-    if spent.connecting + spent.first_byte < 0.5 {
+    let handshakes = spent.handshakes();
+    if handshakes + spent.first_byte < 0.5 {
         return None;
     }
     if context.facts.peer_is_local
@@ -89,30 +87,28 @@ fn round_trips(interval: &Interval, context: &Context<'_>, spent: Spent) -> Opti
         None => false,
     };
     // The server's share of the wait is `application`'s; what handshakes take is latency in any case.
-    if path_like && spent.connecting < 0.5 && !is_round_trip(wait, interval, context) {
+    if path_like && handshakes < 0.5 && !is_round_trip(wait, interval, context) {
         return Some(Judgement::unknown(
             "the round trip: waits for first bytes of two to three of them are the server's as well, or a loss's",
         ));
     }
-    let share = if path_like { spent.connecting + spent.first_byte } else { spent.connecting };
+    let share = if path_like { handshakes + spent.first_byte } else { handshakes };
     if share < 0.5 {
         return (slow_answer(interval, context).is_none()).then(|| {
             Judgement::unknown("the round trip: a wait for first bytes may be the server's or the path's")
         });
     }
-    if spent.connecting >= 0.5 && long_handshake(interval, context) {
-        return Some(Judgement::unknown(
-            "why a handshake lasts longer than three round trips: a lost SYN, or a listener that is full",
-        ));
+    if handshakes >= 0.5 && connect::is_long(interval, context) {
+        return Some(Judgement::unknown(connect::LONG));
     }
     let requests: u64 = interval.lanes.iter().map(|lane| u64::from(lane.requests)).sum();
     let rtt = min_rtt(interval, context);
-    let waits = if spent.connecting < 0.005 {
+    let waits = if handshakes < 0.005 {
         format!("waits for first bytes took {} of the time", percent(spent.first_byte))
     } else {
         format!(
             "handshakes took {} and waits for first bytes {} of the time",
-            percent(spent.connecting),
+            percent(handshakes),
             percent(spent.first_byte)
         )
     };
@@ -140,7 +136,7 @@ fn is_round_trip(wait: f64, interval: &Interval, context: &Context<'_>) -> bool 
 
 fn small_objects(interval: &Interval, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
     let rtt = min_rtt(interval, context)?;
-    let waits = spent.connecting + spent.first_byte + spent.socket_wait;
+    let waits = spent.handshakes() + spent.first_byte + spent.socket_wait;
     if waits < 0.8 {
         return None;
     }
@@ -169,25 +165,6 @@ fn small_objects(interval: &Interval, context: &Context<'_>, spent: Spent) -> Op
         );
         Judgement::convict(0.9 * waits * explained.sqrt(), evidence)
     })
-}
-
-/// An attempt to connect of another program lasts longer than round trips explain, with what is known of it
-/// before and after. Of our own lanes the time holds the name and TLS as well.
-fn long_handshake(interval: &Interval, context: &Context<'_>) -> bool {
-    const WORK: f64 = 0.05;
-    if context.facts.clocks == Clocks::Own {
-        return false;
-    }
-    let most = 3.0 * min_rtt(interval, context).unwrap_or(1.0) + WORK;
-    let lasts = |lane: &LaneInterval| {
-        let in_window =
-            |other: &Interval| waits::of(lane.lane, other).map(|lane| lane.connecting.as_secs_f64());
-        let sum = |intervals: &mut dyn Iterator<Item = &Interval>| -> f64 {
-            intervals.map_while(in_window).take_while(|time| *time > 0.0).sum()
-        };
-        lane.connecting.as_secs_f64() + sum(&mut context.before.iter().rev()) + sum(&mut context.after.iter())
-    };
-    interval.lanes.iter().filter(|lane| !lane.connecting.is_zero()).any(|lane| lasts(lane) > most)
 }
 
 /// The connections at work here are in their first exchange: a handshake, a question, and the growth of the
@@ -233,7 +210,7 @@ impl Around {
             around.connects += interval.lanes.iter().map(|lane| f64::from(lane.connects)).sum::<f64>();
             around.received += interval.received as f64;
             around.time += time;
-            around.starts += (spent.connecting + spent.first_byte) * time;
+            around.starts += (spent.handshakes() + spent.first_byte) * time;
         }
         around
     }
@@ -244,7 +221,7 @@ fn one_after_another(interval: &Interval, context: &Context<'_>, spent: Spent) -
     if context.facts.clocks == Clocks::Sampled && looked_at() {
         return None;
     }
-    let waits = spent.connecting + spent.first_byte;
+    let waits = spent.handshakes() + spent.first_byte;
     let size = interval.received as f64 / f64::from(interval.objects.max(1));
     let several = f64::from(interval.objects) >= 3.0 * f64::from(spent.lanes);
     let full = cpu_core::busiest_thread(interval).is_none_or(|cpu| cpu >= 0.9);

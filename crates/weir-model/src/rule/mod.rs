@@ -72,6 +72,8 @@ pub struct Rule {
     /// It judges what stands around the connections, whichever end of them is seen, and speaks only where
     /// that was watched.
     pub around: bool,
+    /// It judges how connections come about, which the clocks of our own lanes tell as well.
+    pub steps: bool,
     /// The judgement of one interval.
     pub judge: Judge,
 }
@@ -82,8 +84,17 @@ impl Rule {
     }
 
     const fn sender(limit: Limit, judge: Judge) -> Rule {
-        let side = Side::Sender;
-        Rule { limit, side, gives_way: false, staged: false, fed: false, waits: false, around: false, judge }
+        Rule {
+            limit,
+            side: Side::Sender,
+            gives_way: false,
+            staged: false,
+            fed: false,
+            waits: false,
+            around: false,
+            steps: false,
+            judge,
+        }
     }
 
     const fn inferring(self) -> Rule {
@@ -106,10 +117,14 @@ impl Rule {
         Rule { around: true, ..Rule::receiver(limit, judge) }
     }
 
+    const fn of_steps(self) -> Rule {
+        Rule { steps: true, ..self }
+    }
+
     /// Whether it has a say where these ends are seen.
     pub fn speaks(&self, view: View) -> bool {
         if self.around {
-            return view.around;
+            return view.around || self.steps && view.steps;
         }
         if self.fed {
             return view.fed;
@@ -133,8 +148,8 @@ impl Rule {
 pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::RateLimit, rate_limit::judge),
     Rule::sender(Limit::RateLimit, sender::rate_limit::judge),
-    Rule::around(Limit::Connect, connect::judge),
-    Rule::around(Limit::Dns, dns::judge),
+    Rule::around(Limit::Connect, connect::judge).of_steps(),
+    Rule::around(Limit::Dns, dns::judge).of_steps(),
     Rule::receiver(Limit::PathMtu, path_mtu::judge).of_waits(),
     Rule::receiver(Limit::Timeouts, timeouts::judge).of_waits(),
     Rule::receiver(Limit::Nagle, nagle::judge).of_waits(),

@@ -15,8 +15,8 @@
 //!    it overflowed. A queue stands only while its link delivers all that it can; the burst with which a
 //!    server's limiter begins may well overflow a queue that is empty ever after.
 //!
-//! Acquits: more lanes brought more. With no visible queue (BBR keeps it at 1.05 of the round trip) it cannot
-//! tell, and `sender-or-path` remains.
+//! Acquits: more lanes brought more, or stages of this side took the time. With no visible queue (BBR keeps
+//! it at 1.05 of the round trip) it cannot tell, and `sender-or-path` remains.
 //!
 //! Can be wrong: other traffic may own the queue; then the link is full all the same, but not by us.
 
@@ -29,8 +29,8 @@ use crate::words::{bytes, rate, seconds};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    if let Some(acquittal) = had_data(interval, context) {
-        return acquittal;
+    if let Some(judged) = had_data(interval, context) {
+        return judged;
     }
     if scaled(context.trials).is_some() && !context.trials.iter().any(flat) {
         return Judgement::acquit("more connections brought more");

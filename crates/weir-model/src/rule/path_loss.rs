@@ -18,7 +18,7 @@
 //!    twice that. A link or a policer hands out just one rate, and what is out of order there is its
 //!    overflow.
 //!
-//! Acquits: any of 1 to 7 refuted.
+//! Acquits: any of 1 to 7 refuted; 1 by what stages of this side took, and not by waits for anything else.
 //!
 //! Can be wrong: at a full link with a very short queue a lone sender's own loss satisfies 2 to 7. That is
 //! why strength stays at 0.6 until a trial with more lanes grew with their number.
@@ -34,8 +34,8 @@ use std::time::Duration;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    if let Some(acquittal) = had_data(interval, context) {
-        return acquittal;
+    if let Some(judged) = had_data(interval, context) {
+        return judged;
     }
     let Some(seen) = SegmentCounts::over(interval, context) else {
         let why = interval.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no segment counted");

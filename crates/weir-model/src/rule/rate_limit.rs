@@ -4,11 +4,12 @@
 //! 1. our own limiter (`--limit-rate`) kept the lanes asleep: a limiter sleeps only when the flow would
 //!    exceed it;
 //! 2. the server said wait (`Retry-After`, 429, 503) for a quarter of the interval or more;
-//! 3. each connection is held at one rate: see [`per_connection_cap`].
+//! 3. both ends agreed on a rate, and what comes reaches it;
+//! 4. each connection is held at one rate: see [`per_connection_cap`].
 //!
 //! Acquits: no such sleep, and no trial in which the rate grew with the lanes.
 //!
-//! Can be wrong: a server that spends one slow thread on each connection gives equal rates too (3); of
+//! Can be wrong: a server that spends one slow thread on each connection gives equal rates too (4); of
 //! several lanes one alone may be told to wait (2).
 
 use super::spent::{active, min_rtt, spent, working};
@@ -19,19 +20,34 @@ use crate::words::{percent, rate};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    own_limiter(interval, context).or_else(|| server_said_wait(interval, context)).unwrap_or_else(|| {
-        match per_connection_cap(interval, context) {
-            Cap::Proven(cap) => Judgement::convict(
-                0.9,
-                format!(
-                    "each connection carries {} whatever their number, with receive window and loss ruled out",
-                    rate(cap)
-                ),
+    let told = own_limiter(interval, context)
+        .or_else(|| server_said_wait(interval, context))
+        .or_else(|| agreed(interval, context));
+    told.unwrap_or_else(|| match per_connection_cap(interval, context) {
+        Cap::Proven(cap) => Judgement::convict(
+            0.9,
+            format!(
+                "each connection carries {} whatever their number, with receive window and loss ruled out",
+                rate(cap)
             ),
-            Cap::Refuted(why) => Judgement::acquit(why),
-            Cap::Unproven(why) => Judgement::unknown(why),
-        }
+        ),
+        Cap::Refuted(why) => Judgement::acquit(why),
+        Cap::Unproven(why) => Judgement::unknown(why),
     })
+}
+
+/// A rate that both ends agreed on, and that the sender keeps: what comes reaches it. Over the second on each
+/// side, since a sender of large blocks at a small rate sends one now and then.
+fn agreed(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
+    let cap = context.facts.rate_cap.filter(|cap| context.facts.takes_in && *cap > 0.0)?;
+    let (mut bytes, mut seconds) = (0.0, 0.0);
+    for interval in context.around(interval, 1.0) {
+        bytes += interval.received as f64;
+        seconds += interval.span.as_secs_f64();
+    }
+    let got = if seconds > 0.0 { bytes / seconds } else { 0.0 };
+    let evidence = format!("{} came of the {} that was asked for", rate(got), rate(cap));
+    reaches(got, cap).then(|| Judgement::convict(0.9, evidence))
 }
 
 /// The share of an interval that a limiter near its cap sleeps at least.
@@ -106,6 +122,8 @@ pub(crate) fn per_connection_cap(interval: &Interval, context: &Context<'_>) -> 
             Cap::Refuted("more connections brought no more".to_owned())
         } else if spent(interval).limited > 0.0 || !spent(interval).waits_for_data() {
             Cap::Refuted("no limiter slept and no server said wait".to_owned())
+        } else if context.facts.takes_in {
+            Cap::Unproven("a cap per connection: only the sending end shows it".to_owned())
         } else {
             Cap::Unproven(
                 "a cap per connection: only a trial with more connections (-c) would show it".to_owned(),
@@ -189,4 +207,36 @@ pub(crate) fn flat(trial: &Trial) -> bool {
     trial.lanes_after > trial.lanes_before
         && trial.rate_before > 0.0
         && trial.rate_after < 1.1 * trial.rate_before
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evidence::{Evidence, LaneInterval};
+
+    #[test]
+    fn what_was_asked_for_and_came_is_a_limit_of_who_takes_it_in() {
+        let second = |received| Interval {
+            span: Duration::from_secs(1),
+            received,
+            lanes: vec![LaneInterval {
+                received,
+                socket_wait: Duration::from_secs(1),
+                ..LaneInterval::default()
+            }],
+            ..Interval::default()
+        };
+        let mut evidence = Evidence::default();
+        evidence.facts.rate_cap = Some(1e6);
+        let told = |evidence: &Evidence, received| judge(&second(received), &Context::alone(evidence));
+        // Of our own limit only its sleep tells.
+        assert!(!told(&evidence, 1_000_000).convicts());
+        evidence.facts.takes_in = true;
+        assert!(told(&evidence, 1_000_000).convicts());
+        assert!(
+            matches!(told(&evidence, 500_000), Judgement::Unknown { missing } if !missing.contains("-c"))
+        );
+    }
 }

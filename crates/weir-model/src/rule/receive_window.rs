@@ -18,7 +18,8 @@
 //!
 //! Convicts when such lanes carry half of the bytes or more.
 //!
-//! Acquits: any of 1 to 5 refuted by a reading.
+//! Acquits: any of 1 to 5 refuted by a reading; 1 by what stages of this side took, and not by waits for
+//! anything else.
 //!
 //! Can be wrong: a sender whose own send buffer happens to equal our window is told apart only on its side.
 
@@ -29,8 +30,8 @@ use crate::words::{bytes, percent, rate, seconds};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    if let Some(acquittal) = had_data(interval, context) {
-        return acquittal;
+    if let Some(judged) = had_data(interval, context) {
+        return judged;
     }
     let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
     let mut evidence: Option<String> = None;
@@ -133,7 +134,9 @@ enum Cap {
 
 fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_>) -> Cap {
     if let Some(buffer) = context.facts.receive_buffer {
-        return Cap::Fixed(format!("--recv-buffer fixes the buffer at {}", bytes(buffer as f64)));
+        // Who takes in what was agreed on has agreed on the buffers too.
+        let option = if context.facts.takes_in { "-w" } else { "--recv-buffer" };
+        return Cap::Fixed(format!("{option} fixes the buffer at {}", bytes(buffer as f64)));
     }
     if lane.waits.value().is_some_and(|waits| waits.scaled == Some(false))
         && tcp.receive_window.is_some_and(|it| it >= UNSCALED / 2)

@@ -7,7 +7,7 @@
 
 use super::rate_limit::{flat, scaled};
 use super::spent::{min_rtt, spent, working};
-use super::{Context, Judgement, View, sender};
+use super::{Context, Judgement, View, failing, sender};
 use crate::evidence::{Interval, Trial};
 use crate::words::{percent, rate, seconds};
 
@@ -21,6 +21,9 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
              far is not told apart here"
                 .to_owned(),
         );
+    }
+    if let Some((share, words)) = failing::broken(interval, context) {
+        return Judgement::convict(share, words);
     }
     if spent.lanes == 0 {
         return Judgement::convict(0.1, "no connection was active, and no reading says why".to_owned());

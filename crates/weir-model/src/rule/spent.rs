@@ -13,6 +13,8 @@ pub(crate) struct Spent {
     /// Lanes at work.
     pub(crate) lanes: u32,
     pub(crate) connecting: f64,
+    /// Of that, waiting for names, where it is told apart.
+    pub(crate) resolving: f64,
     /// Less what the lane's own thread needed in the meantime: see `kept_busy`.
     pub(crate) first_byte: f64,
     pub(crate) socket_wait: f64,
@@ -20,6 +22,9 @@ pub(crate) struct Spent {
     pub(crate) output_wait: f64,
     /// In write calls, not running and not merely waiting for a processor.
     pub(crate) write_blocked: f64,
+    /// In the stages of this side together: writing, waiting for the reader of the output, asleep for a
+    /// limit, running or kept from running.
+    pub(crate) here: f64,
     /// Bytes waiting in the receive queues, as a share of the receive buffers.
     pub(crate) queue: f64,
 }
@@ -40,11 +45,13 @@ pub(crate) fn spent(interval: &Interval) -> Spent {
         spent.lanes += 1;
         let part = |span: Duration| span.as_secs_f64().min(active);
         spent.connecting += part(lane.connecting);
+        spent.resolving += part(lane.resolving.unwrap_or_default().min(lane.connecting));
         spent.first_byte += part(lane.first_byte).min(active - kept_busy(lane, active));
         spent.socket_wait += part(lane.socket_wait);
         spent.limited += part(lane.limited);
         spent.output_wait += part(lane.output_wait);
         spent.write_blocked += write_blocked(lane).min(active);
+        spent.here += here(lane, active);
         if let Some(TcpInterval { receive_queue: Some(queue), receive_buffer: Some(buffer), .. }) =
             lane.tcp.value()
         {
@@ -55,11 +62,13 @@ pub(crate) fn spent(interval: &Interval) -> Spent {
     if all > 0.0 {
         for share in [
             &mut spent.connecting,
+            &mut spent.resolving,
             &mut spent.first_byte,
             &mut spent.socket_wait,
             &mut spent.limited,
             &mut spent.output_wait,
             &mut spent.write_blocked,
+            &mut spent.here,
         ] {
             *share = (*share / all).clamp(0.0, 1.0);
         }
@@ -86,15 +95,32 @@ impl Spent {
     pub(crate) fn waits_for_data(&self) -> bool {
         self.lanes > 0 && self.socket_wait >= 0.5
     }
+
+    /// On the way to connections that have an address.
+    pub(crate) fn handshakes(&self) -> f64 {
+        (self.connecting - self.resolving).max(0.0)
+    }
+
+    /// Whether stages of this side took the time that was no wait for data: a quarter of all, from which a
+    /// verdict counts a limit, and more than anything else but that wait.
+    fn is_busy_here(&self) -> bool {
+        self.here >= 0.25 && self.here >= 1.0 - self.socket_wait - self.here
+    }
 }
 
-/// The acquittal that all rules about the connection share: the lanes did not mostly wait for data.
+/// What all rules about the connection share where the lanes did not mostly wait for data. They are acquitted
+/// where stages of this side took the time. Where a connection was made or an answer had not begun, or none
+/// was at work, nothing came that would tell of it: a lost segment may have been the cause of that, too.
 pub(crate) fn had_data(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     let spent = spent(interval);
-    (!spent.waits_for_data()).then(|| {
-        let share = percent(spent.socket_wait);
-        Judgement::acquit(format!("{} waited for data only {share} of the time", context.who()))
-    })
+    if spent.waits_for_data() {
+        return None;
+    }
+    if !spent.is_busy_here() {
+        return Some(Judgement::unknown("a flow of data: there was none most of the time"));
+    }
+    let share = percent(spent.socket_wait);
+    Some(Judgement::acquit(format!("{} waited for data only {share} of the time", context.who())))
 }
 
 /// Seconds that a lane was at work.
@@ -111,10 +137,18 @@ pub(crate) fn working(interval: &Interval) -> impl Iterator<Item = &LaneInterval
 /// Seconds of `active` that a lane's thread ran or was kept from running: it did not wait for anybody then,
 /// whatever its stage. A thread that a quota holds back while it prepares to receive looks as if the server
 /// were slow. Nothing below a tenth, which is left to the clocks' grain, as in [`super::cpu_core`].
-fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
+pub(crate) fn kept_busy(lane: &LaneInterval, active: f64) -> f64 {
     let Some(thread) = lane.thread.value() else { return 0.0 };
     let busy = thread.cpu.saturating_add(thread.runqueue).saturating_add(thread.throttled).as_secs_f64();
     if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
+}
+
+/// Seconds of `active` in stages of this side: by the lane's clocks, or, where these do not tell when it ran,
+/// by its thread.
+fn here(lane: &LaneInterval, active: f64) -> f64 {
+    let clocked = lane.write.saturating_add(lane.receive_cpu).saturating_add(lane.decrypt).as_secs_f64();
+    let working = clocked.max(write_blocked(lane) + kept_busy(lane, active));
+    (working + lane.limited.saturating_add(lane.output_wait).as_secs_f64()).min(active)
 }
 
 /// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is
@@ -152,4 +186,40 @@ pub(crate) fn lane_rate(lane: u32, interval: &Interval, context: &Context<'_>, s
         }
     }
     if time > 0.0 { bytes / time } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Evidence, Facts};
+    use crate::verdict::explain;
+
+    const SPAN: Duration = Duration::from_millis(100);
+
+    fn interval(lane: LaneInterval) -> Interval {
+        Interval { span: SPAN, received: lane.received, lanes: vec![lane], ..Interval::default() }
+    }
+
+    /// What is ruled out of the connection, of so many intervals and ten in which the limit that a user set
+    /// held.
+    fn ruled_out(first: &[Interval]) -> Vec<String> {
+        let limited = LaneInterval { received: 100_000, limited: SPAN, ..LaneInterval::default() };
+        let facts = Facts { rate_cap: Some(1e6), ..Facts::default() };
+        let intervals = [first.to_vec(), vec![interval(limited); 10]].concat();
+        let innocent = explain(&Evidence { intervals, facts, ..Evidence::default() }).innocent;
+        let of_connection = ["receive-window: ", "path-loss: ", "path-bandwidth: "];
+        innocent.into_iter().filter(|line| of_connection.iter().any(|name| line.starts_with(name))).collect()
+    }
+
+    #[test]
+    fn only_what_this_side_did_rules_the_connection_out() {
+        assert_eq!(ruled_out(&[]).len(), 3);
+        let connecting = LaneInterval { connecting: SPAN, ..LaneInterval::default() };
+        let unanswered = LaneInterval { first_byte: SPAN, ..LaneInterval::default() };
+        let absent = LaneInterval { idle: SPAN, ..LaneInterval::default() };
+        for lane in [connecting, unanswered, absent] {
+            let told = ruled_out(&vec![interval(lane.clone()); 150]);
+            assert!(told.is_empty(), "{lane:?}: {told:?}");
+        }
+    }
 }

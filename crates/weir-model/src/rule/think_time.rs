@@ -3,9 +3,9 @@
 //! At such a sample nothing was under way, unread or unsent on any connection, none waited for an answer, no
 //! attempt to connect and no resolver was out. Convicts when one of these holds in half of the samples or
 //! more:
-//! 1. the program was found asleep by its own will, running, in wait for a child, a terminal, a pipe or a
-//!    file to be read, or all its threads waited for one another: it waited for no peer, whether a connection
-//!    was open or not;
+//! 1. the program was found asleep by its own will or in wait for a child or a terminal; or, without another
+//!    socket that is not judged, running, in wait for a pipe or a file to be read, or with all its threads in
+//!    wait for one another: it waited for no peer, whether a connection was open or not;
 //! 2. the same, or it waited for a timer, and no connection was open and no other socket that an answer could
 //!    come from. Less sure: what a poll waits for does not show.
 //!
@@ -17,12 +17,15 @@
 //! which nothing was asked within half a second: one answer is under way, and whoever sleeps between two
 //! reads of it is its `reader`, even where looks keep step with the reads and find nothing unread.
 //!
+//! Cannot tell where a program was found running, or waiting for itself, beside a socket of UDP or of this
+//! machine alone: a transfer over QUIC looks so.
+//!
 //! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
 //! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
 
 use super::around::share_near;
 use super::{Context, Judgement, View, connect};
-use crate::around::{Around, Rest};
+use crate::around::Rest;
 use crate::evidence::{Interval, LaneInterval};
 use crate::path::SEGMENT;
 use crate::rule::waits;
@@ -41,9 +44,11 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if connect::refused(interval, context).is_some() {
         return Judgement::acquit(format!("{numbers}, after a refused attempt to connect"));
     }
-    let here = around.share(own(rest));
-    let beside = |around: &Around| own(&around.rest);
-    let sure = if here < 0.3 { here } else { here.max(share_near(interval, context, beside)) };
+    let share_of = |of: fn(&Rest) -> u32| {
+        let here = around.share(of(rest));
+        if here < 0.3 { here } else { here.max(share_near(interval, context, |around| of(&around.rest))) }
+    };
+    let sure = share_of(own);
     if rest.open > 0 && is_under_way(interval, context) {
         return Judgement::acquit(format!("{numbers}, but an answer was under way"));
     }
@@ -51,6 +56,9 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets));
     let alone = around.share(alone).min(around.share(rest.polling));
     if sure + alone < 0.5 {
+        if share_of(own_or_unseen) >= 0.5 {
+            return Judgement::unknown("what its other sockets (UDP, QUIC, local) carry is not seen");
+        }
         return match &around.missing {
             Some(why) if at_rest >= 0.5 => Judgement::unknown(format!("what the program waited for: {why}")),
             _ => Judgement::acquit(numbers),
@@ -81,9 +89,22 @@ fn is_under_way(interval: &Interval, context: &Context<'_>) -> bool {
 
 /// Samples at which it waited for nobody that a socket leads to.
 fn own(rest: &Rest) -> u32 {
-    [rest.running, rest.sleeping, rest.child, rest.terminal, rest.disk, rest.pipe, rest.lock]
-        .into_iter()
-        .fold(0, u32::saturating_add)
+    asleep(rest).saturating_add(at_work(rest).saturating_sub(rest.other_sockets))
+}
+
+/// The same where its other sockets carried nothing.
+fn own_or_unseen(rest: &Rest) -> u32 {
+    asleep(rest).saturating_add(at_work(rest))
+}
+
+/// Samples at which it waited for nobody, whatever its sockets carried.
+fn asleep(rest: &Rest) -> u32 {
+    [rest.sleeping, rest.child, rest.terminal].into_iter().fold(0, u32::saturating_add)
+}
+
+/// Samples at which it was at work, or waited for itself: for a transfer on a socket that is not judged, too.
+fn at_work(rest: &Rest) -> u32 {
+    [rest.running, rest.disk, rest.pipe, rest.lock].into_iter().fold(0, u32::saturating_add)
 }
 
 /// What took most of these samples.
@@ -111,6 +132,7 @@ pub(crate) fn doing(rest: &Rest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::around::Around;
     use crate::evidence::{Evidence, LaneInterval, Reading};
     use crate::sender::SenderInterval;
     use crate::waits::Waits;
@@ -176,6 +198,20 @@ mod tests {
         assert!(judged(&interval(0, Rest { polling: 5, other_sockets: 5, ..Rest::default() })).acquits());
         assert!(judged(&interval(3, Rest { sleeping: 2, open: 2, ..Rest::default() })).acquits());
         assert!(judged(&interval(0, Rest { accepting: 5, ..Rest::default() })).acquits());
+    }
+
+    #[test]
+    fn work_beside_a_socket_that_is_not_judged_may_be_a_transfer() {
+        let beside = |other_sockets| {
+            let rest = Rest { running: 5, other_sockets, ..Rest::default() };
+            judged(&interval(0, rest))
+        };
+        assert!(beside(0).convicts(), "it computes");
+        let Judgement::Unknown { missing } = beside(5) else { panic!("a download over QUIC looks so") };
+        assert!(missing.contains("QUIC"), "{missing}");
+        // Who sleeps does not read it either.
+        assert!(judged(&interval(0, Rest { sleeping: 5, other_sockets: 5, ..Rest::default() })).convicts());
+        assert!(judged(&interval(3, Rest { running: 2, other_sockets: 2, ..Rest::default() })).acquits());
     }
 
     #[test]

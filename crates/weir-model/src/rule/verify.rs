@@ -4,7 +4,8 @@
 //! these holds:
 //! 1. its backlog grows: over the last second by a tenth of what was received or more, and to more than a
 //!    tenth of a second of its work, so that it will outlast the transfer; or
-//! 2. nothing is left to receive (the tail): here half busy is enough, since it reads the file back.
+//! 2. no lane is at work and no list is awaited (the tail of the run, or of a file that others wait behind):
+//!    here half busy is enough, since it reads the file back.
 //!
 //! Acquits: a digest thread with time to spare.
 //!
@@ -25,9 +26,14 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let span = interval.span.as_secs_f64();
     let busy = if span > 0.0 { (interval.verify_busy.as_secs_f64() / span).min(1.0) } else { 0.0 };
     let backlog = interval.verify_backlog as f64;
-    if spent(interval).lanes == 0 && interval.received == 0 && busy >= 0.5 {
+    let rests = spent(interval).lanes == 0 && interval.received == 0 && interval.unlisted.is_zero();
+    if rests && busy >= 0.5 {
+        let what = match interval.left {
+            Some(true) => "no connection at work",
+            _ => "nothing left to receive",
+        };
         let evidence = format!(
-            "nothing left to receive, the digest thread busy {} of the time with {} to go",
+            "{what}, the digest thread busy {} of the time with {} to go",
             percent(busy),
             bytes(backlog)
         );
@@ -45,7 +51,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     // that only asks for more growth.
     let growth = end - start;
     let speed = (received - growth).max(0.0) / time;
-    if growth >= 0.1 * received && end >= 0.1 * speed {
+    if growth > 0.0 && growth >= 0.1 * received && end >= 0.1 * speed {
         let evidence = format!(
             "the digest thread was busy {} of the time and fell {} behind",
             percent(busy),

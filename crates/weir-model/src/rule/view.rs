@@ -29,6 +29,8 @@ pub struct View {
     pub waits: bool,
     /// What stands around the connections was watched.
     pub around: bool,
+    /// The lanes' own clocks tell the steps on the way to a connection apart.
+    pub steps: bool,
 }
 
 impl View {
@@ -44,7 +46,8 @@ impl View {
         let programs = !interval.programs.is_empty();
         let around = interval.around.samples > 0;
         let Some(seen) = seen else {
-            return View { receiver: true, sender: false, stages, fed, programs, waits: false, around };
+            let (receiver, sender, waits, steps) = (true, false, false, false);
+            return View { receiver, sender, stages, fed, programs, waits, around, steps };
         };
         View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
@@ -59,6 +62,7 @@ impl View {
             programs,
             waits: seen.lanes.iter().any(|lane| lane.waits.value().is_some()),
             around,
+            steps: seen.lanes.iter().any(|lane| lane.resolving.is_some()),
         }
     }
 

@@ -54,6 +54,32 @@ pub(crate) fn ending(lane: &LaneInterval, interval: &Interval, context: &Context
     None
 }
 
+/// One stretch of a lane in which it did what `does` says of each interval, the given one among them, in
+/// order of time. An interval of which `ends` is true is the last of its stretch.
+pub(crate) fn stretch<'a: 'w, 'w>(
+    lane: &'w LaneInterval,
+    context: &Context<'a>,
+    does: impl Fn(&LaneInterval) -> bool,
+    ends: impl Fn(&LaneInterval) -> bool,
+) -> Vec<&'w LaneInterval> {
+    let (before, after): (&'w [Interval], &'w [Interval]) = (context.before, context.after);
+    let same = |other: &'w Interval| of(lane.lane, other).filter(|other| does(other));
+    let earlier = before.iter().rev().map_while(&same).take_while(|other| !ends(other));
+    let mut order: Vec<&'w LaneInterval> = earlier.collect();
+    order.reverse();
+    order.push(lane);
+    if ends(lane) {
+        return order;
+    }
+    for other in after.iter().map_while(&same) {
+        order.push(other);
+        if ends(other) {
+            break;
+        }
+    }
+    order
+}
+
 /// The lane of that number in an interval.
 pub(crate) fn of(lane: u32, interval: &Interval) -> Option<&LaneInterval> {
     interval.lanes.iter().find(|other| other.lane == lane)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{QUARTER, Run};
 use crate::advice;
 use crate::alone;
-use crate::evidence::{Evidence, Reading};
+use crate::evidence::{Clocks, Evidence, Reading};
 use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
@@ -147,26 +147,46 @@ impl Run<'_> {
     pub(super) fn programs_limit(&self) -> Option<String> {
         let rests =
             [Limit::Application, Limit::Reader].into_iter().find(|limit| self.held.contains_key(limit))?;
-        let who = self.evidence.facts.scope.as_ref().filter(|_| !self.convicted(Limit::RateLimit))?;
+        let facts = &self.evidence.facts;
+        let foreign = facts.clocks == Clocks::Sampled && !self.convicted(Limit::RateLimit);
+        let who = facts.scope.as_ref().filter(|_| foreign)?;
         Some(format!("rate-limit: a limit inside {who} looks like {rests}"))
     }
 
-    /// What rules would have to know that never convicted and often could not tell.
+    /// What rules would have to know that never convicted and often could not tell: once for all that want
+    /// the same.
     pub(super) fn untold(&self) -> Vec<String> {
-        let mut untold: Vec<String> = Vec::new();
-        for (index, (rule, [_, _, unknown])) in RULES.iter().zip(&self.tallies).enumerate() {
+        let mut untold: Vec<(String, Vec<Limit>)> = Vec::new();
+        for (rule, [_, _, unknown]) in RULES.iter().zip(&self.tallies) {
             if self.convicted(rule.limit) || *unknown <= QUARTER * self.total {
                 continue;
             }
-            let why = self.evidence.intervals.iter().enumerate().find_map(|(at, interval)| {
-                match (RULES[index].judge)(interval, &Context::at(self.evidence, at)) {
-                    Judgement::Unknown { missing } => Some(format!("{}: {missing}", rule.limit)),
-                    _ => None,
-                }
-            });
-            untold.extend(why.filter(|why| !untold.contains(why)));
+            let Some(why) = self.wanted(rule.judge) else { continue };
+            match untold.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, limits)) if limits.contains(&rule.limit) => {}
+                Some((_, limits)) => limits.push(rule.limit),
+                None => untold.push((why, vec![rule.limit])),
+            }
         }
-        untold
+        let line = |(why, limits): (String, Vec<Limit>)| {
+            let names: Vec<&str> = limits.iter().map(|limit| limit.name()).collect();
+            format!("{}: {why}", names.join(", "))
+        };
+        untold.into_iter().map(line).collect()
+    }
+
+    /// What a rule would have to know: what it said first, or another word of at least twice as much time.
+    fn wanted(&self, judge: Judge) -> Option<String> {
+        let mut told: BTreeMap<String, (usize, f64)> = BTreeMap::new();
+        for (at, interval) in self.evidence.intervals.iter().enumerate() {
+            if let Judgement::Unknown { missing } = judge(interval, &Context::at(self.evidence, at)) {
+                told.entry(missing).or_insert((at, 0.0)).1 += interval.span.as_secs_f64();
+            }
+        }
+        let (first, (_, time)) = told.iter().min_by_key(|(_, (at, _))| *at)?;
+        let (longest, (_, most)) = told.iter().max_by(|one, other| one.1.1.total_cmp(&other.1.1))?;
+        let word = if *most >= 2.0 * *time { longest } else { first };
+        Some(word.clone())
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weir_model::waits::{Ended, Stall, Waits};
 
-use super::{Counters, Sending, asked_last};
+use super::{Counters, LastWord, Sending};
 use crate::sock_diag::TcpSocket;
 use crate::tcp_info::TcpInfo;
 
@@ -57,21 +57,20 @@ struct Look {
     cwnd: u32,
     /// The connection had rested for longer than its retransmission timeout.
     rested: bool,
-    /// The last word is this end's.
-    asked_last: bool,
+    word: LastWord,
 }
 
 impl Look {
-    fn of(socket: &TcpSocket, sending: &Sending) -> Look {
+    fn of(socket: &TcpSocket, sending: &Sending, word: LastWord) -> Look {
         let info = &socket.info;
         let clocks = [info.last_data_sent, info.last_data_recv, info.last_ack_recv];
         let quiet = clocks.into_iter().flatten().min().unwrap_or_default();
         let owed = sending.outstanding > 0 || sending.unsent > 0;
-        let owes = asked_last(info) && socket.receive_queue == 0;
+        let awaits = word == LastWord::Own && socket.receive_queue == 0;
         let sent = info.bytes_sent.or(info.bytes_acked).unwrap_or_default();
         Look {
             quiet,
-            stalled: (owed || owes) && quiet >= threshold(info),
+            stalled: (owed || awaits) && quiet >= threshold(info),
             owed,
             received: info.bytes_received.unwrap_or_default(),
             came_segments: info.data_segs_in.unwrap_or_default(),
@@ -82,7 +81,7 @@ impl Look {
             retransmissions: info.total_retrans.unwrap_or_default().into(),
             cwnd: info.snd_cwnd.unwrap_or_default(),
             rested: !owed && info.rto.is_some_and(|rto| info.last_data_sent.is_some_and(|sent| sent > rto)),
-            asked_last: asked_last(info),
+            word,
         }
     }
 
@@ -90,7 +89,8 @@ impl Look {
     /// came after what was sent if it is the only one and the last.
     fn went_on(&self, before: &Look) -> bool {
         let silent = self.received == before.received;
-        let one_word = self.came_segments.wrapping_sub(before.came_segments) == 1 && !self.asked_last;
+        let one_word =
+            self.came_segments.wrapping_sub(before.came_segments) == 1 && self.word != LastWord::Own;
         !before.owed && self.fresh > before.fresh && (silent || one_word)
     }
 
@@ -123,7 +123,8 @@ fn threshold(info: &TcpInfo) -> Duration {
 }
 
 impl Pauses {
-    pub(super) fn look(&mut self, socket: &TcpSocket) {
+    /// `word`: whose came last.
+    pub(super) fn look(&mut self, socket: &TcpSocket, word: LastWord) {
         let info = &socket.info;
         // Before the handshake's end nothing is owed, and the clocks of data show the age of the machine.
         if matches!(info.state, Some(SYN_SENT | SYN_RECV)) {
@@ -131,7 +132,7 @@ impl Pauses {
             return;
         }
         let sending = Sending::of(socket);
-        let now = Look::of(socket, &sending);
+        let now = Look::of(socket, &sending, word);
         let waits = &mut self.waits;
         waits.looks += 1;
         waits.small_held += u32::from(held_small(socket, &sending));
@@ -162,9 +163,9 @@ impl Pauses {
     }
 
     /// The last counters of a connection that is over: they end a stall, and are no look.
-    pub(super) fn end(&mut self, socket: &TcpSocket) {
+    pub(super) fn end(&mut self, socket: &TcpSocket, word: LastWord) {
         if self.last.is_some() {
-            self.compare(&Look::of(socket, &Sending::of(socket)));
+            self.compare(&Look::of(socket, &Sending::of(socket), word));
         }
     }
 
@@ -195,7 +196,7 @@ impl Pauses {
         waits.sent_segments = passed.segments_out.into();
         waits.came = passed.received;
         waits.came_segments = passed.segments_in.into();
-        waits.retransmitted = passed.retransmitted;
+        waits.retransmitted = passed.retransmitted.unwrap_or_default();
         waits.retransmitted_segments = passed.retransmitted_segments.into();
         waits.timeouts = passed.timeouts.into();
         waits.timeout = passed.timeout;
@@ -226,6 +227,7 @@ fn held_small(socket: &TcpSocket, sending: &Sending) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LastWordProbe;
     use super::*;
     use crate::sock_diag::{SocketId, SocketMemory, TcpState};
 
@@ -257,7 +259,7 @@ mod tests {
             ..TcpInfo::default()
         };
         TcpSocket {
-            id: SocketId { local: any, remote: any, cookie: 1 },
+            id: SocketId { local: any, remote: any, cookie: 1, interface: 0 },
             state: TcpState::ESTABLISHED,
             uid: 0,
             inode: 1,
@@ -281,8 +283,11 @@ mod tests {
     }
 
     fn over(looks: &[TcpSocket]) -> Waits {
-        let mut pauses = Pauses::default();
-        looks.iter().for_each(|socket| pauses.look(socket));
+        let (mut pauses, mut words) = (Pauses::default(), LastWordProbe::default());
+        for socket in looks {
+            let word = words.look(&socket.info, pauses.answers());
+            pauses.look(socket, word);
+        }
         let last = &looks.last().unwrap().info;
         let now = Counters::of(last);
         pauses.interval(&now.since(&Counters::of(&looks[0].info)), &now, last)
@@ -303,6 +308,17 @@ mod tests {
             assert_eq!(waits.stalls, [Stall { lasted: 200 * MS, ended, asked: 0 }]);
             assert_eq!(waits.stalled, 1, "20 ms are no stall over a round trip of 20 ms");
         }
+    }
+
+    #[test]
+    fn a_kernel_that_counts_segments_alone_tells_what_was_sent_again() {
+        let (mut before, mut after) = (at_rest(), at_rest());
+        for socket in [&mut before, &mut after] {
+            (socket.info.bytes_retrans, socket.info.bytes_sent) = (None, None);
+        }
+        (after.info.total_retrans, after.info.bytes_acked) = (Some(3), Some(50_000));
+        let waits = over(&[before, after]);
+        assert_eq!((waits.retransmitted, waits.retransmitted_segments), (3 * 1448, 3));
     }
 
     #[test]
@@ -351,8 +367,8 @@ mod tests {
         let mut body = unanswered();
         (body.info.bytes_sent, body.info.bytes_acked) = (Some(100_200), Some(100_201));
         let mut pauses = Pauses::default();
-        pauses.look(&unanswered());
-        pauses.end(&body);
+        pauses.look(&unanswered(), LastWord::Own);
+        pauses.end(&body, LastWord::Own);
         let now = Counters::of(&body.info);
         assert_eq!(pauses.interval(&now, &now, &body.info).stalls.len(), 1);
     }

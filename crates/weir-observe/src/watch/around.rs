@@ -35,6 +35,8 @@ use syncs::Syncs;
 pub(super) struct Surroundings {
     /// It is a command whose start was watched.
     command: bool,
+    /// It had a connection.
+    has_connected: bool,
     survey: Survey,
     served: Served,
     neighbours: Neighbours,
@@ -73,7 +75,8 @@ impl Surroundings {
         let before = counters.as_mut().and_then(|counters| counters.read().ok());
         Surroundings {
             command,
-            survey: Survey::default(),
+            has_connected: false,
+            survey: Survey::new(command),
             served: Served::default(),
             neighbours: Neighbours::default(),
             syncs: Syncs::default(),
@@ -135,7 +138,7 @@ impl Surroundings {
     }
 
     /// Closes the interval.
-    pub(super) fn close(&mut self, span: Duration, lanes: &[Lane]) -> Around {
+    pub(super) fn close(&mut self, span: Duration, lanes: &[Lane], discovery: &mut Discovery) -> Around {
         let mut around = std::mem::take(&mut self.now);
         around.command = self.command;
         if let Some((who, samples)) = self.resting.drain(..).max_by_key(|(_, samples)| *samples) {
@@ -146,6 +149,11 @@ impl Surroundings {
         around.syncs = self.syncs.interval(span);
         around.flows = self.flows(lanes);
         self.count(&mut around, Instant::now(), span);
+        self.has_connected |= !lanes.is_empty();
+        // An attempt that this machine refuses leaves no socket to be seen. Of a program that was started for
+        // the watch and has no connection yet, it is what explains why.
+        let are_taken = self.command && !self.has_connected;
+        around.own_failed_attempts = discovery.own_failed(around.failed_attempts, are_taken);
         around
     }
 
@@ -196,6 +204,7 @@ impl Surroundings {
         if !lanes.iter().any(sends) || lanes.iter().all(sends) {
             return Vec::new();
         }
+        self.names.retain(|pid, _| lanes.iter().any(|lane| lane.owner == Some(*pid)));
         let mut busiest: Vec<&Lane> = lanes.iter().collect();
         busiest.sort_by_key(|lane| std::cmp::Reverse(lane.total.received.max(lane.total.acked)));
         let mut name = |pid: Pid| self.names.entry(pid).or_insert_with(|| process::described(pid)).clone();

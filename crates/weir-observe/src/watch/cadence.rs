@@ -15,12 +15,21 @@ pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 /// processors.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Nothing but a stop makes a watch that closes an interval every 100 ms so late: Ctrl-Z, a control group or
+/// a machine that was frozen. A lane of the same program stood still with it.
+const STOPPED: Duration = Duration::from_secs(1);
+
+/// Of a watch whose looks take longer, as many times its usual interval.
+const TIMES: u32 = 4;
+
 /// Cuts a run into intervals without gaps.
 #[derive(Debug, Clone, Copy)]
 pub struct Cadence {
     start: Instant,
     opened: Instant,
     least: Duration,
+    /// What an interval has taken of late, where looks are what ends it.
+    usual: Duration,
 }
 
 /// One interval that has ended.
@@ -32,12 +41,14 @@ pub struct EndedInterval {
     pub span: Duration,
     /// When it began.
     pub opened: Instant,
+    /// The watch itself did not run for most of it, so that what its looks and clocks say of it is of no use.
+    pub stood_still: bool,
 }
 
 impl Cadence {
     /// The run and its first interval begin at `now`; an interval lasts `least` at least.
     pub fn new(now: Instant, least: Duration) -> Cadence {
-        Cadence { start: now, opened: now, least }
+        Cadence { start: now, opened: now, least, usual: least }
     }
 
     /// When the interval under way began.
@@ -68,9 +79,20 @@ impl Cadence {
 
     /// Ends it, and begins the next.
     pub fn close(&mut self, now: Instant) -> EndedInterval {
+        self.close_at_work(now, Duration::ZERO)
+    }
+
+    /// The same of a process of which a thread is known to have run, or to have been kept from it, for
+    /// `at_work`: one that a quota or others hold back comes late as well, and does not stand still.
+    pub fn close_at_work(&mut self, now: Instant, at_work: Duration) -> EndedInterval {
         let (opened, span) = (self.opened, self.passed(now));
         self.opened = opened + span;
-        EndedInterval { at: opened.saturating_duration_since(self.start).as_secs_f64(), span, opened }
+        let stood_still = span.saturating_sub(at_work) > STOPPED.max(self.usual.saturating_mul(TIMES));
+        if self.least.is_zero() && !stood_still {
+            self.usual = span;
+        }
+        let at = opened.saturating_duration_since(self.start).as_secs_f64();
+        EndedInterval { at, span, opened, stood_still }
     }
 
     /// What was before does not count: the run begins with the interval under way.
@@ -80,9 +102,10 @@ impl Cadence {
 }
 
 impl EndedInterval {
-    /// The evidence of the interval: what all lanes moved is the sum of what each did.
+    /// The evidence of the interval: what all lanes moved is the sum of what each did. Of one in which the
+    /// watch stood still little more is left than that.
     pub fn evidence(&self, host: HostInterval, lanes: Vec<LaneInterval>) -> Interval {
-        Interval {
+        let interval = Interval {
             at: self.at,
             span: self.span,
             received: lanes.iter().fold(0, |sum: u64, lane| sum.saturating_add(lane.received)),
@@ -92,12 +115,15 @@ impl EndedInterval {
             dirty: host.dirty,
             disk: host.disk,
             ..Interval::default()
-        }
+        };
+        if self.stood_still { interval.unseen() } else { interval }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_model::evidence::{DiskInterval, Reading, ThreadInterval};
+
     use super::*;
 
     #[test]
@@ -113,6 +139,39 @@ mod tests {
         assert_eq!((cadence.opened(), cadence.elapsed(after(300))), (after(240), Duration::from_millis(300)));
         cadence.begin_anew();
         assert_eq!(cadence.close(after(340)).at, 0.0);
+    }
+
+    #[test]
+    fn a_time_in_which_the_watch_stood_still_tells_nothing() {
+        let start = Instant::now();
+        let after = |millis: u64| start + Duration::from_millis(millis);
+        let mut cadence = Cadence::new(start, INTERVAL);
+        assert!(!cadence.close(after(900)).stood_still, "a busy machine");
+        let held = Duration::from_millis(1500);
+        assert!(!cadence.close_at_work(after(3100), held).stood_still, "a quota");
+        let stop = cadence.close(after(18_100));
+        let at_work = LaneInterval {
+            received: 7,
+            first_byte: stop.span,
+            thread: Reading::Value(ThreadInterval::default()),
+            ..LaneInterval::default()
+        };
+        let host = || HostInterval {
+            cpu: Reading::default(),
+            dirty: Reading::default(),
+            disk: Reading::Value(DiskInterval::default()),
+        };
+        let evidence = stop.evidence(host(), vec![at_work.clone()]);
+        assert_eq!((evidence.silent.watch, evidence.received), (Duration::from_secs(15), 7));
+        assert!(evidence.disk.is_missing() && evidence.lanes[0].thread.is_missing());
+        assert_eq!((evidence.lanes[0].first_byte, evidence.lanes[0].idle), (Duration::ZERO, stop.span));
+        let seen = cadence.close(after(18_200)).evidence(host(), vec![at_work]);
+        assert!(seen.silent.is_none() && !seen.disk.is_missing());
+        // Where looks are what ends an interval, slow ones are no stop.
+        let mut cadence = Cadence::new(start, Duration::ZERO);
+        for (end, stood) in [(400, false), (1600, false), (4000, false), (16_000, true)] {
+            assert_eq!(cadence.close(after(end)).stood_still, stood, "{end}");
+        }
     }
 
     #[test]

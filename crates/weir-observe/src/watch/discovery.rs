@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use super::newcomers::Newcomers;
 use super::notes::Notes;
+use super::owners::Owners;
 use super::proof::Proof;
 use super::tables::{DEAR, Tables};
 use crate::ObserveError;
-use crate::maps::{Map, Set};
+use crate::maps::{Map, Remembered, Set};
 use crate::process::{self, Pid};
 use crate::sock_diag::{Destroyed, Filter, QuickSocket, SockDiag, SocketId, TcpSocket};
 use crate::thread::thread_cpu_now;
@@ -50,9 +51,17 @@ pub(super) type Key = (usize, u64);
 pub(super) struct Sighting {
     pub(super) key: Key,
     pub(super) socket: QuickSocket,
-    pub(super) owner: Option<Pid>,
+    /// The processes that hold it, as far as they are known; of a socket that was inherited several.
+    pub(super) holders: Vec<Pid>,
     /// The other end, where it lives in the same network namespace.
     pub(super) mate: Option<SocketId>,
+}
+
+impl Sighting {
+    /// Of those that hold it the one whose children the others are, or which was found first.
+    pub(super) fn owner(&self) -> Option<Pid> {
+        self.holders.first().copied()
+    }
 }
 
 /// What a scan found, and what it cost of a processor.
@@ -60,6 +69,8 @@ pub(super) struct Sighting {
 pub(super) struct Scan {
     pub(super) sightings: Vec<Sighting>,
     pub(super) cost: Duration,
+    /// What is not among the sightings is gone, and may be forgotten now.
+    pub(super) sweeps: bool,
 }
 
 /// Finds sockets and processes.
@@ -72,10 +83,10 @@ pub struct Discovery {
     pub(super) pids: Vec<Pid>,
     /// Their descriptors, where they may be read.
     pub(super) tables: Tables,
-    owners: Map<u32, Option<Pid>>,
+    owners: Owners,
     owners_read: Option<Instant>,
     /// Sockets once found to be the subject's: an orphan has no inode any more.
-    mine: Set<Key>,
+    mine: Remembered<Key>,
     /// Sockets that others hold, and how often that was seen: once may be a process that has only just begun.
     strangers: Map<Key, u8>,
     peers: HashSet<SocketAddr>,
@@ -90,6 +101,10 @@ pub struct Discovery {
     /// Of which processes.
     proof_of: Vec<Pid>,
     newcomers: Newcomers,
+    /// The subject's own attempts to connect that failed and were not told yet.
+    failed: u64,
+    /// When what is gone was last forgotten.
+    swept: Option<Instant>,
     /// When a connection last was over before it was seen.
     unseen: Option<Instant>,
     worker: Option<Worker>,
@@ -120,8 +135,11 @@ const PROOF_AGE: Duration = Duration::from_secs(1);
 /// After a connection that was over before it was seen others are looked for more often, for so long.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// Strangers remembered: a word or two each.
+/// Strangers remembered, and peers: a word or two each.
 const MOST_STRANGERS: usize = 1 << 17;
+
+/// What is gone is forgotten so often. The kernel tells of a socket's end within a fraction of a second.
+const SWEEP: Duration = Duration::from_secs(30);
 
 impl Discovery {
     /// Opens the sockets' diagnostics in the caller's network namespace.
@@ -137,9 +155,9 @@ impl Discovery {
             nets: vec![own],
             pids: Vec::new(),
             tables: Tables::default(),
-            owners: Map::default(),
+            owners: Owners::default(),
             owners_read: None,
-            mine: Set::default(),
+            mine: Remembered::default(),
             strangers: Map::default(),
             peers: HashSet::new(),
             listening: HashSet::new(),
@@ -149,6 +167,8 @@ impl Discovery {
             proof_read: None,
             proof_of: Vec::new(),
             newcomers: Newcomers::default(),
+            failed: 0,
+            swept: None,
             unseen: None,
             worker: None,
             away: None,
@@ -231,17 +251,34 @@ impl Discovery {
         }
         let mut sightings = Vec::new();
         self.tables.begin_dump();
+        let mut sweeps = self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP);
+        let (mut keys, mut inodes): (Set<Key>, Set<u32>) = (Set::default(), Set::default());
         for net in 0..self.nets.len() {
             match self.nets[net].diag.quick(&self.filter) {
-                Ok(sockets) => sightings.extend(self.pick(net, sockets, notes)),
-                Err(error) => notes.add(error.to_string()),
+                Ok(sockets) => {
+                    if sweeps {
+                        keys.extend(sockets.iter().map(|socket| (net, socket.id.cookie)));
+                        inodes.extend(sockets.iter().map(|socket| socket.inode));
+                    }
+                    sightings.extend(self.pick(net, sockets, notes));
+                }
+                Err(error) => {
+                    notes.add(error.to_string());
+                    sweeps = false;
+                }
             }
         }
-        Scan { sightings, cost: thread_cpu_now().saturating_sub(start) }
+        if sweeps {
+            self.swept = Some(Instant::now());
+            self.mine.sweep(|key| keys.contains(key));
+            self.owners.retain(|inode| inodes.contains(&inode));
+        }
+        Scan { sightings, cost: thread_cpu_now().saturating_sub(start), sweeps }
     }
 
     fn list_processes(&mut self, root: Pid, notes: &mut Notes) {
         self.pids = process::tree(root);
+        self.hidden.retain(|pid| self.pids.contains(pid));
         self.newcomers.list(&self.pids, Instant::now());
         for pid in self.pids.clone() {
             if let Err(error) = self.visit_network(pid) {
@@ -283,10 +320,7 @@ impl Discovery {
         self.newcomers.list(&self.pids, now);
         for pid in self.newcomers.opening(&self.pids, now) {
             for inode in process::sockets(pid).unwrap_or_default() {
-                // One that a child inherits stays its parent's.
-                let owner = self.owners.entry(inode).or_insert(None);
-                if owner.is_none() {
-                    *owner = Some(pid);
+                if self.owners.open(inode, pid) {
                     self.newcomers.await_socket(inode);
                 }
             }
@@ -306,12 +340,13 @@ impl Discovery {
 
     /// Remembers a socket whose holder is known; `true` when it was not known yet.
     fn recognise(&mut self, net: usize, socket: &QuickSocket) -> bool {
-        let held = matches!(self.owners.get(&socket.inode), Some(Some(_)));
-        if !held && !self.proof.of(net, socket) {
+        if !self.owners.is_held(socket.inode) && !self.proof.of(net, socket) {
             return false;
         }
         self.newcomers.found(socket.inode);
-        if !self.listening.contains(&(net, socket.id.local.port())) {
+        // Of a subject that takes all sockets nothing is told by its peers.
+        let asks = !self.takes_all() && !self.listening.contains(&(net, socket.id.local.port()));
+        if asks && self.peers.len() < MOST_STRANGERS {
             self.peers.insert(socket.id.remote);
         }
         let key = (net, socket.id.cookie);
@@ -357,8 +392,8 @@ impl Discovery {
                 }
                 Err(error) => notes.add(error.to_string()),
             }
-            // One that never came to a connection has no peer's port any more (tcp_v4_connect,
-            // tcp_disconnect).
+            let own = |socket: &&TcpSocket| self.mine.contains(&(net, socket.id.cookie));
+            self.failed += ended.iter().filter(own).filter(|it| it.never_connected()).count() as u64;
             ended.retain(|socket| socket.id.remote.port() != 0);
             all.extend(ended.into_iter().map(|socket| ((net, socket.id.cookie), socket)));
         }
@@ -373,6 +408,14 @@ impl Discovery {
             }
         }
         all
+    }
+
+    /// How many attempts to connect are known to be the subject's own and to have failed, since the last
+    /// call: `all` of the namespace's where nobody else is in it, or where they `are_taken` for the
+    /// subject's, else those whose socket was seen before.
+    pub(super) fn own_failed(&mut self, all: u64, are_taken: bool) -> u64 {
+        let seen = std::mem::take(&mut self.failed);
+        if are_taken || self.proof.has_network(self.home()) { all } else { seen }
     }
 
     /// Whether a socket that has ended is proven the subject's. The notice of its end says nothing of its
@@ -426,17 +469,19 @@ impl Discovery {
         let mut found = Vec::new();
         for socket in sockets {
             let key = (net, socket.id.cookie);
-            let worker = self.worker.map(|worker| worker.pid);
-            let owner = self.owners.get(&socket.inode).copied().flatten().or(worker);
             let mine = self.recognise(net, &socket) || self.takes_all() || self.mine.contains(&key);
-            if !mine && socket.inode != 0 && self.owners.contains_key(&socket.inode) {
+            if !mine && socket.inode != 0 && self.owners.knows(socket.inode) {
                 let times = self.strangers.entry(key).or_default();
                 *times = times.saturating_add(1);
             }
             if mine {
                 self.mine.insert(key);
                 let mate = ends.get(&(socket.id.remote, socket.id.local)).copied();
-                found.push(Sighting { key, socket, owner, mate });
+                let mut holders = self.owners.holders(socket.inode);
+                if holders.is_empty() {
+                    holders.extend(self.worker.map(|worker| worker.pid));
+                }
+                found.push(Sighting { key, socket, holders, mate });
             }
         }
         found
@@ -444,8 +489,7 @@ impl Discovery {
 
     /// Reads descriptors when a socket's owner is not known.
     fn learn_owners(&mut self, sockets: &[QuickSocket], notes: &mut Notes) {
-        let unknown =
-            sockets.iter().any(|socket| socket.inode != 0 && !self.owners.contains_key(&socket.inode));
+        let unknown = sockets.iter().any(|socket| socket.inode != 0 && !self.owners.knows(socket.inode));
         let age = OWNERS_AGE.max(self.tables.cost() * OWNERS_PART);
         let old = self.owners_read.is_none_or(|read| read.elapsed() >= age);
         if !unknown && !old {
@@ -463,14 +507,13 @@ impl Discovery {
         if self.tables.cost() < DEAR || self.owners_read.is_some() {
             let pids: HashSet<Pid> = self.pids.iter().copied().collect();
             self.tables.retain(|pid| pids.contains(&pid));
-            // Those of processes that have ended meanwhile stay known; what was nobody's may have found its
-            // owner.
-            self.owners.retain(|_, owner| owner.is_some());
+            self.owners.begin();
             self.read_owners(self.pids.clone(), notes);
+            self.owners.end();
         }
         self.owners_read = Some(Instant::now());
         for socket in sockets {
-            self.owners.entry(socket.inode).or_insert(None);
+            self.owners.set_asked(socket.inode);
         }
         if self.subject == Subject::Sockets {
             self.pids = self.keep_owners_of(sockets, notes);
@@ -483,7 +526,7 @@ impl Discovery {
         let now = Instant::now();
         for pid in pids {
             match self.tables.read(pid, now) {
-                Ok(found) => self.owners.extend(found.sockets.values().map(|inode| (*inode, Some(pid)))),
+                Ok(found) => self.owners.add(pid, found.sockets.values().copied()),
                 Err(error) if self.subject != Subject::Sockets && process::stat(pid).is_ok() => {
                     notes.add(format!(
                         "{error}; of its connections only those count that can be told from others'"
@@ -497,11 +540,11 @@ impl Discovery {
 
     /// Of all processes, those that hold one of these sockets.
     fn keep_owners_of(&mut self, sockets: &[QuickSocket], notes: &mut Notes) -> Vec<Pid> {
-        let owners = &self.owners;
-        let owner = |socket: &QuickSocket| owners.get(&socket.inode).copied().flatten();
-        let held: HashSet<Pid> = sockets.iter().filter_map(owner).collect();
+        let held: HashSet<Pid> =
+            sockets.iter().flat_map(|socket| self.owners.holders(socket.inode)).collect();
         self.tables.retain(|pid| held.contains(&pid));
-        if let Some(socket) = sockets.iter().find(|socket| socket.inode != 0 && owner(socket).is_none()) {
+        let is_hidden = |socket: &&QuickSocket| socket.inode != 0 && !self.owners.is_held(socket.inode);
+        if let Some(socket) = sockets.iter().find(is_hidden) {
             notes.add(format!(
                 "the process of {} belongs to user {}: run weir why as that user or as root to see its threads and files; \
                  its sockets are judged all the same",
@@ -528,9 +571,8 @@ impl Discovery {
         self.listening.clear();
         for net in 0..self.nets.len() {
             let sockets = self.nets[net].diag.quick(&listening).unwrap_or_default();
-            let (own, others): (Vec<QuickSocket>, Vec<QuickSocket>) = sockets
-                .into_iter()
-                .partition(|socket| matches!(self.owners.get(&socket.inode), Some(Some(_))));
+            let (own, others): (Vec<QuickSocket>, Vec<QuickSocket>) =
+                sockets.into_iter().partition(|socket| self.owners.is_held(socket.inode));
             self.learn_listeners(&own);
             let shared: HashSet<u16> = others.iter().map(|socket| socket.id.local.port()).collect();
             self.listening.extend(own.iter().map(|socket| (net, socket.id.local.port())));

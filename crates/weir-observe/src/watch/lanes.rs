@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use weir_model::evidence::{LaneInterval, Reading, ThreadInterval};
 
 use super::discovery::{Key, Sighting};
-use super::threads::Threads;
-use crate::flow::{FlowInterval, FlowProbe};
+use super::threads::{ServedSocket, Threads};
+use crate::flow::{FlowInterval, FlowProbe, LastWord};
 use crate::foreign_lane::share;
 use crate::maps::Map;
 use crate::process::Pid;
@@ -21,8 +21,9 @@ pub struct Lane {
     /// Its socket.
     pub id: SocketId,
     inode: u32,
-    /// Whose it is, where that is known.
+    /// Whose it is, where that is known: of several that hold it, the one that was found at it.
     pub owner: Option<Pid>,
+    holders: Vec<Pid>,
     probe: FlowProbe,
     /// The other end, where it is to be seen.
     mate: Option<(SocketId, FlowProbe)>,
@@ -73,7 +74,8 @@ impl Lane {
             key: sighting.key,
             id: sighting.socket.id,
             inode: sighting.socket.inode,
-            owner: sighting.owner,
+            owner: sighting.owner(),
+            holders: sighting.holders.clone(),
             probe: probe(),
             mate: sighting.mate.map(|id| (id, probe())),
             mate_is_subject: false,
@@ -105,6 +107,11 @@ impl Lane {
         self.probe.last()
     }
 
+    /// Whose word came last.
+    pub(super) fn last_word(&self) -> LastWord {
+        self.probe.last_word()
+    }
+
     /// Whether bytes moved between the last two looks.
     pub(super) fn moved(&self) -> bool {
         self.moved
@@ -117,7 +124,10 @@ impl Lane {
 
     /// What a scan says anew: the process, and the other end, which may be accepted later.
     pub(super) fn update(&mut self, sighting: &Sighting) {
-        self.owner = sighting.owner.or(self.owner);
+        if let Some(first) = sighting.owner() {
+            self.owner = self.owner.filter(|owner| sighting.holders.contains(owner)).or(Some(first));
+            self.holders.clone_from(&sighting.holders);
+        }
         if sighting.socket.inode != 0 {
             self.inode = sighting.socket.inode;
         }
@@ -183,13 +193,19 @@ impl Lane {
             return self.close_unseen(&flow, opened, now);
         }
         let mate = self.mate.as_mut().map(|(_, probe)| probe.interval());
+        let sends = !flow.asking
+            && flow.receiver.value().is_none()
+            && (flow.sender.value().is_some() || flow.acked > flow.received);
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
         let span = now.saturating_duration_since(opened);
         let looks = std::mem::take(&mut self.looks);
         let connecting = share(std::mem::take(&mut self.connecting), looks);
         // A thread's times are those of the whole interval: of a connection that lived for a part of it, its
         // part.
-        let thread = part_of(threads.serving(self.owner, self.inode), lived, span);
+        let served = ServedSocket { inode: self.inode, receives: !sends, dry: flow.waiting >= 0.5 };
+        let (found_at_it, thread) = threads.serving(&self.holders, served);
+        self.owner = found_at_it.or(self.owner);
+        let thread = part_of(thread, lived, span);
         self.total.received += flow.received;
         self.total.acked += flow.acked;
         self.total.seconds += lived.as_secs_f64();
@@ -197,9 +213,6 @@ impl Lane {
             self.total.congestion_control =
                 last.congestion_control.clone().or(self.total.congestion_control.take());
         }
-        let sends = !flow.asking
-            && flow.receiver.value().is_none()
-            && (flow.sender.value().is_some() || flow.acked > flow.received);
         let mut lane = if sends { flow.sending(thread) } else { flow.receiving(thread, lived, connecting) };
         // A socket that is seen both ways keeps both views.
         if flow.sender.value().is_some() {

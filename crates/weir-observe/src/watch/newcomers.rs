@@ -31,6 +31,8 @@ const TRIES: u8 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Newcomers {
     from_the_start: bool,
+    /// Some were listed.
+    begun: bool,
     known: HashSet<Pid>,
     young: Vec<(Pid, Instant)>,
     /// Sockets that were opened and are not known to be connected, and how often they are looked for yet.
@@ -48,11 +50,17 @@ impl Newcomers {
 
     /// These are the subject's processes now.
     pub(super) fn list(&mut self, pids: &[Pid], now: Instant) {
-        let first = self.known.is_empty() && !self.from_the_start;
+        let first = !self.begun && !self.from_the_start;
+        self.begun |= !pids.is_empty();
         for pid in pids {
             if self.known.insert(*pid) && !first {
                 self.young.push((*pid, now));
             }
+        }
+        // A number that has ended may be another process's later.
+        if self.known.len() > pids.len() {
+            let listed: HashSet<Pid> = pids.iter().copied().collect();
+            self.known.retain(|pid| listed.contains(pid));
         }
         self.young.retain(|(_, born)| now.saturating_duration_since(*born) < YOUNG);
     }
@@ -127,6 +135,16 @@ mod tests {
         let mut started = Newcomers::from_the_start();
         started.list(&[Pid(1)], now);
         assert_eq!(started.opening(&[Pid(1)], now), [Pid(1)]);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_new_again() {
+        let now = Instant::now();
+        let mut newcomers = Newcomers::default();
+        newcomers.list(&[Pid(1), Pid(2)], now);
+        newcomers.list(&[], now);
+        newcomers.list(&[Pid(2)], now + YOUNG);
+        assert_eq!(newcomers.opening(&[Pid(2)], now + YOUNG), [Pid(2)]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     files: HashMap<(Pid, u32), File>,
+    /// Of the files that were closed, the one that grew most, and by how much.
+    closed: Option<(PathBuf, u64)>,
     dirtied: Dirtied,
 }
 
@@ -27,10 +29,14 @@ struct File {
 impl Outputs {
     /// Takes in files that were opened since.
     pub(super) fn refresh(&mut self, pids: &[Pid], tables: &Tables, from_start: bool) {
+        // A descriptor that was closed may lead to another file by now.
+        self.close(|(pid, fd), file| {
+            let outputs = tables.get(*pid).map(|table| table.outputs.as_slice()).unwrap_or_default();
+            outputs.iter().any(|(open, path)| open == fd && *path == file.path)
+        });
         for (pid, found) in tables.iter() {
             for (fd, path) in &found.outputs {
-                let known = self.files.get(&(pid, *fd)).is_some_and(|file| file.path == *path);
-                if known || self.files.len() >= MOST {
+                if self.files.contains_key(&(pid, *fd)) || self.files.len() >= MOST {
                     continue;
                 }
                 let Ok(mut place) = Position::open(pid, *fd) else { continue };
@@ -45,25 +51,37 @@ impl Outputs {
         }
     }
 
+    /// Gives the places of those that are not open any more to others.
+    fn close(&mut self, mut is_open: impl FnMut(&(Pid, u32), &mut File) -> bool) {
+        for (_, file) in self.files.extract_if(|key, file| !is_open(key, file)) {
+            if self.closed.as_ref().is_none_or(|(_, grown)| file.grown > *grown) {
+                self.closed = Some((file.path, file.grown));
+            }
+        }
+    }
+
     /// Bytes written since the last call. Positions miss what is written at given places (pwrite); the count
     /// of bytes made dirty misses file systems without a disk: the larger of the two is nearer.
     pub(super) fn interval(&mut self) -> u64 {
         let mut moved: u64 = 0;
-        for file in self.files.values_mut() {
-            let Some(now) = file.place.read() else { continue };
+        self.close(|_, file| {
+            let Some(now) = file.place.read() else { return false };
             let grown = now.saturating_sub(file.position);
             file.position = now;
             file.grown = file.grown.saturating_add(grown);
             moved = moved.saturating_add(grown);
-        }
+            true
+        });
         moved.max(self.dirtied.interval())
     }
 
     /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a
     /// process that made as much dirty.
     pub(super) fn main(&self, least: u64) -> Option<&Path> {
-        let most = self.files.values().max_by_key(|file| file.grown)?;
-        (most.grown >= least || self.dirtied.told >= least).then_some(most.path.as_path())
+        let open = self.files.values().map(|file| (file.path.as_path(), file.grown));
+        let closed = self.closed.as_ref().map(|(path, grown)| (path.as_path(), *grown));
+        let (path, grown) = open.chain(closed).max_by_key(|(_, grown)| *grown)?;
+        (grown >= least || self.dirtied.told >= least).then_some(path)
     }
 }
 
@@ -127,7 +145,34 @@ impl Dirtied {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::time::Instant;
+
     use super::*;
+
+    /// Files that this process has open, as it writes one after the other.
+    #[test]
+    fn a_file_that_was_closed_gives_its_place_to_another() {
+        let own = Pid(std::process::id());
+        let folder = tempfile::tempdir().unwrap();
+        let (mut outputs, mut tables) = (Outputs::default(), Tables::default());
+        let mut seen = |outputs: &mut Outputs| {
+            tables.read(own, Instant::now()).unwrap();
+            outputs.refresh(&[], &tables, true);
+        };
+        let largest = folder.path().join("largest");
+        for number in 0..2 * MOST {
+            let path = if number == 1 { largest.clone() } else { folder.path().join(number.to_string()) };
+            let mut file = std::fs::File::create(&path).unwrap();
+            seen(&mut outputs);
+            assert!(outputs.files.values().any(|file| file.path == path), "{number}");
+            file.write_all(&vec![b'x'; if number == 1 { 2 << 20 } else { 1000 }]).unwrap();
+            outputs.interval();
+        }
+        assert!(outputs.files.len() <= MOST);
+        // What this process's own output goes to may be a file as well.
+        assert_eq!(outputs.main(1 << 20), Some(largest.as_path()), "though it was closed long ago");
+    }
 
     #[test]
     fn a_childs_bytes_count_once_whoever_holds_them() {

@@ -21,7 +21,7 @@ use super::outputs::Outputs;
 use super::threads::Threads;
 use crate::ObserveError;
 use crate::cgroup::Quota;
-use crate::maps::{Map, Set};
+use crate::maps::{Map, Remembered};
 use crate::nic::Routing;
 use crate::pace::Pace;
 use crate::process::{self, Pid};
@@ -74,9 +74,9 @@ pub struct Watch {
     /// Bytes of the connections beyond the lanes, in this interval.
     rest: (u64, u64),
     pending: Vec<(f64, Key, TcpSocket)>,
-    settled: Set<Key>,
+    settled: Remembered<Key>,
     /// The other ends of connections that are the subject's at both.
-    mates: Set<Key>,
+    mates: Remembered<Key>,
     /// The run in numbers.
     pub totals: Totals,
     next_lane: u32,
@@ -169,8 +169,8 @@ impl Watch {
             others: Others::default(),
             rest: (0, 0),
             pending: Vec::new(),
-            settled: Set::default(),
-            mates: Set::default(),
+            settled: Remembered::default(),
+            mates: Remembered::default(),
             totals: Totals::default(),
             next_lane: 1,
             short_lived_lane: 0,
@@ -364,12 +364,17 @@ impl Watch {
         self.found = false;
         let first = self.scanned.replace(now).is_none();
         let began_before = first && !self.from_start;
-        let Scan { sightings, cost } = self.discovery.scan(&mut self.notes);
+        let Scan { sightings, cost, sweeps } = self.discovery.scan(&mut self.notes);
         self.scan_cost = cost;
         let moved = self.others.scanned(sightings.iter());
         self.admit(&sightings, &moved, began_before, now);
         let ends = sightings.iter().filter(|sighting| !self.mates.contains(&sighting.key)).count();
         self.totals.at_once = self.totals.at_once.max(ends);
+        if sweeps {
+            let there: HashSet<Key> = sightings.iter().map(|sighting| sighting.key).collect();
+            self.settled.sweep(|key| there.contains(key));
+            self.mates.sweep(|key| there.contains(key));
+        }
         self.threads.rename();
         if !self.threads.refresh(&self.discovery) || self.threads.are_many() {
             self.notes.add("more than 32 threads: each is looked at only now and then");
@@ -514,7 +519,7 @@ impl Watch {
             received: received.max(acked),
             written,
             programs: self.threads.programs(),
-            around: self.around.close(span, &self.lanes),
+            around: self.around.close(span, &self.lanes, &mut self.discovery),
             ..interval.evidence(host, lanes)
         };
         if let Reading::Value(seen) = &mut interval.cpu {

@@ -11,12 +11,17 @@ use super::tables::Tables;
 use crate::process::{self, Pid};
 use crate::program;
 use crate::thread_probe::{ThreadLook, ThreadProbe};
+use crate::waiting::Doing;
 
 /// A look costs two reads of `/proc` a thread; of more threads than these, others are looked at each time.
 const AT_ONCE: usize = 32;
 
 /// Threads watched at all.
 const MOST: usize = 512;
+
+/// Threads whose totals are kept for the report, some 200 bytes each: a service that begins a process for
+/// each request has no end of them.
+const MOST_TOTALS: usize = 1024;
 
 /// The subject's threads.
 #[derive(Debug, Default)]
@@ -32,10 +37,28 @@ struct Watched {
     /// What its program does all the time, where its name tells.
     stage: Option<Limit>,
     /// How often it was found asleep in a call on the socket with this inode, in this interval.
-    at_socket: HashMap<u32, u32>,
+    at_socket: HashMap<u32, AtSocket>,
     /// What the last look found.
     last: Option<ThreadLook>,
     interval: Reading<ThreadInterval>,
+}
+
+/// Looks that found a thread asleep in a call on one socket.
+#[derive(Debug, Clone, Copy, Default)]
+struct AtSocket {
+    calls: u32,
+    /// Of these, in a read.
+    reads: u32,
+}
+
+/// A connection, as far as it tells which thread serves it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServedSocket {
+    pub(super) inode: u32,
+    /// This end receives the data.
+    pub(super) receives: bool,
+    /// Nothing lay unread in most looks: whoever reads it keeps up with what comes.
+    pub(super) dry: bool,
 }
 
 /// One thread over the whole run.
@@ -95,7 +118,9 @@ impl Threads {
             watched.last = Some(look);
             let inode = look.descriptor.and_then(|fd| tables.get(pid)?.sockets.get(&fd));
             if let Some(inode) = inode {
-                *watched.at_socket.entry(*inode).or_default() += 1;
+                let at = watched.at_socket.entry(*inode).or_default();
+                at.calls += 1;
+                at.reads += u32::from(look.doing == Doing::Receiving);
             }
         }
         for key in gone {
@@ -139,18 +164,44 @@ impl Threads {
                 self.totals.entry(*key).or_default().add(interval);
             }
         }
+        if self.totals.len() > 2 * MOST_TOTALS {
+            self.drop_totals();
+        }
         cpu
     }
 
-    /// The thread that serves a connection of `pid` whose socket has this inode: of the process's threads the
-    /// one that was most often found at work, held by its own disk or pipe, or in a call on that socket.
-    pub(super) fn serving(&self, pid: Option<Pid>, inode: u32) -> Reading<ThreadInterval> {
-        let Some(pid) = pid else { return Reading::Missing("the socket's process is not known".to_owned()) };
-        let of_process = self.watched.range((pid, 0)..=(pid, u32::MAX));
-        let best = of_process.max_by_key(|(_, watched)| watched.weight(inode));
+    /// The report names those that used most.
+    fn drop_totals(&mut self) {
+        let mut used: Vec<Duration> = self.totals.values().map(|total| total.cpu).collect();
+        used.sort_unstable_by(|a, b| b.cmp(a));
+        let least = used.get(MOST_TOTALS).copied().unwrap_or_default();
+        let watched = &self.watched;
+        self.totals.retain(|key, total| total.cpu > least || watched.contains_key(key));
+    }
+
+    /// The thread that serves a connection, of all threads of the processes that hold its socket; and its
+    /// process, where it was found in a call on that very socket.
+    ///
+    /// Where this end receives, a thread that was found reading the socket, or mostly held by its own disk or
+    /// pipe, comes before all others; then, where nothing lay unread, one that waits for any of its
+    /// descriptors, since whoever reads the socket must have waited. Else it is the one that was most often
+    /// found at work, held so, or in a call on that socket.
+    pub(super) fn serving(
+        &self,
+        holders: &[Pid],
+        served: ServedSocket,
+    ) -> (Option<Pid>, Reading<ThreadInterval>) {
+        let Some(first) = holders.first() else {
+            return (None, Reading::Missing("the socket's process is not known".to_owned()));
+        };
+        let threads = holders.iter().flat_map(|pid| self.watched.range((*pid, 0)..=(*pid, u32::MAX)));
+        let best = threads.max_by_key(|(_, watched)| watched.weight(served));
         match best {
-            Some((_, watched)) => watched.interval.clone(),
-            None => Reading::Missing(format!("the threads of process {pid} were not seen")),
+            Some(((pid, _), watched)) => {
+                let at_it = watched.at_socket.contains_key(&served.inode);
+                (at_it.then_some(*pid), watched.interval.clone())
+            }
+            None => (None, Reading::Missing(format!("the threads of process {first} were not seen"))),
         }
     }
 
@@ -203,12 +254,18 @@ impl Threads {
 }
 
 impl Watched {
-    fn weight(&self, inode: u32) -> (u32, Duration) {
-        let Reading::Value(interval) = &self.interval else { return (0, Duration::ZERO) };
+    fn weight(&self, served: ServedSocket) -> (u8, u32, Duration) {
+        let Reading::Value(interval) = &self.interval else { return (0, 0, Duration::ZERO) };
         let found = &interval.found;
         let held = interval.in_dirty_throttle + found.writing_disk + found.reading_disk + found.pipe_full;
-        let at_socket = self.at_socket.get(&inode).copied().unwrap_or_default();
-        (found.running + held + at_socket, interval.cpu)
+        let is_held = interval.looks > 0 && 2 * held >= interval.looks;
+        let at = self.at_socket.get(&served.inode).copied().unwrap_or_default();
+        let reads = match served {
+            ServedSocket { receives: true, .. } if at.reads > 0 || is_held => 2,
+            ServedSocket { receives: true, dry: true, .. } if found.polling > 0 => 1,
+            _ => 0,
+        };
+        (reads, found.running + held + at.calls, interval.cpu)
     }
 }
 

@@ -166,7 +166,9 @@ fn work(page: &mut Exposition, view: &FleetView) {
     let batches = ("weir_fleet_batches", Kind::Gauge, "Batches, by state.");
     let [waiting, leased, done] = view.batches.map(|count| count as f64);
     page.labelled(batches, "state", [("waiting", waiting), ("leased", leased), ("done", done)]);
-    page.counter("weir_fleet_lost_leases", "Leases that ended without a word.", view.lost_leases);
+    // A holder may be heard of again after all: what is overdue can become less, and a counter cannot.
+    let lost = view.lost_leases.saturating_sub(view.overdue);
+    page.counter("weir_fleet_lost_leases", "Leases that ended without a word and were taken over.", lost);
     let overdue = "Batches whose leases ended and that nobody has taken over.";
     page.gauge("weir_fleet_overdue_batches", overdue, view.overdue as f64);
     if let Some(rate) = view.rate {

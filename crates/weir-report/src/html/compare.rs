@@ -7,13 +7,17 @@ use super::figure::{Canvas, Figure, Table};
 use super::markup::Markup;
 use super::page::{eyebrow, heading, lead, notices, parts, section};
 use super::scale::{Linear, top};
-use super::words::{bytes, percent, rate, short, time};
-use super::{Run, limits};
+use super::words::{bytes, has_rate, is_of_bytes, percent, rate, short, time};
+use super::{Run, limits, members};
 use crate::join::{Joined, join};
+use crate::schema::VerdictRecord;
 use weir_units::counted;
 
 /// The lines' classes; more runs than classes have no line in the picture.
 const CLASSES: [&str; 4] = ["line", "line second", "line third", "line fourth"];
+
+/// Of runs that measured, or brought nothing.
+const NO_RATES: &str = "There are no two rates to compare: the figures of each run are below.";
 
 /// Writes header and main part.
 pub fn render(page: &mut Markup, runs: &[Run]) {
@@ -94,13 +98,18 @@ fn summary(runs: &[Run]) -> String {
         let rates: Vec<String> = runs
             .iter()
             .enumerate()
+            .filter(|(_, run)| has_rate(&run.record))
             .map(|(index, run)| format!("{} {}", letter(index), rate(run.record.rate)))
             .collect();
-        return format!("{}.", rates.join(", "));
+        return if rates.len() > 1 { format!("{}.", rates.join(", ")) } else { NO_RATES.to_owned() };
     };
     let limit = |run: &Run| run.record.verdict.as_ref().and_then(|verdict| verdict.limit.clone());
-    let (a, b) = (first.record.rate, second.record.rate);
-    let mut words = format!("{} and {}: {} of the first.", rate(a), rate(b), gains::times(b, a));
+    let mut words = if has_rate(&first.record) && has_rate(&second.record) {
+        let (a, b) = (first.record.rate, second.record.rate);
+        format!("{} and {}: {} of the first.", rate(a), rate(b), gains::times(b, a))
+    } else {
+        NO_RATES.to_owned()
+    };
     match (limit(first), limit(second)) {
         (Some(before), Some(after)) if before == after => {
             words.push_str(&format!(" Both were held by {}.", limits::title(&before)));
@@ -128,6 +137,7 @@ fn summary(runs: &[Run]) -> String {
 
 fn rates(page: &mut Markup, runs: &[Run]) {
     let bars: Vec<Bar> = (runs.iter().enumerate())
+        .filter(|(_, run)| has_rate(&run.record))
         .map(|(index, run)| {
             let limit = run.record.verdict.as_ref().and_then(|verdict| verdict.limit.as_deref());
             Bar {
@@ -145,83 +155,113 @@ fn rates(page: &mut Markup, runs: &[Run]) {
     bars::render(page, "Rates", says, &bars, Table::default());
 }
 
+/// A run's place among the others, and its rate over time.
+type Line = (usize, Vec<over_time::Step>);
+
 /// The rates over time in one picture.
 fn together(page: &mut Markup, runs: &[Run]) {
     let of = |run: &Run| over_time::steps(&run.record.samples, run.record.seconds, 300);
-    let all: Vec<Vec<over_time::Step>> = runs.iter().take(CLASSES.len()).map(of).collect();
-    if all.iter().filter(|steps| !steps.is_empty()).count() < 2 {
+    let all: Vec<Line> = (runs.iter().enumerate().take(CLASSES.len()))
+        .filter(|(_, run)| has_rate(&run.record))
+        .map(|(index, run)| (index, of(run)))
+        .filter(|(_, steps)| !steps.is_empty())
+        .collect();
+    if all.len() < 2 {
         return;
     }
     let says = "The rates over time, each run from its own start.";
     let mut table = Table::new(&["run", "average", "time"]);
-    for (index, run) in runs.iter().enumerate() {
+    for (index, run) in runs.iter().enumerate().filter(|(_, run)| has_rate(&run.record)) {
         table.row([title(index, run, 60), rate(run.record.rate), time(run.record.seconds)]);
     }
     let figure = Figure { title: "Rates over time", says, heights: (280.0, 220.0), table };
-    figure.render_with(page, |page, canvas| draw(page, canvas, &all), |page| legend(page, runs));
+    figure.render_with(page, |page, canvas| draw(page, canvas, &all), |page| legend(page, runs, &all));
 }
 
-fn draw(page: &mut Markup, canvas: Canvas, all: &[Vec<over_time::Step>]) {
+fn draw(page: &mut Markup, canvas: Canvas, all: &[Line]) {
     let frame = canvas.frame(80.0, 12.0, 22.0, 28.0);
-    let end = all.iter().filter_map(|steps| steps.last()).map(|step| step.to).fold(0.0, f64::max);
+    let steps = || all.iter().flat_map(|(_, steps)| steps);
+    let end = steps().map(|step| step.to).fold(0.0, f64::max);
     let x = Linear::new((0.0, end), (frame.left, frame.right));
-    let y = Linear::new((0.0, top(all.iter().flatten().map(|step| step.rate))), (frame.bottom, frame.top));
+    let y = Linear::new((0.0, top(steps().map(|step| step.rate))), (frame.bottom, frame.top));
     let marks: Vec<(f64, String)> = y.ticks(4).into_iter().map(|value| (y.at(value), rate(value))).collect();
     axis::rows(page, frame, &marks);
     let marks: Vec<(f64, String)> = (x.ticks(if canvas.narrow { 4 } else { 10 }).into_iter())
         .map(|at| (x.at(at), format!("{} s", axis::seconds(at))))
         .collect();
     axis::columns(page, frame, canvas.width, &marks, false);
-    for (index, (steps, class)) in all.iter().zip(CLASSES).enumerate() {
+    for (index, steps) in all {
         let points: Vec<(f64, f64)> = steps
             .iter()
             .flat_map(|step| [(x.at(step.from), y.at(step.rate)), (x.at(step.to), y.at(step.rate))])
             .collect();
-        axis::line(page, &points, class);
+        axis::line(page, &points, CLASSES[*index]);
         if let Some((x, y)) = points.last() {
-            axis::text(page, (x + 5.0, y + 4.0), Anchor::Start, "strong", &letter(index).to_string());
+            axis::text(page, (x + 5.0, y + 4.0), Anchor::Start, "strong", &letter(*index).to_string());
         }
     }
 }
 
-fn legend(page: &mut Markup, runs: &[Run]) {
+fn legend(page: &mut Markup, runs: &[Run], all: &[Line]) {
     page.within("ul", &[("class", "legend")], |page| {
-        for (index, (run, class)) in runs.iter().zip(CLASSES).enumerate() {
-            over_time::entry(page, class, &title(index, run, 60));
+        for (index, _) in all {
+            over_time::entry(page, CLASSES[*index], &title(*index, &runs[*index], 60));
         }
     });
 }
 
-/// A row for each figure, a column for each run.
+fn verdict(run: &Run) -> Option<&VerdictRecord> {
+    run.record.verdict.as_ref()
+}
+
+/// A row for each figure that a run has, a column for each run.
 fn table(runs: &[Run]) -> Table {
-    let mut head = vec!["".to_owned()];
+    let mut head = vec![String::new()];
     head.extend((0..runs.len()).map(|index| letter(index).to_string()));
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: &str, cell: &dyn Fn(&Run) -> String| {
-        let mut cells = vec![name.to_owned()];
-        cells.extend(runs.iter().map(cell));
-        rows.push(cells);
+    let mut add = |name: &str, cells: Vec<Option<String>>| {
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "–".to_owned()));
+            rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+        }
     };
-    let verdict = |run: &Run| run.record.verdict.clone().unwrap_or_default();
-    row("rate", &|run| rate(run.record.rate));
-    row("time", &|run| time(run.record.seconds));
-    row("moved", &|run| bytes(run.record.bytes));
-    row("connections", &|run| run.record.connections.map_or("–".to_owned(), |count| count.to_string()));
-    row("limit", &|run| verdict(run).limit.as_deref().map_or("–".to_owned(), limits::title));
-    row("confidence", &|run| percent(verdict(run).confidence.min(1.0)));
-    let mut names: Vec<String> = runs
-        .iter()
-        .filter_map(|run| run.record.verdict.as_ref())
-        .flat_map(|verdict| verdict.shares.keys().cloned())
-        .collect();
+    let of = |cell: &dyn Fn(&Run) -> Option<String>| runs.iter().map(cell).collect::<Vec<_>>();
+    add("rate", of(&|run| has_rate(&run.record).then(|| rate(run.record.rate))));
+    add("time", of(&|run| Some(time(run.record.seconds))));
+    add("moved", of(&|run| is_of_bytes(&run.record).then(|| bytes(run.record.bytes))));
+    add("connections", of(&|run| run.record.connections.map(|count| count.to_string())));
+    for (name, cells) in measured(runs) {
+        add(name, cells);
+    }
+    let limit = |run: &Run| Some(limits::title(verdict(run)?.limit.as_deref()?));
+    add("limit", of(&limit));
+    // How sure it is of no limit is no figure.
+    let sure = |run: &Run| verdict(run).filter(|_| limit(run).is_some()).map(|verdict| verdict.confidence);
+    add("confidence", of(&|run| Some(percent(sure(run)?.min(1.0)))));
+    let mut names: Vec<&String> =
+        runs.iter().filter_map(verdict).flat_map(|verdict| verdict.shares.keys()).collect();
     names.sort();
     names.dedup();
-    for name in names.iter().take(20) {
-        let share =
-            |run: &Run| verdict(run).shares.get(name).map_or("–".to_owned(), |share| percent(*share));
-        row(&format!("held by {}", limits::title(name)), &share);
+    for name in names.into_iter().take(20) {
+        let share = |run: &Run| verdict(run)?.shares.get(name).map(|share| percent(*share));
+        add(&format!("held by {}", limits::title(name)), of(&share));
     }
-    row("device took", &|run| run.record.disk_rate.map_or("–".to_owned(), rate));
-    row("memory", &|run| run.record.peak_memory.map_or("–".to_owned(), bytes));
+    add("device took", of(&|run| run.record.disk_rate.map(rate)));
+    add("memory", of(&|run| run.record.peak_memory.map(bytes)));
     Table { head, rows, words: false }
+}
+
+/// What the commands themselves measured, as at the beginning of each one's own page.
+fn measured(runs: &[Run]) -> Vec<(&'static str, Vec<Option<String>>)> {
+    let all: Vec<_> = runs.iter().map(|run| members::facts(&run.record)).collect();
+    let mut names: Vec<&'static str> = Vec::new();
+    for (name, ..) in all.iter().flatten() {
+        if !names.contains(name) {
+            names.push(*name);
+        }
+    }
+    let cell = |facts: &[(&str, String, String)], name: &str| {
+        facts.iter().find(|(own, ..)| *own == name).map(|(_, value, _)| value.clone())
+    };
+    names.into_iter().map(|name| (name, all.iter().map(|facts| cell(facts, name)).collect())).collect()
 }

@@ -10,7 +10,8 @@ use super::chart::shares;
 use super::figure::Table;
 use super::limits;
 use super::markup::Markup;
-use super::words::{rate, short};
+use super::scale::sane;
+use super::words::{bytes, count, percent, rate, short, time};
 use crate::schema::VerdictRecord;
 
 /// Scenarios on a page, at most.
@@ -39,6 +40,8 @@ struct Scenario {
 struct Played {
     figures: Vec<Check>,
     limits: Vec<Side>,
+    /// By how much the emulated path was late on each round trip.
+    late_seconds: Option<f64>,
     verdicts: BTreeMap<String, VerdictRecord>,
     then: Option<Then>,
 }
@@ -67,8 +70,16 @@ struct Side {
 struct Then {
     what: String,
     predicted: Option<f64>,
+    by: String,
     achieved: Option<f64>,
+    error: Option<f64>,
+    within: Option<f64>,
+    ok: Option<bool>,
+    run: Option<Box<Played>>,
 }
+
+/// A column name for each cell of a check.
+const HEAD: [&str; 4] = ["check", "expected", "seen", ""];
 
 /// Writes each scenario.
 pub fn render(page: &mut Markup, value: &Value) -> Result<(), serde_json::Error> {
@@ -89,7 +100,7 @@ pub fn render(page: &mut Markup, value: &Value) -> Result<(), serde_json::Error>
             scenario.law.iter().for_each(|words| page.leaf("p", &[], &format!("The law: {words}")));
             scenario.why.iter().for_each(|words| page.leaf("p", &[], words));
             if let Some(run) = &scenario.run {
-                checks(run).render(page, &format!("Checks of {}", short(&scenario.name, 40)));
+                checks(page, run, &short(&scenario.name, 40));
             }
         });
         scenario.run.iter().for_each(|run| pictures(page, run));
@@ -97,16 +108,44 @@ pub fn render(page: &mut Markup, value: &Value) -> Result<(), serde_json::Error>
     Ok(())
 }
 
-fn checks(run: &Played) -> Table {
-    let mut table = Table::new(&["check", "expected", "seen", ""]);
-    let word = |ok: bool| if ok { "ok" } else { "wrong" }.to_owned();
+/// What the run had to show, and what the changed one behind it.
+fn checks(page: &mut Markup, run: &Played, name: &str) {
+    let mut table = Table::new(&HEAD);
+    rows(&mut table, run);
+    table.rows.extend(run.then.as_ref().map(then_row));
+    table.render(page, &format!("Checks of {name}"));
+    late(page, run);
+    if let Some(after) = run.then.as_ref().and_then(|then| then.run.as_deref()) {
+        let mut table = Table::new(&HEAD);
+        rows(&mut table, after);
+        table.render(page, &format!("Checks of {name}, changed"));
+        late(page, after);
+    }
+}
+
+fn late(page: &mut Markup, run: &Played) {
+    if let Some(seconds) = run.late_seconds {
+        let why = "for lack of a processor: run it again on an idle machine";
+        let words = format!("The emulated path was {} late on each round trip, {why}.", time(seconds));
+        page.leaf("p", &[("class", "notice")], &words);
+    }
+}
+
+fn word(ok: bool) -> String {
+    if ok { "ok" } else { "wrong" }.to_owned()
+}
+
+/// How far off a figure may be.
+fn tolerance(within: f64) -> String {
+    format!("± {:.0} %", (within * 100.0).clamp(0.0, 1e4))
+}
+
+fn rows(table: &mut Table, run: &Played) {
     for check in run.figures.iter().take(50) {
         let amount = |value: f64| figure(&check.of, value);
-        let expected =
-            format!("{} ± {:.0} %", amount(check.expected), (check.within * 100.0).clamp(0.0, 1e4));
         table.row([
             check.of.replace('-', " "),
-            expected,
+            format!("{} {}", amount(check.expected), tolerance(check.within)),
             check.seen.map_or("–".to_owned(), amount),
             word(check.ok),
         ]);
@@ -121,16 +160,34 @@ fn checks(run: &Played) -> Table {
             word(side.ok),
         ]);
     }
-    table
 }
 
-/// Figures are told by their names what they are.
+/// What the change was predicted to bring beside what it brought.
+fn then_row(then: &Then) -> Vec<String> {
+    let mut predicted = then.predicted.map_or("no prediction".to_owned(), rate);
+    if !then.by.is_empty() {
+        predicted.push_str(&format!(" (by {})", short(&then.by, 20)));
+    }
+    if let Some(within) = then.within {
+        predicted.push_str(&format!(" {}", tolerance(within)));
+    }
+    let mut achieved = then.achieved.map_or("–".to_owned(), rate);
+    if let Some(error) = then.error {
+        achieved.push_str(&format!("; the prediction is {:+.0} % off", (error * 100.0).clamp(-1e4, 1e4)));
+    }
+    let ok = then.ok.map_or_else(String::new, word);
+    vec![format!("then {}", short(&then.what, 80)), predicted, achieved, ok]
+}
+
+/// A figure as `weir lab` itself shows it: its name says what it is.
 fn figure(of: &str, value: f64) -> String {
     match of {
-        "rate" | "written" | "on-disk" => rate(value),
-        "seconds" | "round-trip" => super::words::time(value),
-        "busy" => super::words::percent(value),
-        _ => super::words::count(value),
+        "rate" | "rate-before-knee" | "rate-after-knee" | "written" | "on-disk" => rate(value),
+        "seconds" | "round-trip" => time(value),
+        "knee-bytes" => bytes(sane(value) as u64),
+        "busy" => percent(value),
+        "gain" => format!("{:.2} ×", sane(value)),
+        _ => count(value),
     }
 }
 
@@ -147,5 +204,59 @@ fn pictures(page: &mut Markup, run: &Played) {
     for (side, verdict) in run.verdicts.iter().take(4) {
         page.leaf("p", &[("class", "eyebrow")], &format!("As the {} saw it:", short(side, 12)));
         shares::render(page, verdict);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_their_units_and_their_decimals() {
+        for (of, value, text) in [
+            ("rate", 12.5e6, "12.5 MB/s"),
+            ("rate-before-knee", 310e6, "310 MB/s"),
+            ("rate-after-knee", 30e6, "30.0 MB/s"),
+            ("written", 1e6, "1.00 MB/s"),
+            ("on-disk", 0.0, "0 B/s"),
+            ("seconds", 2.5, "2.50 s"),
+            ("round-trip", 0.0204, "20.4 ms"),
+            ("knee-bytes", 600e6, "600 MB"),
+            ("busy", 0.97, "97 %"),
+            ("gain", 1.46, "1.46 ×"),
+            ("error-pages", 3.0, "3"),
+            ("exit-code", 8.0, "8"),
+        ] {
+            assert_eq!(figure(of, value), text, "{of}");
+        }
+    }
+
+    #[test]
+    fn what_the_change_brought_is_checked_on_the_page() {
+        let check = |of: &str, seen: f64| serde_json::json!({ "of": of, "expected": 1.5, "within": 0.1, "seen": seen, "ok": true });
+        let after = serde_json::json!({ "figures": [check("gain", 1.46)], "late_seconds": 0.002 });
+        let then = serde_json::json!({
+            "what": "more streams", "predicted": 2e6, "by": "advice", "achieved": 1e6, "error": 1.0, "within": 0.25,
+            "ok": false, "run": after,
+        });
+        let run =
+            serde_json::json!({ "figures": [check("seconds", 1.5)], "late_seconds": 0.001, "then": then });
+        let lab = serde_json::json!({ "scenarios": [{ "name": "b1", "outcome": "late", "run": run }] });
+        let mut page = Markup::default();
+        render(&mut page, &lab).unwrap();
+        let text = page.into_text();
+        for part in [
+            "Checks of b1",
+            "1.0 ms late on each round trip",
+            "then more streams",
+            "2.00 MB/s (by advice) ± 25 %",
+            "1.00 MB/s; the prediction is +100 % off",
+            "wrong",
+            "Checks of b1, changed",
+            "1.46 ×",
+            "2.0 ms late",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! What single commands add to a record, each as a part of the page. [`MEMBERS`] is the one place where a
 //! member of a record gets its pictures: a row there, and a function that takes the member as its own type.
+//! What has no row is shown as names and values ([`plain`]), so that nothing of a record is lost in silence.
 
 mod check;
 mod fleet;
 mod machine;
 mod measured;
 mod moved;
+mod plain;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -23,7 +25,7 @@ use crate::schema::Record;
 type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
 
 /// The members that have pictures: name in the record, heading, drawing.
-const MEMBERS: [(&str, &str, Draw); 19] = [
+const MEMBERS: [(&str, &str, Draw); 26] = [
     ("calibration", "This host", machine::calibration),
     ("http", "Requests", measured::http),
     ("net", "The path", measured::net),
@@ -34,16 +36,30 @@ const MEMBERS: [(&str, &str, Draw); 19] = [
     ("host", "The host", measured::host),
     ("mem", "Caches and memory", machine::memory),
     ("disk", "The disk", machine::disk),
+    ("store", "The store", measured::store),
     ("plan", "The plan", moved::plan),
+    ("store_plan", "The plan", plain::plain),
     ("copy", "What was measured", moved::survey),
+    ("fetch", "Who fetched it", moved::fetch),
     ("cp", "How it was copied", moved::copy),
+    ("would", "What would be done", plain::plain),
+    ("put", "What would be sent", plain::plain),
+    ("lost_attributes", "Lost attributes", plain::plain),
     ("prediction", "Foretold and reached", moved::prediction),
     ("why", "Connections and threads", moved::why),
     ("capture", "The capture", moved::capture),
     ("lab", "Scenarios", moved::scenarios),
+    ("fleet", "What the fleet did", plain::plain),
     ("fleet_history", "The fleet", fleet::history),
     ("self_check", "What this host allows", check::abilities),
 ];
+
+/// Members that a page has no use for: the seconds of a copy's threads, of which the pipeline shows what
+/// follows from them.
+const UNSHOWN: [&str; 1] = ["stages"];
+
+/// Members without a row that are shown, at most.
+const OTHERS: usize = 10;
 
 /// Rows of a table, at most.
 const ROWS: usize = 200;
@@ -61,6 +77,10 @@ pub fn render(page: &mut Markup, record: &Record, level: &'static str) {
                 page.leaf("p", &[("class", "notice")], &words);
             }
         });
+    }
+    let has_row = |name: &str| UNSHOWN.contains(&name) || MEMBERS.iter().any(|(known, ..)| *known == name);
+    for (name, value) in record.extra.iter().filter(|(name, _)| !has_row(name)).take(OTHERS) {
+        section(page, level, &plain::title(name), |page| plain::render(page, value));
     }
 }
 
@@ -113,4 +133,49 @@ fn card(page: &mut Markup, title: &str, table: &Table) {
         page.leaf("h3", &[], title);
         table.render(page, title);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::RunOutcome;
+
+    fn drawn(name: &str, value: Value) -> String {
+        let mut record = Record::new("get", RunOutcome::Complete, 1, 1.0);
+        record.extra.insert(name.to_owned(), value);
+        let mut page = Markup::default();
+        render(&mut page, &record, "h2");
+        page.into_text()
+    }
+
+    #[test]
+    fn every_member_can_be_shown() {
+        for (name, ..) in MEMBERS {
+            let text = drawn(name, serde_json::json!({}));
+            assert!(!text.contains("cannot be shown"), "{name}: {text}");
+        }
+        let names: std::collections::BTreeSet<_> = MEMBERS.into_iter().map(|(name, ..)| name).collect();
+        assert_eq!(names.len(), MEMBERS.len(), "a row each");
+    }
+
+    /// Those of this version that have no type, and one of a later version.
+    #[test]
+    fn a_member_without_pictures_is_not_lost() {
+        let own = || serde_json::json!({ "objects": 41, "moved": { "bytes": 7_000_000 } });
+        for (name, title) in [
+            ("store_plan", "The plan"),
+            ("would", "What would be done"),
+            ("put", "What would be sent"),
+            ("fleet", "What the fleet did"),
+            ("later_thing", "Later thing"),
+        ] {
+            let text = drawn(name, own());
+            for part in [title, "objects", "41", "moved, bytes", "7.00 MB"] {
+                assert!(text.contains(part), "{name}: {part}: {text}");
+            }
+        }
+        assert!(drawn("lost_attributes", 3.into()).contains("Lost attributes"));
+        assert_eq!(drawn("stages", own()), "", "its page has the pipeline");
+        assert_eq!(drawn("later_thing", Value::Null), "");
+    }
 }

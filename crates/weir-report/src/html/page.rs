@@ -2,7 +2,7 @@
 
 use super::markup::Markup;
 use super::style::{POLICY, STYLE};
-use super::words::{bytes, kind, percent, rate, sentence, short, subject, time};
+use super::words::{bytes, has_rate, kind, percent, rate, sentence, short, subject, time};
 use super::{Run, chart, compare, limits, members, verdict};
 use crate::schema::{FileRecord, Record, RunOutcome};
 use weir_units::counted;
@@ -136,7 +136,8 @@ pub(crate) fn notices(page: &mut Markup, run: &Run) {
 /// The figures one looks for first.
 fn facts(page: &mut Markup, record: &Record) {
     let mut facts: Vec<(&str, String, String)> = Vec::new();
-    if record.bytes > 0 && record.rate > 0.0 && !matches!(record.command.as_str(), "bench" | "lab" | "plan") {
+    // Of a path that was measured the member has the figures.
+    if has_rate(record) && record.command != "bench" {
         facts.push(("Rate", rate(record.rate), String::new()));
         let resumed = record.resumed.map(|resumed| format!("after {} of an earlier run", bytes(resumed)));
         facts.push(("Moved", bytes(record.bytes), resumed.unwrap_or_default()));

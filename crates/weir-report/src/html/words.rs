@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use weir_units::{Bytes, Rate, counted, human_duration};
 
 use super::scale::sane;
 pub use crate::figures::percent;
 use crate::schema::{Record, RunOutcome};
+use crate::terminal::{instead_of_rate, verb};
 
 /// `72.3 MB/s`.
 pub fn rate(rate: f64) -> String {
@@ -34,9 +36,14 @@ pub fn length(value: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// `5.12 M`.
+/// `5.12 M`; below 10 with the decimals that it has: 0.4 a second is not none.
 pub fn count(value: f64) -> String {
-    let text = Bytes(sane(value).round() as u64).to_string();
+    let value = sane(value);
+    if value < 9.995 {
+        let digits = if value < 1.0 { 3 } else { 2 };
+        return format!("{value:.digits$}").trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    let text = Bytes(value.round() as u64).to_string();
     text.trim_end_matches('B').trim_end().replace('K', "k")
 }
 
@@ -58,6 +65,12 @@ pub fn subject(record: &Record) -> String {
     if let Some(counts) = record.counts.as_ref().filter(|counts| counts.files > 1) {
         return counted(counts.files, "file");
     }
+    // Of a copy and of its plan the files are those that failed.
+    if matches!(record.command.as_str(), "cp" | "plan")
+        && let Some(sources) = sources(record)
+    {
+        return sources;
+    }
     match record.files.as_slice() {
         [] => {}
         [only] => {
@@ -69,17 +82,15 @@ pub fn subject(record: &Record) -> String {
         }
         _ => {}
     }
-    if let Some(sources) = record.extra.get("cp").and_then(|cp| cp.get("sources")?.as_array()) {
-        let names: Vec<&str> = sources.iter().filter_map(|source| source.as_str()).collect();
-        return match names.as_slice() {
-            [only] => (*only).to_owned(),
-            more => counted(more.len() as u64, "source"),
-        };
+    if let Some(sources) = sources(record) {
+        return sources;
     }
     let named = [
         ("why", "subject"),
         ("net", "host"),
         ("http", "url"),
+        ("store", "url"),
+        ("store_plan", "target"),
         ("host", "target"),
         ("pps", "peer"),
         ("codecs", "data"),
@@ -91,6 +102,17 @@ pub fn subject(record: &Record) -> String {
         return host;
     }
     named.iter().find_map(|(name, inner)| member(name, inner)).unwrap_or_default()
+}
+
+/// What a copy was of: `data`, `3 sources`.
+fn sources(record: &Record) -> Option<String> {
+    let of = |member: &str| record.extra.get(member)?.get("sources")?.as_array();
+    let names = ["cp", "copy"].into_iter().find_map(of)?;
+    match names.iter().filter_map(Value::as_str).collect::<Vec<_>>().as_slice() {
+        [] => None,
+        [only] => Some((*only).to_owned()),
+        more => Some(counted(more.len() as u64, "source")),
+    }
 }
 
 /// What kind of run it was: `get`, `bench codec`.
@@ -106,6 +128,7 @@ pub fn kind(record: &Record) -> String {
         ("ciphers", "cipher"),
         ("mem", "mem"),
         ("disk", "disk"),
+        ("store", "store"),
     ];
     match record.command.as_str() {
         "bench" => kinds
@@ -116,27 +139,51 @@ pub fn kind(record: &Record) -> String {
     }
 }
 
+/// Whether the run was there to move bytes: benchmarks (but of a path), the lab and plans are not.
+pub fn is_of_bytes(record: &Record) -> bool {
+    match record.command.as_str() {
+        "bench" => kind(record) == "bench net",
+        command => !is_measurement(command),
+    }
+}
+
+/// Whether its bytes over its time are a rate that says something.
+pub fn has_rate(record: &Record) -> bool {
+    is_of_bytes(record) && record.bytes > 0 && record.rate > 0.0
+}
+
+fn is_measurement(command: &str) -> bool {
+    matches!(command, "bench" | "lab" | "plan" | "self-check")
+}
+
 /// What happened: `Received 150 MB in 2.08 s: 72.3 MB/s over 16 connections.`
 pub fn sentence(record: &Record) -> String {
-    let verb = match (record.command.as_str(), record.outcome) {
-        ("bench" | "lab" | "plan" | "self-check", _) => return measured(record),
-        (_, RunOutcome::Failed) if record.bytes == 0 => {
-            return "The run failed and brought nothing.".to_owned();
-        }
-        ("cp", _) => "Copied",
-        ("fleet", _) => "Moved",
-        ("why", _) => "Carried",
-        _ => "Received",
-    };
+    if is_measurement(&record.command) {
+        return measured(record);
+    }
+    if let Some(words) = instead_of_rate(record) {
+        return format!("{}.", capital(&words));
+    }
+    if record.outcome == RunOutcome::Failed && record.bytes == 0 {
+        return "The run failed and brought nothing.".to_owned();
+    }
     let over = record.connections.filter(|count| *count > 0);
     let over = over.map(|count| format!(" over {}", counted(count.into(), "connection"))).unwrap_or_default();
     let ended = match record.outcome {
         RunOutcome::Complete => "",
-        RunOutcome::Partial if record.command == "fleet" => " Not all is done.",
+        RunOutcome::Partial if record.command.starts_with("fleet") => " Not all is done.",
         RunOutcome::Partial => " Not all is there; the same command goes on from here.",
         RunOutcome::Failed => " The run failed.",
     };
-    format!("{verb} {} in {}: {}{over}.{ended}", bytes(record.bytes), time(record.seconds), rate(record.rate))
+    let (verb, moved) = (capital(verb(record)), bytes(record.bytes));
+    format!("{verb} {moved} in {}: {}{over}.{ended}", time(record.seconds), rate(record.rate))
+}
+
+/// With a capital letter at its beginning.
+pub(crate) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// Of a run that moved nothing for anybody.
@@ -208,6 +255,7 @@ fn measured(record: &Record) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::FileRecord;
 
     #[test]
     fn figures_of_any_size_stay_short() {
@@ -218,5 +266,57 @@ mod tests {
         }
         assert_eq!(short("http://host/a/very/long/name.iso", 15), "http://…ame.iso");
         assert_eq!(count(5_120_000.0), "5.12 M");
+        for (value, text) in [(0.4, "0.4"), (0.0, "0"), (3.0, "3"), (9.25, "9.25"), (9.999, "10")] {
+            assert_eq!(count(value), text);
+        }
+    }
+
+    #[test]
+    fn what_was_done_is_told_by_its_own_verb() {
+        let run = |command: &str| Record::new(command, RunOutcome::Complete, 2_000_000, 1.0);
+        for (command, begin) in [
+            ("get", "Received 2.00 MB"),
+            ("put", "Sent 2.00 MB"),
+            ("cp", "Copied 2.00 MB"),
+            ("why", "Carried 2.00 MB"),
+            ("fleet run", "Moved 2.00 MB"),
+            ("fleet work", "Moved 2.00 MB"),
+        ] {
+            assert!(sentence(&run(command)).starts_with(begin), "{}", sentence(&run(command)));
+        }
+        let asked = |command: &str, own: Value| {
+            let mut record = Record { bytes: 0, ..run(command) };
+            record.extra.insert(command.to_owned(), own);
+            record
+        };
+        let mut copy = asked("cp", serde_json::json!({ "dry_run": true }));
+        copy.extra.insert("would".to_owned(), serde_json::json!({ "copy": 2, "delete": 1 }));
+        assert_eq!(
+            sentence(&copy),
+            "Nothing was copied or deleted (-n): 2 files would be copied, 1 entry deleted."
+        );
+        let put = asked("put", serde_json::json!({ "dry_run": true, "would_send": 5_000_000 }));
+        assert_eq!(sentence(&put), "Nothing was sent (-n): 0 files, 5.00 MB.");
+        let mut get = run("get");
+        get.files = vec![FileRecord { path: "a".to_owned(), skipped: true, ..FileRecord::default() }];
+        assert_eq!(sentence(&get), "Left alone: a exists.");
+        let fleet = Record { outcome: RunOutcome::Partial, ..run("fleet run") };
+        assert!(sentence(&fleet).ends_with(" Not all is done."));
+    }
+
+    #[test]
+    fn a_copy_is_titled_by_its_sources_whatever_failed() {
+        let (url, error) = ("data/odd".to_owned(), Some("permission denied".to_owned()));
+        let failed = FileRecord { url, error, ..FileRecord::default() };
+        for (command, member) in [("cp", "cp"), ("plan", "copy")] {
+            let mut record = Record::new(command, RunOutcome::Failed, 1, 1.0);
+            record.files = vec![failed.clone()];
+            assert_eq!(subject(&record), "odd", "nothing else is known");
+            let sources = serde_json::json!({ "sources": ["data/"] });
+            record.extra.insert(member.to_owned(), sources);
+            assert_eq!(subject(&record), "data/");
+            record.extra.insert(member.to_owned(), serde_json::json!({ "sources": ["a", "b"] }));
+            assert_eq!(subject(&record), "2 sources");
+        }
     }
 }

@@ -41,6 +41,8 @@ pub struct AbReport {
     pub bodies: u64,
     /// Each request's times.
     pub rows: Vec<AbRow>,
+    /// Requests that were timed; of fewer rows the report says which they are.
+    pub timed: u64,
     /// `-S`: no medians, deviations and warnings.
     pub plain: bool,
     /// `-d`: no percentiles.
@@ -225,6 +227,10 @@ pub(crate) fn time_lines(rows: &[AbRow]) -> Option<[TimeLine; 4]> {
 
 fn times(report: &AbReport, out: &mut dyn Write) -> io::Result<()> {
     let Some(lines) = time_lines(&report.rows) else { return Ok(()) };
+    if (report.rows.len() as u64) < report.timed {
+        let (rows, timed) = (report.rows.len(), report.timed);
+        writeln!(out, "\nNOTE: the times below are of the first {rows} of {timed} requests; -n keeps all")?;
+    }
     writeln!(out, "\nConnection Times (ms)")?;
     match report.plain {
         true => writeln!(out, "              min   avg   max")?,
@@ -419,6 +425,18 @@ mod tests {
         let lines: Vec<&str> = shares.lines().collect();
         assert_eq!((lines.len(), lines[1], lines[51], lines[101]), (102, "0,1.400", "50,2.600", "100,9.000"));
         assert_eq!(lines[100], "99,9.000");
+    }
+
+    #[test]
+    fn rows_that_are_not_all_say_so() {
+        let of = |timed| {
+            let mut text = Vec::new();
+            render(&AbReport { timed, done: timed, ..report() }, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let note = "\nNOTE: the times below are of the first 4 of 5000000 requests; -n keeps all\n\n";
+        assert!(of(5_000_000).contains(note), "{}", of(5_000_000));
+        assert!(!of(4).contains("NOTE"));
     }
 
     #[test]

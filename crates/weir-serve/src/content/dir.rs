@@ -1,72 +1,35 @@
-//! How is a directory served so that no path, symbolic link or race leads out of it?
-//!
-//! Every open goes through one descriptor of the root with `openat2(2)` and `RESOLVE_BENEATH`: the kernel
-//! itself follows links that stay beneath the root and refuses those that do not, without the gap between a
-//! check and its use. Kernels before 5.6 and some sandboxes lack the call; there each component is opened by
-//! hand and no link is followed at all.
+//! What does a path below a served directory name? How it is kept there is [`beneath`](super::beneath)'s.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
 use weir_http::filename::KEPT;
 use weir_http::request_target::Path as Target;
 
+use super::beneath::{Beneath, PATH_ONLY, READ};
 use super::{Entry, File, Item, Resolve, http_time, media_type, sort};
 use crate::source::Source;
 
-/// `O_NONBLOCK`: opening a FIFO must not wait for a writer. It changes nothing for regular files.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-/// To look at an entry, or to pass through it, without opening it.
-const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// `RESOLVE_BENEATH` gives `EAGAIN` when a directory was renamed during the walk, since it could not prove
-/// anything.
-const ATTEMPTS: usize = 8;
-
-/// An open directory and the means to look beneath it.
-pub(crate) struct Dir {
-    root: OwnedFd,
-    walk: Walk,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Walk {
-    /// `openat2` with `RESOLVE_BENEATH`.
-    Kernel,
-    /// A component at a time with `O_NOFOLLOW`.
-    ByHand,
-}
+/// An open directory.
+pub(crate) struct Dir(Beneath);
 
 impl Dir {
-    pub(crate) fn open(root: &Path) -> rustix::io::Result<Dir> {
-        let root = rustix::fs::open(root, PATH_ONLY | OFlags::DIRECTORY, Mode::empty())?;
-        // The probe also finds out now, not at the first request, that the directory may not be read.
-        match open_beneath(&root, b".", READ | OFlags::DIRECTORY) {
-            Ok(_) => Ok(Dir { root, walk: Walk::Kernel }),
-            // EPERM: a seccomp filter older than the call.
-            Err(Errno::NOSYS | Errno::PERM) => Ok(Dir { root, walk: Walk::ByHand }),
-            Err(err) => Err(err),
-        }
+    pub(crate) fn open(root: &Path, follow_links: bool) -> rustix::io::Result<Dir> {
+        Beneath::open(root, follow_links).map(Dir)
     }
 
-    /// Opens a path below the root; an empty one is the root itself.
-    fn open_path(&self, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let path = if path.is_empty() { b"." } else { path };
-        match self.walk {
-            Walk::Kernel => open_beneath(&self.root, path, flags),
-            Walk::ByHand => open_by_hand(&self.root, path, flags),
-        }
+    /// What is there. A FIFO or a device is looked at, never opened: opening some devices has effects.
+    fn look(&self, path: &[u8]) -> rustix::io::Result<Stat> {
+        fstat(self.0.open_path(path, PATH_ONLY)?)
     }
 
     fn look_up(&self, target: &Target) -> rustix::io::Result<Entry> {
-        if !target.slash && is_kept(&target.bytes) {
-            return Ok(Entry::Absent);
-        }
-        // A FIFO or a device is looked at, never opened: opening some devices has effects.
-        let stat = rustix::fs::fstat(self.open_path(&target.bytes, PATH_ONLY)?)?;
+        let stat = self.look(&target.bytes)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile if !target.slash => self.file(&target.bytes),
+            FileType::RegularFile if target.slash || self.is_kept(&target.bytes, &stat) => Ok(Entry::Absent),
+            FileType::RegularFile => self.file(&target.bytes),
             FileType::Directory if !target.slash => Ok(Entry::Slashless),
             FileType::Directory => self.directory(&target.bytes),
             _ => Ok(Entry::Absent),
@@ -75,8 +38,8 @@ impl Dir {
 
     /// A regular file; anything else is [`Entry::Absent`].
     fn file(&self, path: &[u8]) -> rustix::io::Result<Entry> {
-        let file = self.open_path(path, READ)?;
-        let stat = rustix::fs::fstat(&file)?;
+        let file = self.0.open_path(path, READ)?;
+        let stat = fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(Entry::Absent);
         }
@@ -89,16 +52,19 @@ impl Dir {
         }))
     }
 
-    /// Its `index.html` if there is one, otherwise what it holds.
+    /// Its `index.html`, or what it holds where there is none. One that cannot be opened is not passed over:
+    /// whoever put it there does not want the directory to be seen.
     fn directory(&self, path: &[u8]) -> rustix::io::Result<Entry> {
-        match self.file(&join(path, b"index.html")) {
-            Ok(Entry::File(index)) => Ok(Entry::File(index)),
-            Ok(_) | Err(_) => Ok(Entry::Listing(self.list(path)?)),
+        let index = join(path, b"index.html");
+        match self.look(&index).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::RegularFile) => self.file(&index),
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(Entry::Folder),
+            Err(err) => Err(err),
         }
     }
 
-    fn list(&self, path: &[u8]) -> rustix::io::Result<Vec<Item>> {
-        let directory = self.open_path(path, READ | OFlags::DIRECTORY)?;
+    fn items(&self, path: &[u8]) -> rustix::io::Result<Vec<Item>> {
+        let directory = self.0.open_path(path, READ | OFlags::DIRECTORY)?;
         let mut items = Vec::new();
         for entry in rustix::fs::Dir::read_from(&directory)? {
             let entry = entry?;
@@ -114,75 +80,76 @@ impl Dir {
     }
 
     fn describe(&self, directory: &OwnedFd, path: &[u8], name: &[u8]) -> Option<Item> {
-        let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let mut stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-            stat = rustix::fs::fstat(self.open_path(&join(path, name), PATH_ONLY).ok()?).ok()?;
+            stat = self.look(&join(path, name)).ok()?;
         }
         let is_directory = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
             FileType::RegularFile => false,
             _ => return None,
         };
-        if !is_directory && is_kept(name) {
+        if !is_directory && self.is_kept(&join(path, name), &stat) {
             return None;
         }
         let size = if is_directory { 0 } else { stat.st_size as u64 };
         Some(Item { name: name.to_vec(), is_directory, size, modified: http_time(stat.st_mtime) })
     }
+
+    /// Whether a file is what weir keeps beside one that grows: bytes that may have holes, or a journal. They
+    /// are nobody's but the run's that writes them.
+    ///
+    /// A name that ends so may be somebody's own. weir's are for their owner alone, and where a file system
+    /// keeps no modes, part and journal lie beside each other. File systems without case would give them out
+    /// under other names too.
+    fn is_kept(&self, path: &[u8], stat: &Stat) -> bool {
+        let [part, journal, draft] = KEPT;
+        if before(path, COPIED).is_some() {
+            return true;
+        }
+        let of_part = before(path, part).map(|whole| (whole, journal));
+        let of_journal = || before(path, journal).or_else(|| before(path, draft));
+        let Some((whole, other)) = of_part.or_else(|| Some((of_journal()?, part))) else { return false };
+        stat.st_mode & 0o777 == PRIVATE || self.look(&[whole, other.as_bytes()].concat()).is_ok()
+    }
 }
 
 impl Resolve for Dir {
     fn resolve(&self, target: &Target) -> Entry {
-        self.look_up(target).unwrap_or_else(|err| match err {
-            // ELOOP and EXDEV are the two refusals of a link; ENXIO is a socket; EAGAIN a directory renamed
-            // all the time.
-            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => Entry::Absent,
-            Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::AGAIN => Entry::Absent,
-            Errno::ACCESS | Errno::PERM => Entry::Forbidden,
-            other => Entry::Failed(other.into()),
-        })
+        self.look_up(target).unwrap_or_else(refused)
+    }
+
+    fn list(&self, target: &Target) -> Entry {
+        self.items(&target.bytes).map_or_else(refused, Entry::Listing)
     }
 }
 
-/// What `weir cp` keeps beside a file that grows.
+/// What `weir cp` keeps beside a file that grows; it gives such names to nothing else.
 const COPIED: &str = ".weir-part";
 
-/// Whether a file of this name is what weir keeps beside a growing one: bytes that may have holes, and a
-/// journal. They are nobody's but the run's that writes them. File systems without case would give them out
-/// under other names too.
-fn is_kept(path: &[u8]) -> bool {
-    KEPT.iter().chain([&COPIED]).any(|ending| {
-        let at = path.len().checked_sub(ending.len());
-        at.is_some_and(|at| path[at..].eq_ignore_ascii_case(ending.as_bytes()))
-    })
+/// The mode of what weir keeps.
+const PRIVATE: u32 = 0o600;
+
+/// What stands before the ending of a path, in any case of its letters.
+fn before<'a>(path: &'a [u8], ending: &str) -> Option<&'a [u8]> {
+    let at = path.len().checked_sub(ending.len())?;
+    path[at..].eq_ignore_ascii_case(ending.as_bytes()).then_some(&path[..at])
 }
 
-fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let mut result = Err(Errno::AGAIN);
-    for _ in 0..ATTEMPTS {
-        result = rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
-        if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
-            break;
-        }
+fn refused(err: Errno) -> Entry {
+    match err {
+        // ELOOP and EXDEV are the two refusals of a link; ENXIO is a socket; EAGAIN a directory renamed all
+        // the time.
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => Entry::Absent,
+        Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::AGAIN => Entry::Absent,
+        Errno::ACCESS | Errno::PERM => Entry::Forbidden,
+        other => Entry::Failed(other.into()),
     }
-    result
-}
-
-fn open_by_hand(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let mut components = path.split(|&byte| byte == b'/');
-    let last = components.next_back().unwrap_or(b".");
-    let mut directory: Option<OwnedFd> = None;
-    for component in components {
-        let parent = directory.as_ref().unwrap_or(root);
-        let flags = PATH_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        directory = Some(rustix::fs::openat(parent, component, flags, Mode::empty())?);
-    }
-    rustix::fs::openat(directory.as_ref().unwrap_or(root), last, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
 /// Strong: a file with the same inode, size and time of change to the nanosecond has the same bytes, unless
-/// someone set the clock back on purpose.
+/// someone set the clock back on purpose. Without the inode, a file that was replaced by one of its size and
+/// date would keep its tag: builds whose files all have the date of a commit, copies that keep dates.
 fn entity_tag(stat: &Stat) -> String {
     format!("\"{:x}-{:x}-{:x}.{:x}\"", stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
@@ -193,9 +160,9 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use rustix::fs::CWD;
+    use rustix::fs::{CWD, Mode};
     use weir_http::request_target::{self, RequestTarget};
 
     use super::*;
@@ -212,7 +179,7 @@ mod tests {
         symlink("../secret", root.join("out")).unwrap();
         symlink("..", root.join("up")).unwrap();
         rustix::fs::mknodat(CWD, root.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let dir = Dir::open(&root).unwrap();
+        let dir = Dir::open(&root, false).unwrap();
         (outer, dir)
     }
 
@@ -223,44 +190,76 @@ mod tests {
         };
         match target.map(|target| dir.resolve(&target)) {
             Some(Entry::File(_)) => "file",
-            Some(Entry::Listing(_)) => "listing",
+            Some(Entry::Folder) => "folder",
             Some(Entry::Slashless) => "slashless",
             Some(Entry::Absent) | None => "absent",
             Some(other) => panic!("{raw}: {other:?}"),
         }
     }
 
+    fn names(dir: &Dir) -> Vec<String> {
+        let items = dir.items(b"").unwrap();
+        items.into_iter().map(|item| String::from_utf8(item.name).unwrap()).collect()
+    }
+
     #[test]
-    fn both_walks_stay_beneath_the_root() {
-        let (_outer, mut dir) = tree();
-        for (walk, link_inside) in [(Walk::Kernel, "file"), (Walk::ByHand, "absent")] {
-            dir.walk = walk;
-            for (raw, expected) in [
-                ("/", "listing"),
-                ("/plain", "file"),
-                ("/plain/", "absent"),
-                ("/plain/x", "absent"),
-                ("/sub", "slashless"),
-                ("/sub/", "listing"),
-                ("/sub/inner", "file"),
-                ("/in", link_inside),
-                ("/out", "absent"),
-                ("/up/secret", "absent"),
-                ("/up/", "absent"),
-                ("/fifo", "absent"),
-                ("/none", "absent"),
-            ] {
-                assert_eq!(kind(&dir, raw), expected, "{raw} walked by {walk:?}");
-            }
+    fn paths_stay_beneath_the_root() {
+        let (_outer, dir) = tree();
+        for (raw, expected) in [
+            ("/", "folder"),
+            ("/plain", "file"),
+            ("/plain/", "absent"),
+            ("/plain/x", "absent"),
+            ("/sub", "slashless"),
+            ("/sub/", "folder"),
+            ("/sub/inner", "file"),
+            ("/in", "file"),
+            ("/out", "absent"),
+            ("/up/secret", "absent"),
+            ("/up/", "absent"),
+            ("/fifo", "absent"),
+            ("/none", "absent"),
+        ] {
+            assert_eq!(kind(&dir, raw), expected, "{raw}");
         }
     }
 
     #[test]
     fn a_listing_shows_what_would_be_served() {
         let (_outer, dir) = tree();
-        let items = dir.list(b"").unwrap();
-        let names: Vec<_> = items.iter().map(|item| str::from_utf8(&item.name).unwrap()).collect();
-        assert_eq!(names, ["sub", "in", "plain"]);
+        assert_eq!(names(&dir), ["sub", "in", "plain"]);
+    }
+
+    #[test]
+    fn only_what_weir_keeps_is_hidden() {
+        let outer = tempfile::tempdir().unwrap();
+        let write = |name: &str, mode| {
+            let path = outer.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        for name in ["a.part", "b.weir", "c.weir~", ".part", "d.PART", "e.part", "e", "f.WEIR"] {
+            write(name, 0o644);
+        }
+        for name in ["g.part", "g.weir", "h.Part", "i.weir~"] {
+            write(name, 0o600);
+        }
+        // Where a file system keeps no modes.
+        for name in ["j.part", "j.weir", "j.weir~", ".k.weir-part"] {
+            write(name, 0o644);
+        }
+        std::fs::create_dir(outer.path().join("l.part")).unwrap();
+        let dir = Dir::open(outer.path(), false).unwrap();
+        let shown = [".part", "a.part", "b.weir", "c.weir~", "d.PART", "e", "e.part", "f.WEIR"];
+        assert_eq!(names(&dir), [&["l.part"][..], &shown].concat());
+        for name in shown {
+            assert_eq!(kind(&dir, &format!("/{name}")), "file", "{name}");
+        }
+        assert_eq!((kind(&dir, "/l.part"), kind(&dir, "/l.part/")), ("slashless", "folder"));
+        let hidden = ["g.part", "g.weir", "h.Part", "i.weir~", "j.part", "j.weir", "j.weir~", ".k.weir-part"];
+        for name in hidden {
+            assert_eq!(kind(&dir, &format!("/{name}")), "absent", "{name}");
+        }
     }
 
     #[test]
@@ -273,6 +272,14 @@ mod tests {
         let before = tag(&dir);
         assert_eq!(before, tag(&dir));
         std::fs::write(outer.path().join("root/plain"), "longer than before").unwrap();
-        assert_ne!(before, tag(&dir));
+        let longer = tag(&dir);
+        assert_ne!(before, longer);
+        // Another file of its size and date in its place.
+        let (path, other) = (outer.path().join("root/plain"), outer.path().join("root/other"));
+        std::fs::write(&other, "LONGER THAN BEFORE").unwrap();
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        std::fs::File::options().write(true).open(&other).unwrap().set_modified(modified).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_ne!(longer, tag(&dir));
     }
 }

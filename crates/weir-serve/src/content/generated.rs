@@ -72,7 +72,7 @@ impl Generated {
 impl Resolve for Generated {
     fn resolve(&self, target: &Target) -> Entry {
         if target.bytes.is_empty() {
-            return Entry::Listing(self.listing());
+            return Entry::Folder;
         }
         let found = self.files.iter().find(|(name, _)| name.as_bytes() == target.bytes && !target.slash);
         let Some((name, size)) = found else { return Entry::Absent };
@@ -84,6 +84,10 @@ impl Resolve for Generated {
             tag: format!("\"weir-pattern-1-{size:x}\""),
             media_type: media_type::of(name.as_bytes()),
         })
+    }
+
+    fn list(&self, _: &Target) -> Entry {
+        Entry::Listing(self.listing())
     }
 }
 

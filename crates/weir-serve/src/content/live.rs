@@ -16,4 +16,9 @@ impl Resolve for Live {
             None => Entry::Absent,
         }
     }
+
+    /// There are texts and no directory.
+    fn list(&self, _: &Target) -> Entry {
+        Entry::Absent
+    }
 }

@@ -1,5 +1,6 @@
 //! What does a target name? One file a kind of content; each answers with an [`Entry`].
 
+mod beneath;
 mod dir;
 pub(crate) mod generated;
 pub(crate) mod listing;
@@ -12,12 +13,16 @@ use std::time::{Duration, SystemTime};
 use weir_http::request_target::Path as Target;
 
 use crate::source::Source;
-use crate::{Content, ServeError};
+use crate::{Config, Content, ServeError};
 
 /// A kind of content. To add one: its file here, a variant of [`Content`], an arm of [`open`].
 pub(crate) trait Resolve: Send + Sync {
     /// Finds what a target names. May wait for the disk to find it, but reads none of its bytes.
     fn resolve(&self, target: &Target) -> Entry;
+
+    /// What is in the directory that [`resolve`](Resolve::resolve) found: [`Entry::Listing`], or what keeps
+    /// it from being one. May take as long as the directory is large.
+    fn list(&self, target: &Target) -> Entry;
 }
 
 /// What a target names, with everything that an answer needs to know about it.
@@ -25,7 +30,9 @@ pub(crate) trait Resolve: Send + Sync {
 pub(crate) enum Entry {
     /// A file, open.
     File(File),
-    /// A directory asked for with a final slash, and no `index.html` in it.
+    /// A directory asked for with a final slash, and no `index.html` in it: to be listed in its turn.
+    Folder,
+    /// What is in it.
     Listing(Vec<Item>),
     /// A text that was made for this request.
     Text {
@@ -69,10 +76,10 @@ pub(crate) struct Item {
 }
 
 /// Opens what the configuration names.
-pub(crate) fn open(content: &Content) -> Result<Box<dyn Resolve>, ServeError> {
-    Ok(match content {
+pub(crate) fn open(config: &Config) -> Result<Box<dyn Resolve>, ServeError> {
+    Ok(match &config.content {
         Content::Dir(root) => Box::new(
-            dir::Dir::open(root)
+            dir::Dir::open(root, config.follow_links)
                 .map_err(|source| ServeError::Root { path: root.clone(), source: source.into() })?,
         ),
         Content::Live(texts) => Box::new(live::Live(texts.clone())),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use url::Url;
 use weir_get::http::call::{AtHand, Call, Reply};
 use weir_get::http::exchange::Http;
+use weir_get::http::request::safe_elsewhere;
 use weir_observe::stage_clock::StageClock;
 
 use crate::caller::{Caller, CallerSetup, refusal};
@@ -60,8 +61,8 @@ pub(super) fn call<'a>(method: &'a str, url: Url, fields: &[(String, String)]) -
     Call { method, url, fields: fields.to_vec(), most: MOST, asks_first: false }
 }
 
-/// Asks for `url` and follows where it leads to; whatever the last answer's status is. The user's own
-/// `fields` go to the first origin alone.
+/// Asks for `url` and follows where it leads to; whatever the last answer's status is. Of `fields` those that
+/// may hold a secret go to the first origin alone.
 pub(super) fn get(
     caller: &mut Caller<'_>,
     what: &str,
@@ -74,7 +75,7 @@ pub(super) fn get(
         let Some(next) = leads_to(&call.url, &reply) else { return Ok((call.url, reply)) };
         let next = next.map_err(|why| StoreError::Answer { what: what.to_owned(), why })?;
         if next.origin() != url.origin() {
-            call.fields.clear();
+            call.fields = safe_elsewhere(&call.fields);
         }
         call.url = next;
     }

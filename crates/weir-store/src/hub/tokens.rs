@@ -2,9 +2,11 @@
 //! them, and for what.
 //!
 //! Who is asked for a token is the registry's choice, so a login is shown only over https or to this machine
-//! itself, and never to a host in the clear.
+//! itself, and never to a host in the clear. One that is an identity token (`az acr login`) is traded for a
+//! token by OAuth 2.0's refresh grant (RFC 6749 section 6).
 
 use std::collections::HashMap;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -14,7 +16,7 @@ use serde::Deserialize;
 use url::Url;
 use weir_get::GetError;
 use weir_get::http::authority::Mend;
-use weir_get::http::call::AtHand;
+use weir_get::http::call::{AtHand, Reply};
 use weir_http::challenge::{Challenge, challenges};
 use weir_http::head::ResponseHead;
 use weir_http::netrc::Login;
@@ -23,14 +25,24 @@ use super::asking::{Way, call, json};
 use super::oci::is_this_machine;
 use crate::caller::refusal;
 
-/// A refusal within this time after a token came is of a request that was on its way before, or means it.
+/// A token that is shown within this time after it came has not run out: a refusal means it.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// The user in whose place docker and its programs keep an identity token.
+pub(super) const IDENTITY: &str = "<token>";
+
+/// Who asks by an identity token; a registry's own logs have it.
+const CLIENT: &str = "weir";
+
+/// The type of a form.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// What is shown for the requests of one kind.
-#[derive(Clone)]
 struct Shown {
     value: String,
     since: Instant,
+    /// When each lane last sent a request with it: a lane is a thread, and waits for its answer.
+    sent: HashMap<ThreadId, Instant>,
 }
 
 /// The tokens of one registry, by what they are for.
@@ -59,19 +71,26 @@ impl Tokens {
 
     /// What is shown with a request for `of`.
     pub(super) fn field(&self, of: &str) -> Option<(String, String)> {
-        let shown = self.shown.lock().get(of).cloned()?;
-        Some(("authorization".to_owned(), shown.value))
+        let mut shown = self.shown.lock();
+        let shown = shown.get_mut(of)?;
+        shown.sent.insert(thread::current().id(), Instant::now());
+        Some(("authorization".to_owned(), shown.value.clone()))
     }
 
-    /// A request to `url` for `of` was refused with `head`: whether there is something else to show now. One
-    /// lane asks, the others wait for what it gets.
+    /// This lane's request to `url` for `of` was refused with `head`: whether there is something else to show
+    /// now. One lane asks, the others wait for what it gets.
     pub(super) fn mends(&self, of: &str, url: &Url, head: &ResponseHead) -> Result<Mend, GetError> {
         if head.status != 401 {
             return Ok(Mend::No);
         }
         let mut shown = self.shown.lock();
-        if shown.get(of).is_some_and(|shown| shown.since.elapsed() < FRESH) {
-            return Ok(Mend::Again);
+        if let Some(now) = shown.get(of) {
+            match now.sent.get(&thread::current().id()) {
+                // It was on its way before this came.
+                None => return Ok(Mend::Again),
+                Some(sent) if sent.duration_since(now.since) < FRESH => return Ok(Mend::No),
+                Some(_) => {}
+            }
         }
         let had = shown.remove(of);
         let found = challenges(head.headers_all("www-authenticate"));
@@ -79,14 +98,14 @@ impl Tokens {
         let basic = found.iter().any(|challenge| challenge.scheme() == "basic");
         let value = match (bearer, &self.login) {
             (Some(challenge), _) => Some(format!("Bearer {}", self.token(url, challenge)?)),
-            (None, Some(login)) if basic => Some(basic_of(login)),
+            (None, Some(login)) if basic && login.login != IDENTITY => Some(basic_of(login)),
             (None, _) => None,
         };
         // The same login once more would be refused once more.
         let Some(value) = value.filter(|value| had.is_none_or(|had| had.value != *value)) else {
             return Ok(Mend::No);
         };
-        shown.insert(of.to_owned(), Shown { value, since: Instant::now() });
+        shown.insert(of.to_owned(), Shown { value, since: Instant::now(), sent: HashMap::new() });
         Ok(Mend::Again)
     }
 
@@ -100,22 +119,33 @@ impl Tokens {
         if registry.scheme() == "https" && !is_safe {
             return Err(refused(format!("it sends to {realm} for them, where anybody could read along")));
         }
-        for name in ["service", "scope"] {
-            if let Some(value) = challenge.parameter(name) {
-                realm.query_pairs_mut().append_pair(name, value);
-            }
-        }
         let login = self.login.as_ref().filter(|_| is_safe || realm.origin() == registry.origin());
+        let parameter = |name| Some((name, challenge.parameter(name)?));
+        let asks_for: Vec<(&str, &str)> = ["service", "scope"].into_iter().filter_map(parameter).collect();
+        let (method, field, body) = match login {
+            Some(login) if login.login == IDENTITY => {
+                ("POST", Some(("content-type", FORM.to_owned())), refresh_grant(login, &asks_for))
+            }
+            login => {
+                if !asks_for.is_empty() {
+                    realm.query_pairs_mut().extend_pairs(&asks_for);
+                }
+                ("GET", login.map(|login| ("authorization", basic_of(login))), String::new())
+            }
+        };
         let fields: Vec<(String, String)> =
-            login.map(|login| ("authorization".to_owned(), basic_of(login))).into_iter().collect();
+            field.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let what = format!("get a token for {host}");
         let asked = self.way.ask(&self.way.http, |caller| {
-            let call = call("GET", realm.clone(), &fields);
-            let reply = caller.ask(&call, &mut AtHand::default())?;
-            match reply.head.status {
-                200..300 => json::<Given>(&what, &reply.body),
-                _ => Err(refusal(&what, &call, &reply)),
+            let call = call(method, realm.clone(), &fields);
+            let mut reply = caller.ask(&call, &mut AtHand::new(body.as_bytes()))?;
+            if (200..300).contains(&reply.head.status) {
+                return json::<Given>(&what, &reply.body);
             }
+            if let Some(login) = login.filter(|_| !body.is_empty()) {
+                without_secret(&mut reply, &login.password);
+            }
+            Err(refusal(&what, &call, &reply))
         });
         let given = asked.map_err(|error| match error.into_answer() {
             Ok(error @ GetError::Status { status: 400..=403, .. }) => {
@@ -133,9 +163,30 @@ impl Tokens {
     /// How a user gets in.
     pub(super) fn way_in(&self, registry: &str) -> String {
         match self.user() {
+            Some(IDENTITY) => {
+                format!("its identity token may have run out; log in again (docker login {registry})")
+            }
             Some(user) => format!("asked as {user}; check the login (-u, or docker login {registry})"),
             None => format!("asked without a login; give -u USER:TOKEN, or run docker login {registry}"),
         }
+    }
+}
+
+/// The form that trades an identity token for one that is for what it `asks_for`.
+fn refresh_grant(login: &Login, asks_for: &[(&str, &str)]) -> String {
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs([("grant_type", "refresh_token"), ("client_id", CLIENT)]);
+    form.extend_pairs(asks_for).append_pair("refresh_token", &login.password);
+    form.finish()
+}
+
+/// Of a refusal that repeats the form nothing is said: what was sent in a body is not taken out of its words.
+fn without_secret(reply: &mut Reply, secret: &str) {
+    let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let repeats = |text: &str| text.contains(secret) || text.contains(&encoded);
+    if repeats(&String::from_utf8_lossy(&reply.body)) {
+        reply.body.clear();
+        reply.said = None;
     }
 }
 

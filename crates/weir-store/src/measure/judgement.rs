@@ -23,15 +23,47 @@ const BUSY: f64 = 0.85;
 
 /// What holds the throughput and the requests a second, `cpus` processors being this host's.
 pub fn held(measured: &Measured, cpus: f64) -> Vec<Held> {
-    let loads = [("throughput", &measured.throughput), ("requests", &measured.requests)];
-    let held = loads.into_iter().filter_map(|(figure, loads)| {
-        let (limit, why) = of_loads(figure, loads, measured, cpus)?;
-        Some(Held { figure, limit, why })
+    let held = [Figure::Throughput, Figure::Requests].into_iter().filter_map(|figure| {
+        let (limit, why) = of_loads(figure, measured, cpus)?;
+        Some(Held { figure: figure.name(), limit, why })
     });
     held.collect()
 }
 
-fn of_loads(figure: &str, loads: &[Load], measured: &Measured, cpus: f64) -> Option<(Option<Limit>, String)> {
+/// What is measured over connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    Throughput,
+    Requests,
+}
+
+impl Figure {
+    fn name(self) -> &'static str {
+        match self {
+            Figure::Throughput => "throughput",
+            Figure::Requests => "requests",
+        }
+    }
+
+    fn loads(self, measured: &Measured) -> &[Load] {
+        match self {
+            Figure::Throughput => &measured.throughput,
+            Figure::Requests => &measured.requests,
+        }
+    }
+
+    /// What it counts, a second: of large objects few are whole in the time.
+    fn per_second(self, load: &Load) -> f64 {
+        match self {
+            Figure::Throughput => rate(load, |load| load.bytes),
+            Figure::Requests => rate(load, |load| load.answered),
+        }
+    }
+}
+
+fn of_loads(figure: Figure, measured: &Measured, cpus: f64) -> Option<(Option<Limit>, String)> {
+    let loads = figure.loads(measured);
+    let per_second = |load: &Load| figure.per_second(load);
     if let Some(load) = loads.iter().find(|load| load.throttled > 0) {
         let words = measured.throttle_words.as_deref().map_or(String::new(), |words| format!(" ({words})"));
         let why = format!(
@@ -59,7 +91,7 @@ fn of_loads(figure: &str, loads: &[Load], measured: &Measured, cpus: f64) -> Opt
     });
     match grows && last.connections == best.connections {
         // A request that fits into one round trip is held by nothing but its time.
-        true if figure == "requests" => {
+        true if figure == Figure::Requests => {
             let each = median_of(measured, Operation::Get).map_or(0.0, |median| median * 1000.0);
             let why = format!(
                 "the {each:.2} ms that each request takes, up to the {} connections that were tried; more \
@@ -90,10 +122,6 @@ fn of_loads(figure: &str, loads: &[Load], measured: &Measured, cpus: f64) -> Opt
     }
 }
 
-fn per_second(load: &Load) -> f64 {
-    rate(load, |load| load.answered)
-}
-
 fn rate(load: &Load, of: impl Fn(&Load) -> u64) -> f64 {
     if load.seconds > 0.0 { of(load) as f64 / load.seconds } else { 0.0 }
 }
@@ -109,7 +137,7 @@ mod tests {
     use super::*;
 
     fn load(connections: u32, answered: u64, cpu: f64) -> Load {
-        Load { connections, answered, throttled: 0, bytes: 0, seconds: 1.0, cpu }
+        Load { connections, answered, throttled: 0, failed: 0, bytes: 0, seconds: 1.0, cpu }
     }
 
     fn limit(requests: Vec<Load>) -> Option<Limit> {
@@ -129,5 +157,20 @@ mod tests {
         let refused = Load { throttled: 1, ..load(8, 50, 0.1) };
         assert_eq!(limit(vec![load(1, 100, 0.1), refused]), Some(Limit::RateLimit));
         assert_eq!(limit(vec![load(1, 100, 0.1)]), None);
+    }
+
+    #[test]
+    fn throughput_is_of_bytes_however_few_objects_were_whole() {
+        let of = |connections, bytes| Load { bytes, ..load(connections, 0, 0.1) };
+        let held = |throughput: Vec<Load>| {
+            let held = held(&Measured { throughput, ..Measured::default() }, 2.0);
+            (held[0].figure, held[0].limit, held[0].why.clone())
+        };
+        let (figure, limit, why) = held(vec![of(1, 100), of(2, 200), of(4, 390)]);
+        assert_eq!((figure, limit), ("throughput", None));
+        assert!(why.starts_with("each connection by itself, up to the 4"), "{why}");
+        let (_, limit, why) = held(vec![of(1, 100), of(2, 190), of(4, 195)]);
+        assert_eq!(limit, Some(Limit::SenderOrPath));
+        assert!(why.contains("beyond 4 connections"), "{why}");
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod judgement;
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,12 @@ use weir_get::http::call::{AtHand, Call};
 use weir_get::http::exchange::Http;
 use weir_observe::stage_clock::StageClock;
 use weir_observe::thread::process_cpu_now;
+use weir_units::backoff::doubled;
+use weir_units::{Bytes, counted, human_duration, plain};
 
-use crate::caller::{Caller, CallerSetup};
+use crate::caller::{Caller, CallerSetup, refusal};
 use crate::error::StoreError;
-use crate::listing::ListAsk;
+use crate::listing::{ListAsk, PAGE};
 use crate::store::Store;
 use crate::upload::{Attributes, Condition, Object};
 
@@ -94,7 +97,9 @@ pub struct Load {
     pub answered: u64,
     /// Requests that were put off: 429, 503.
     pub throttled: u64,
-    /// Bytes of objects.
+    /// Requests that failed for another reason.
+    pub failed: u64,
+    /// Bytes of objects, those included that had come of requests under way at the end.
     pub bytes: u64,
     /// For so long, seconds.
     pub seconds: f64,
@@ -139,7 +144,15 @@ pub type OnStep<'a> = &'a mut dyn FnMut(&str, usize, usize) -> bool;
 /// For each stretch without a byte: a store that is slower than this gives nothing that helps a decision.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Measures. An error is one that left nothing to measure; what is stored is taken away in any case.
+/// Pauses of a connection after failures in a row: a store that refuses all at once is not flooded, and the
+/// first few cost nothing that would be seen.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+
+/// Pages of versions that are looked through: far more than one measurement stores.
+const PAGES: usize = 10;
+
+/// Measures. An error is one that left nothing to measure, of the first kind of requests; others cost their
+/// own figures, and are among what is missing. What is stored is taken away in any case.
 pub fn run(setup: &Setup<'_>, on_step: OnStep<'_>) -> Result<Measured, StoreError> {
     let own = format!("{}weir-bench-{:016x}/", setup.prefix, fastrand::u64(..));
     let mut run = Run { setup, own, stored: Vec::new(), measured: Measured::default() };
@@ -177,19 +190,20 @@ impl Run<'_> {
         for size in &plan.sizes {
             for operation in [Operation::Put, Operation::Get] {
                 next(operation.name())?;
-                let timed = self.time(&mut caller, operation, *size)?;
-                self.measured.timed.push(timed);
+                self.time(&mut caller, operation, *size)?;
             }
         }
         next("LIST")?;
-        let timed = self.time(&mut caller, Operation::List, 0)?;
-        self.measured.timed.push(timed);
+        self.time(&mut caller, Operation::List, 0)?;
         for (is_small, what) in [(false, "throughput"), (true, "requests a second")] {
             let size = if is_small { plan.sizes.first() } else { plan.sizes.last() };
-            let Some(size) = size.copied() else { continue };
+            // What could not be got once has its reason already.
+            let Some(size) = size.copied().filter(|size| self.is_timed(Operation::Get, *size)) else {
+                continue;
+            };
             for connections in &plan.connections {
                 next(what)?;
-                let load = self.load(size, *connections)?;
+                let Some(load) = self.load(what, size, *connections)? else { break };
                 let loads =
                     if is_small { &mut self.measured.requests } else { &mut self.measured.throughput };
                 loads.push(load);
@@ -201,12 +215,32 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn is_timed(&self, operation: Operation, size: u64) -> bool {
+        self.measured.timed.iter().any(|timed| (timed.operation, timed.bytes) == (operation, size))
+    }
+
+    /// Times requests of a kind. Where they fail that is missing, unless nothing was measured before.
+    fn time(&mut self, caller: &mut Caller<'_>, operation: Operation, size: u64) -> Result<(), StoreError> {
+        if operation == Operation::Get && !self.is_timed(Operation::Put, size) {
+            return Ok(());
+        }
+        match self.times(caller, operation, size) {
+            Ok(timed) => self.measured.timed.push(timed),
+            Err(error) if is_stop(&error) || self.measured.timed.is_empty() => return Err(error),
+            Err(error) => {
+                let of = if size > 0 { format!(" of {}", Bytes(size)) } else { String::new() };
+                self.measured.missing.push(format!("{}{of}: {error}", operation.name()));
+            }
+        }
+        Ok(())
+    }
+
     fn key_of(&self, size: u64) -> String {
         format!("{}{size}", self.own)
     }
 
     /// So many requests, one after another; the connection is made before the first counts.
-    fn time(
+    fn times(
         &mut self,
         caller: &mut Caller<'_>,
         operation: Operation,
@@ -244,79 +278,177 @@ impl Run<'_> {
         uploads.put(caller, &object, sum.as_ref(), &mut AtHand::new(content)).map(|_| ())
     }
 
-    /// As many requests as `connections` get answered in a while.
-    fn load(&mut self, size: u64, connections: u32) -> Result<Load, StoreError> {
-        let key = self.key_of(size);
-        let over = AtomicBool::new(false);
-        let (answered, throttled) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (failed, words) = (Mutex::new(None), Mutex::new(None));
+    /// As many requests as `connections` get answered in a while; `None` where none was, and the reason is
+    /// among what is missing.
+    fn load(&mut self, what: &str, size: u64, connections: u32) -> Result<Option<Load>, StoreError> {
+        let (key, over, counts) = (self.key_of(size), AtomicBool::new(false), LoadCounts::default());
+        let setup = self.setup;
         let (began, cpu) = (Instant::now(), process_cpu_now());
-        std::thread::scope(|scope| {
+        let (load, started) = std::thread::scope(|scope| {
+            let mut started = Ok(());
             for _ in 0..connections {
-                let spawned = std::thread::Builder::new().name("load".to_owned()).spawn_scoped(scope, || {
-                    let clock = StageClock::new(Instant::now());
-                    let mut caller = Caller::new(caller_of(self.setup, &clock, &over, 0));
-                    while !over.load(Relaxed) {
-                        match get(self.setup, &mut caller, &key, size) {
-                            Ok(()) => answered.fetch_add(1, Relaxed),
-                            Err(_) if over.load(Relaxed) => break,
-                            Err(_) if caller.throttled() > 0 => {
-                                *words.lock() = caller.throttle_words().map(str::to_owned);
-                                throttled.fetch_add(1, Relaxed);
-                                break;
-                            }
-                            Err(error) => {
-                                *failed.lock() = Some(error);
-                                break;
-                            }
-                        };
-                    }
-                });
-                if let Err(error) = spawned {
-                    *failed.lock() = Some(StoreError::Usage(format!("cannot start a thread: {error}")));
+                let work = || counts.ask(setup, &key, size, &over);
+                let thread = std::thread::Builder::new().name("load".to_owned());
+                started = thread.spawn_scoped(scope, work).map(drop);
+                if started.is_err() {
+                    break;
                 }
             }
-            let deadline = began + self.setup.plan.span;
-            while Instant::now() < deadline
-                && throttled.load(Relaxed) == 0
-                && failed.lock().is_none()
-                && !self.setup.stop.load(Relaxed)
+            let deadline = began + setup.plan.span;
+            while started.is_ok()
+                && Instant::now() < deadline
+                && counts.throttled.load(Relaxed) == 0
+                && !setup.stop.load(Relaxed)
             {
                 std::thread::park_timeout(Duration::from_millis(10));
             }
+            // Before the others hear of it: until then all of them were asking.
+            let load = counts.read(connections, began, cpu);
             over.store(true, Relaxed);
+            (load, started)
         });
-        if self.setup.stop.load(Relaxed) {
+        if setup.stop.load(Relaxed) {
             return Err(StoreError::Http(GetError::Interrupted));
         }
-        if let Some(words) = words.into_inner() {
-            self.measured.throttle_words = Some(words);
-        }
-        if let Some(error) = failed.into_inner() {
-            return Err(error);
-        }
-        let answered = answered.into_inner();
-        Ok(Load {
-            connections,
-            answered,
-            throttled: throttled.into_inner(),
-            bytes: answered * size,
-            seconds: began.elapsed().as_secs_f64(),
-            cpu: (process_cpu_now() - cpu).as_secs_f64(),
-        })
+        let cannot = |error: io::Error| format!("cannot start a thread: {}", plain(&error));
+        let (words, failed) = (counts.words.into_inner(), counts.first.into_inner());
+        self.measured.throttle_words = words.or(self.measured.throttle_words.take());
+        let of = format!("{what} over {}", counted(connections.into(), "connection"));
+        let is_measured = started.is_ok() && (load.answered > 0 || load.bytes > 0 || load.throttled > 0);
+        let why = match (started.map_err(cannot), failed) {
+            (Err(why), _) => Some(why),
+            (Ok(()), Some(error)) => {
+                Some(format!("{} failed: {error}", counted(load.failed.max(1), "request")))
+            }
+            (Ok(()), None) if is_measured => None,
+            (Ok(()), None) => {
+                Some(format!("nothing came in {}; --for gives it longer", human_duration(setup.plan.span)))
+            }
+        };
+        self.measured.missing.extend(why.map(|why| format!("{of}: {why}")));
+        Ok(is_measured.then_some(load))
     }
 
     /// Takes away what was stored, after an interrupt too.
     fn clean(&mut self) {
+        if self.stored.is_empty() {
+            return;
+        }
         let clock = StageClock::new(Instant::now());
         let never = AtomicBool::new(false);
         let mut caller = Caller::new(caller_of(self.setup, &clock, &never, 3));
-        let why = match self.setup.store.deletes().delete(&mut caller, &self.stored) {
-            Ok(left) if left.is_empty() => return,
-            Ok(left) => left.iter().map(|one| one.why.clone()).next().unwrap_or_default(),
-            Err(error) => error.to_string(),
+        let left = match self.setup.store.deletes().delete(&mut caller, &self.stored) {
+            Ok(left) => left.into_iter().next().map(|one| one.why),
+            Err(error) => Some(error.to_string()),
         };
-        self.measured.missing.push(format!("objects of this measurement are left below {}: {why}", self.own));
+        let own = &self.own;
+        let objects = left.map(|why| format!("objects of this measurement are left below {own}: {why}"));
+        let versions = self.clean_versions(&mut caller).err();
+        self.measured.missing.extend(objects.into_iter().chain(versions));
+    }
+
+    /// A bucket that keeps versions has them still, and the word that each was deleted: those go one by one.
+    /// The error is what is left, in words.
+    fn clean_versions(&self, caller: &mut Caller<'_>) -> Result<(), String> {
+        let mut versions = Vec::new();
+        match self.versions(caller, &mut versions) {
+            Ok(()) => {}
+            // A store that has no versions.
+            Err(error) if error.is_unknown_request() || error.is_of_its_form() => {}
+            Err(error) => return Err(format!("versions may be left below {}: {error}", self.own)),
+        }
+        let mut left = versions.iter().filter_map(|(key, id)| delete(self.setup, caller, key, id).err());
+        let Some(first) = left.next() else { return Ok(()) };
+        let count = counted(1 + left.count() as u64, "version");
+        Err(format!("{count} of this measurement's objects are left below {}: {first}", self.own))
+    }
+
+    /// Keys and versions of what lies below the measurement's own prefix.
+    fn versions(&self, caller: &mut Caller<'_>, into: &mut Vec<(String, String)>) -> Result<(), StoreError> {
+        let ask = ListAsk { prefix: &self.own, delimiter: None, versions: true, most: PAGE };
+        let mut token: Option<String> = None;
+        for _ in 0..PAGES {
+            let page = self.setup.store.lists().page(caller, &ask, token.as_deref())?;
+            into.extend(page.objects.into_iter().filter_map(|one| Some((one.key, one.version?.id))));
+            token = page.next;
+            if token.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all connections of a load count.
+#[derive(Default)]
+struct LoadCounts {
+    answered: AtomicU64,
+    throttled: AtomicU64,
+    failed: AtomicU64,
+    received: AtomicU64,
+    /// The first failure.
+    first: Mutex<Option<StoreError>>,
+    /// The words with which a request was put off.
+    words: Mutex<Option<String>>,
+}
+
+impl LoadCounts {
+    /// One connection's requests, until it is over or the store asks for fewer.
+    fn ask(&self, setup: &Setup<'_>, key: &str, size: u64, over: &AtomicBool) {
+        let clock = StageClock::new(Instant::now());
+        let mut caller = Caller::new(caller_of(setup, &clock, over, 0)).counts(&self.received);
+        let mut failures = 0;
+        while !over.load(Relaxed) {
+            match get(setup, &mut caller, key, size) {
+                Ok(()) => {
+                    self.answered.fetch_add(1, Relaxed);
+                    failures = 0;
+                }
+                Err(_) if over.load(Relaxed) => return,
+                Err(_) if caller.throttled() > 0 => {
+                    *self.words.lock() = caller.throttle_words().map(str::to_owned);
+                    self.throttled.fetch_add(1, Relaxed);
+                    return;
+                }
+                Err(error) => {
+                    self.failed.fetch_add(1, Relaxed);
+                    self.first.lock().get_or_insert(error);
+                    let pause = doubled(PAUSES[0], failures, PAUSES[1]);
+                    failures += 1;
+                    if caller.wait(pause).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What so many connections have come to since then.
+    fn read(&self, connections: u32, began: Instant, cpu: Duration) -> Load {
+        Load {
+            connections,
+            answered: self.answered.load(Relaxed),
+            throttled: self.throttled.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            bytes: self.received.load(Relaxed),
+            seconds: began.elapsed().as_secs_f64(),
+            cpu: (process_cpu_now() - cpu).as_secs_f64(),
+        }
+    }
+}
+
+fn is_stop(error: &StoreError) -> bool {
+    matches!(error, StoreError::Http(GetError::Interrupted))
+}
+
+/// Deletes a version of an object; one that is not there counts as deleted.
+fn delete(setup: &Setup<'_>, caller: &mut Caller<'_>, key: &str, version: &str) -> Result<(), StoreError> {
+    let url = setup.store.object(key, Some(version))?;
+    let call = Call { method: "DELETE", url, fields: Vec::new(), most: 1 << 20, asks_first: false };
+    let reply = caller.ask(&call, &mut AtHand::default())?;
+    match reply.head.status {
+        200..300 | 404 => Ok(()),
+        _ => Err(refusal(&format!("delete a version of {}", crate::error::shown(key)), &call, &reply)),
     }
 }
 

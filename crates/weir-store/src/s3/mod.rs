@@ -31,6 +31,9 @@ use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 use crate::upload::fields::{FieldKind, TagRefusal};
 
+/// Amazon's own service, by its domain.
+pub(crate) const AMAZON: &str = "amazonaws.com";
+
 /// How a bucket of S3 is asked.
 #[derive(Clone)]
 pub struct S3Settings {
@@ -177,9 +180,9 @@ impl Store for S3Store {
         let host = endpoint.and_then(Url::host_str).unwrap_or_default();
         match endpoint {
             None if self.bucket.region().starts_with("cn-") => amazon("amazonaws.com.cn"),
-            None => amazon("amazonaws.com"),
+            None => amazon(AMAZON),
             Some(_) if host.ends_with(".amazonaws.com.cn") => amazon("amazonaws.com.cn"),
-            Some(_) if host.ends_with(".amazonaws.com") => amazon("amazonaws.com"),
+            Some(_) if host.ends_with(".amazonaws.com") => amazon(AMAZON),
             Some(endpoint) => Service { address: endpoint.to_string(), has_one_namespace: false },
         }
     }

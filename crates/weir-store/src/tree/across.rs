@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
-use weir_tree::Name;
+use weir_tree::{Filter, Name};
 
 use super::content;
 use super::decide::{Decision, decide};
@@ -97,6 +97,14 @@ pub struct Across<'a> {
     pub journals: Option<&'a Path>,
     /// Keys that the list has, for [`super::prune::there`].
     pub seen: Option<&'a Mutex<SeenNames>>,
+}
+
+/// Whether a copy by these rules takes the key that `rest` is behind the prefix. One that no file could have
+/// goes by no rule, and is copied.
+pub fn takes_key(filter: &Filter, rest: &str) -> bool {
+    let bare = rest.trim_end_matches('/');
+    let name = name_of(bare).ok().filter(|name: &Name| !name.is_root());
+    name.is_none_or(|name| super::takes(filter, &name, bare.len() < rest.len()))
 }
 
 /// Copies what is `chosen`: `sends` is given one lot after another of what comes through here. Returns how
@@ -204,10 +212,7 @@ impl Across<'_> {
         to: &str,
     ) -> Result<Option<Job>, StoreError> {
         let of_target = |error: StoreError| error.at(End::Target);
-        // A key that no file could have goes by no rule, and is copied.
-        let bare = rest.trim_end_matches('/');
-        let name = name_of(bare).ok().filter(|name: &Name| !name.is_root());
-        if self.only.is_none() && name.is_some_and(|name| !self.copy.takes(&name, bare.len() < rest.len())) {
+        if self.only.is_none() && !takes_key(self.copy.filter, rest) {
             return Ok(None);
         }
         if let Some(seen) = self.seen {

@@ -57,7 +57,7 @@ pub fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
 }
 
 /// The digest of `length` bytes of a file from `start` on.
-pub fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut digest = algorithm.start();
     let mut buffer = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE).max(1))];
     let mut at = 0;

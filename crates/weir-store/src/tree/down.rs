@@ -17,7 +17,7 @@ use weir_tree::{Entry, Kind, Name, Target, TreeError};
 use super::content;
 use super::decide::{Decision, Facts, Mtime, decide};
 use super::known::{facts_of, facts_of_look};
-use super::names::{Unholdable, name_of};
+use super::names::{Unholdable, name_below};
 use super::seen::SeenNames;
 use super::{Copy, StorePlace};
 use crate::caller::Caller;
@@ -247,10 +247,7 @@ impl Down<'_> {
     }
 
     fn name(&self, rest: &str) -> Result<Name, String> {
-        let rest = name_of(rest).map_err(|error| error.to_string())?;
-        let path = [self.base.as_bytes(), rest.as_bytes()];
-        let path = if self.base.is_root() { rest.as_bytes().to_vec() } else { path.join(&b'/') };
-        Name::new(path).map_err(|_| Unholdable::Long.to_string())
+        name_below(&self.base, rest).map_err(|error| error.to_string())
     }
 
     /// The list has it, and so the folders that it is in.

@@ -28,7 +28,7 @@ use weir_tree::Name;
 use weir_tree::filter::{Scope, Side};
 
 pub use decide::Rules;
-pub use names::Unholdable;
+pub use names::{Unholdable, key_of, name_below};
 
 use crate::caller::CallerSetup;
 use crate::listing::Lists;
@@ -97,21 +97,25 @@ pub struct Copy<'a> {
 impl Copy<'_> {
     /// Whether the rules take `name`, and all folders that it is in.
     fn takes(&self, name: &Name, is_directory: bool) -> bool {
-        self.is_taken(name, is_directory, Side::Sender)
+        takes(self.filter, name, is_directory)
     }
 
     /// Whether what the target has under `name` is protected.
     fn spares(&self, name: &Name, is_directory: bool) -> bool {
-        !self.is_taken(name, is_directory, Side::Receiver { doomed: false })
+        !is_taken(self.filter, name, is_directory, Side::Receiver { doomed: false })
     }
+}
 
-    fn is_taken(&self, name: &Name, is_directory: bool, side: Side) -> bool {
-        if self.filter.is_empty() {
-            return true;
-        }
-        let around = std::iter::successors(name.parent(), Name::parent).filter(|name| !name.is_root());
-        let takes =
-            |name: &Name, is_directory| self.filter.decides(&Scope::default(), name, is_directory, side);
-        around.into_iter().all(|folder| takes(&folder, true)) && takes(name, is_directory)
+/// Whether a copy by these rules takes `name`, and all folders that it is in.
+pub fn takes(filter: &Filter, name: &Name, is_directory: bool) -> bool {
+    is_taken(filter, name, is_directory, Side::Sender)
+}
+
+fn is_taken(filter: &Filter, name: &Name, is_directory: bool, side: Side) -> bool {
+    if filter.is_empty() {
+        return true;
     }
+    let around = std::iter::successors(name.parent(), Name::parent).filter(|name| !name.is_root());
+    let takes = |name: &Name, is_directory| filter.decides(&Scope::default(), name, is_directory, side);
+    around.into_iter().all(|folder| takes(&folder, true)) && takes(name, is_directory)
 }

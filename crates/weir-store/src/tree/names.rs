@@ -47,8 +47,24 @@ pub(super) fn name_of(rest: &str) -> Result<Name, Unholdable> {
     })
 }
 
+/// What a key is called in a folder, by what of it is behind the prefix, `rest`; `base` is what the prefix is
+/// called there.
+///
+/// # Errors
+/// No file can have that name.
+pub fn name_below(base: &Name, rest: &str) -> Result<Name, Unholdable> {
+    let rest = name_of(rest)?;
+    if base.is_root() {
+        return Ok(rest);
+    }
+    Name::new([base.as_bytes(), rest.as_bytes()].join(&b'/')).map_err(|_| Unholdable::Long)
+}
+
 /// The key of a name behind `prefix`.
-pub(super) fn key_of(prefix: &str, name: &Name) -> Result<String, Unholdable> {
+///
+/// # Errors
+/// No key can be so.
+pub fn key_of(prefix: &str, name: &Name) -> Result<String, Unholdable> {
     let name = std::str::from_utf8(name.as_bytes()).map_err(|_| Unholdable::Text)?;
     match prefix.len() + name.len() > key::MOST {
         true => Err(Unholdable::LongKey),

@@ -2,7 +2,6 @@
 //! 100 ms, asks the judge, and lets the tuner act on its word.
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use weir_get::GetError;
 use weir_get::job::{ClosedInterval, Observer, Progress, UnderWay};
+use weir_model::around::{Around, Attempt};
 use weir_model::decision::{Decision, Event};
 use weir_model::evidence::{Evidence, Facts, Interval, LaneInterval, Reading, ThreadInterval};
 use weir_model::limit::Limit;
@@ -21,11 +21,12 @@ use weir_model::tuner::{Observation, Tuner};
 use weir_model::verdict::judge_interval;
 use weir_observe::cgroup::Quota;
 use weir_observe::flow::{FlowInterval, FlowProbe};
+use weir_observe::own_attempts::OwnAttempts;
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::{SockDiag, SocketId};
 use weir_observe::stage_clock::{Stage, StageTimes};
 use weir_observe::thread::Tid;
-use weir_observe::watch::{Cadence, INTERVAL, SAMPLE_INTERVAL};
+use weir_observe::watch::{Cadence, EndedInterval, INTERVAL, SAMPLE_INTERVAL};
 use weir_observe::{LaneProbe, Sampler, sysctl};
 use weir_units::Rate;
 
@@ -62,6 +63,7 @@ struct SeenLane {
     socket: u32,
     flow: Option<(SocketId, FlowProbe)>,
     times: StageTimes,
+    attempts: OwnAttempts,
     requests: u32,
     objects: u32,
     connects: u32,
@@ -150,33 +152,12 @@ impl<'a> Watch<'a> {
     }
 
     fn close_interval(&mut self, now: Instant, observer: &mut dyn Observer) {
-        let ended = self.cadence.close(now);
-        let span = ended.span;
-        let mut host = self.sampler.host_interval();
-        // This machine's disk is the source's; nothing is written to it.
-        let unseen = || "the store's disk is not seen from here".to_owned();
-        (host.dirty, host.disk) = (Reading::Missing(unseen()), Reading::Missing(unseen()));
+        let (opened, span) = (self.cadence.opened(), self.cadence.passed(now));
         let shares: Vec<LaneShare> =
-            self.seen.values_mut().map(|seen| seen.interval(now, ended.opened, span)).collect();
+            self.seen.values_mut().map(|seen| seen.interval(now, opened, span)).collect();
         let throttled = self.quota.as_mut().map(Quota::interval).unwrap_or_default();
-        let mut lanes: Vec<LaneInterval> = shares.iter().map(|share| share.lane.clone()).collect();
-        for lane in &mut lanes {
-            if let Reading::Value(thread) = &mut lane.thread {
-                thread.throttled = throttled;
-            }
-        }
-        let longest = |stage| shares.iter().map(|share| share.spent.wall(stage)).max().unwrap_or_default();
-        let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
-        let own = host.cpu.value().map(|cpu| cpu.process.as_secs_f64() / span.as_secs_f64().max(1e-3));
-        let sending = stages(&shares, busy, own);
-        let interval = Interval {
-            received: shares.iter().map(|share| share.flow.acked).sum(),
-            objects: shares.iter().map(|share| share.objects).sum(),
-            server_backoff: longest(Stage::Backoff).min(span),
-            server_failing: longest(Stage::Failed).min(span),
-            sending: Reading::Value(sending),
-            ..ended.evidence(host, lanes)
-        };
+        let ended = self.cadence.close_at_work(now, at_work(&shares).saturating_add(throttled));
+        let interval = self.interval(&ended, &shares, throttled);
         let over: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.last).map(|(id, _)| *id).collect();
         over.iter().for_each(|id| drop(self.seen.remove(id)));
         self.run.forget_lanes(&over);
@@ -185,7 +166,8 @@ impl<'a> Watch<'a> {
             self.recent.remove(0);
         }
         let (facts, said) = (&mut self.evidence.facts, self.run.http.waits());
-        (facts.server_said, facts.server_failed) = (said.words(), said.failure());
+        (facts.server_said, facts.server_failed, facts.broke) =
+            (said.words(), said.failure(), said.breakage());
         let limit = judge_interval(&interval, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
         let under_way = || self.under_way();
@@ -195,8 +177,50 @@ impl<'a> Watch<'a> {
         // Of a store that takes little at once, an interval may have brought nothing.
         let started = self.seen.values().filter(|seen| seen.has_carried && seen.state.bulk.load(Relaxed));
         let started = started.count() as u32;
-        self.tune(&interval, limit, (own_cpu, started), now);
+        if !ended.stood_still {
+            self.tune(&interval, limit, (own_cpu, started), now);
+        }
         self.evidence.push(interval, MOST_INTERVALS);
+    }
+
+    /// The evidence of an interval in which the lanes did so, and a quota held this process back for so long.
+    fn interval(&mut self, ended: &EndedInterval, shares: &[LaneShare], throttled: Duration) -> Interval {
+        let span = ended.span;
+        let mut host = self.sampler.host_interval();
+        // This machine's disk is the source's; nothing is written to it.
+        let unseen = || "the store's disk is not seen from here".to_owned();
+        (host.dirty, host.disk) = (Reading::Missing(unseen()), Reading::Missing(unseen()));
+        let mut lanes: Vec<LaneInterval> = shares.iter().map(|share| share.lane.clone()).collect();
+        for lane in &mut lanes {
+            if let Reading::Value(thread) = &mut lane.thread {
+                thread.throttled = throttled;
+            }
+        }
+        let attempts: Vec<Attempt> =
+            self.seen.values_mut().filter_map(|seen| seen.attempts.interval()).collect();
+        let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
+        let own = host.cpu.value().map(|cpu| cpu.process.as_secs_f64() / span.as_secs_f64().max(1e-3));
+        let interval = Interval {
+            received: shares.iter().map(|share| share.flow.acked).sum(),
+            objects: shares.iter().map(|share| share.objects).sum(),
+            ..ended.evidence(host, lanes)
+        };
+        if ended.stood_still {
+            return interval;
+        }
+        let longest = |stage| {
+            let times = shares.iter().map(|share| share.spent.wall(stage));
+            times.max().unwrap_or_default().min(span)
+        };
+        Interval {
+            server_backoff: longest(Stage::Backoff),
+            server_failing: longest(Stage::Failed),
+            unreached: longest(Stage::Unreached),
+            broken: longest(Stage::Broken),
+            sending: Reading::Value(stages(shares, busy, own)),
+            around: Around { attempts, ..Around::default() },
+            ..interval
+        }
     }
 
     fn under_way(&self) -> Vec<UnderWay> {
@@ -294,6 +318,7 @@ impl SeenLane {
             socket: 0,
             flow: None,
             times: StageTimes::default(),
+            attempts: OwnAttempts::default(),
             requests: 0,
             objects: 0,
             connects: 0,
@@ -305,6 +330,7 @@ impl SeenLane {
 
     /// Looks at its thread and its socket. Whether the store is this machine, once that is known.
     fn look(&mut self, diag: Option<&mut SockDiag>) -> Option<bool> {
+        self.attempts.look(self.state.id, &self.state.clock);
         let tid = self.state.tid.load(Relaxed);
         if self.thread.is_none() && tid != 0 {
             self.thread = Some(LaneProbe::new(Tid(tid)));
@@ -319,7 +345,7 @@ impl SeenLane {
         if let Some((socket, version)) = changed {
             self.socket = version;
             self.connects += u32::from(socket.is_some());
-            let id = socket.as_ref().and_then(socket_id);
+            let id = socket.as_deref().and_then(SocketId::of);
             self.flow = id.map(|id| (id, FlowProbe::from_its_start()));
         }
         let (id, probe) = self.flow.as_mut()?;
@@ -360,7 +386,8 @@ impl SeenLane {
         let lane = LaneInterval {
             lane: state.id,
             received: flow.acked,
-            connecting: spent.wall(Stage::Connecting),
+            connecting: spent.connecting(),
+            resolving: Some(spent.wall(Stage::Resolving)),
             first_byte: spent.wall(Stage::FirstByte),
             limited: spent.wall(Stage::Limited),
             idle: idle.min(span),
@@ -374,6 +401,12 @@ impl SeenLane {
         };
         LaneShare { lane, spent, idle, flow, cpu, objects }
     }
+}
+
+/// How long a lane's thread ran, or was ready to: the longest.
+fn at_work(shares: &[LaneShare]) -> Duration {
+    let threads = shares.iter().filter_map(|share| share.lane.thread.value());
+    threads.map(|thread| thread.cpu.saturating_add(thread.runqueue)).max().unwrap_or_default()
 }
 
 fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {
@@ -394,9 +427,4 @@ fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {
         cpus: weir_observe::cpu::available_cpus(),
         ..Stages::default()
     }
-}
-
-/// As the kernel's list of sockets knows it: IPv4 addresses as such, whatever the socket's family.
-fn socket_id(stream: &Arc<TcpStream>) -> Option<SocketId> {
-    Some(SocketId::with_addresses(stream.local_addr().ok()?, stream.peer_addr().ok()?))
 }

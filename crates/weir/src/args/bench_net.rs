@@ -334,12 +334,12 @@ pub struct Bounds {
     /// Serve at most N tests at once.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "client")]
     pub max_clients: u16,
-    /// Limit one test to SECONDS.
-    #[arg(long, visible_alias = "server-max-duration", value_name = "SECONDS", value_parser = parse_test_seconds, default_value = "3600", conflicts_with = "client")]
-    pub max_time: u32,
-    /// Limit one test to BYTES [default: 10 TB].
-    #[arg(long, value_name = "BYTES", default_value = "10TB", conflicts_with = "client")]
-    pub max_bytes: Bytes,
+    /// Limit one test to SECONDS; 0 removes the limit [default: 3600].
+    #[arg(long, visible_alias = "server-max-duration", value_name = "SECONDS", value_parser = parse_test_seconds, conflicts_with = "client")]
+    pub max_time: Option<u32>,
+    /// Limit one test to BYTES; 0 removes the limit [default: 10TB].
+    #[arg(long, value_name = "BYTES", conflicts_with = "client")]
+    pub max_bytes: Option<Bytes>,
     /// Limit the bits per second that one test may ask for, or move on average over SECONDS [default: 5].
     #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE[/SECONDS]", value_parser = parse_limit, conflicts_with = "client")]
     pub max_bitrate: Option<RateLimit>,

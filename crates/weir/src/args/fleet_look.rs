@@ -65,8 +65,8 @@ pub struct FleetCheck {
     /// Also list the source, and compare it with the plan.
     #[arg(long)]
     pub source: bool,
-    /// Also compare the content of all files that are done, in a folder of this host: with their source where
-    /// that is a folder too, else with the digest that the manifest names.
+    /// Also compare the content of all files that are done, in a folder of this host: with the digest that
+    /// the manifest names, and with their source where that is a folder too.
     #[arg(long)]
     pub digests: bool,
     /// Print one JSON object.
@@ -86,7 +86,8 @@ pub struct FleetCheck {
 /// How objects are exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// A line of comma-separated values an object, behind one of names (RFC 4180).
+    /// A line of comma-separated values an object, behind one of names (RFC 4180). What a spreadsheet would
+    /// take for a formula has an apostrophe before it.
     Csv,
     /// A JSON object a line.
     Json,

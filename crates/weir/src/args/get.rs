@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use weir_get::http::window::Window;
+use weir_get::job::Pinned;
 use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
@@ -187,6 +188,9 @@ pub struct Get {
     /// To many hosts.
     #[command(flatten)]
     pub to_hosts: ToHosts,
+    /// No option: what a program that has weir as a library knows of the one object.
+    #[arg(skip)]
+    pub pinned: Option<Pinned>,
 }
 
 /// `-j`.

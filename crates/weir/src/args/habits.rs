@@ -225,7 +225,9 @@ impl Get {
             self.proxy = Some(String::new());
         }
         if let Some(folder) = &self.habits.directory_prefix {
-            self.output = vec![format!("{}/", folder.trim_end_matches('/'))];
+            // An empty one is the current folder, as wget has it; the root is `/` alone.
+            let folder = if folder.is_empty() { "." } else { folder.trim_end_matches('/') };
+            self.output = vec![format!("{folder}/")];
         }
         self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
         Ok(self)

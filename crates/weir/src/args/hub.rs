@@ -9,7 +9,7 @@ use weir_store::hub::oci::Platform;
 pub struct HubArgs {
     /// Put files of hf:// into the cache of the hub's Python library (HF_HUB_CACHE, or HF_HOME/hub), where it
     /// finds them.
-    #[arg(long, conflicts_with_all = ["output", "range", "force_directories"])]
+    #[arg(long, conflicts_with_all = ["output", "directory_prefix", "range", "force_directories"])]
     pub hf_cache: bool,
     /// Take the image for this platform where oci:// has several [default: linux and this host's processor].
     #[arg(long, value_name = "OS/ARCH")]

@@ -12,7 +12,7 @@ Examples:
   weir why --json --pid 4711 | weir report - -o why.html
   weir report plan.db -o fleet.html                         a fleet's ledger: hosts over time, progress, failures
   weir report postgres://fleet@db/fleet -o fleet.html       the same of a database
-A file may hold a record a line: of each run the last whole line counts.
+A file may hold several records. If a transfer was continued, its last whole record counts.
 The page needs nothing but itself: no network, no script. Exit codes: 0 written, 1 a record or the page failed, 2 usage, 130 interrupted.";
 
 /// `weir report`.

@@ -1,7 +1,7 @@
 //! `weir cp` with a store on either side: from arguments to a copy, a record and an exit code.
 
-mod between;
-mod meant;
+pub mod between;
+pub mod meant;
 mod told;
 
 use std::io::Write;
@@ -13,10 +13,11 @@ use weir_report::schema::{Record, RunOutcome};
 use weir_report::{json, terminal};
 use weir_store::tree::Rules;
 use weir_tree::Filter;
+use weir_tree::walk::Wanted;
 
 use self::between::Between;
 use self::told::{Told, TreeOutcome};
-use crate::args::Cp;
+use crate::args::{Cp, What};
 use crate::calibration;
 use crate::cmd::chosen;
 use crate::evidence;
@@ -29,25 +30,54 @@ pub fn is_meant(cp: &Cp) -> bool {
     cp.paths.iter().any(between::is_store)
 }
 
-/// What the flags choose, as stores have it.
-struct Choice {
-    rules: Rules,
-    filter: Filter,
-    delete: bool,
+/// What the flags choose, as stores have it: for the copy itself, and for the plan that counts it.
+pub struct Choice {
+    /// What is moved, over what.
+    pub rules: Rules,
+    /// What is left out.
+    pub filter: Filter,
+    /// What the source lacks goes.
+    pub delete: bool,
     max_delete: Option<u64>,
     copy_links: bool,
     one_file_system: bool,
     mkpath: bool,
 }
 
+impl Choice {
+    /// What a walk through the sources looks at.
+    pub fn wanted(&self) -> Wanted {
+        Wanted { referents: self.copy_links, one_file_system: self.one_file_system, ..Wanted::default() }
+    }
+}
+
+/// What was said of the way between hosts, which no store goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct HostWords {
+    /// `--codec`.
+    pub codec: bool,
+    /// `--transport`.
+    pub transport: bool,
+    /// `--port-range`.
+    pub port_range: bool,
+    /// `--plain`.
+    pub plain: bool,
+}
+
 /// Copies what `cp` names. Returns the exit code.
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     voice::start_log(cp.voice.quiet, cp.voice.verbose);
     evidence::check(cp.evidence.as_deref())?;
-    refuse(cp)?;
+    let hosts = HostWords {
+        codec: cp.codec.is_some(),
+        transport: cp.transport.is_some(),
+        port_range: cp.port_range.is_some(),
+        plain: cp.plain,
+    };
+    refuse(&cp.what, hosts)?;
     let between = Between::of(&cp.paths)?;
-    let choice = choice(cp, between.sources())?;
-    between.refuse_pattern(choice.delete)?;
+    let choice = choice(&cp.what, between.sources())?;
+    between.refuse_delete(choice.delete)?;
     if cp.what.archive {
         tracing::warn!("-a: a store keeps the times of files, and no owners, modes, links or attributes");
     }
@@ -66,8 +96,8 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
 }
 
 /// Flags that stand for what no store has, or for the way between hosts.
-fn refuse(cp: &Cp) -> Result<(), Usage> {
-    let (what, choice) = (&cp.what, &cp.what.choice);
+pub fn refuse(what: &What, hosts: HostWords) -> Result<(), Usage> {
+    let choice = &what.choice;
     let given: [(bool, &str, &str); 14] = [
         (what.files_from.is_some(), "--files-from", "--include and --exclude choose"),
         (
@@ -82,10 +112,10 @@ fn refuse(cp: &Cp) -> Result<(), Usage> {
         (choice.remove_source_files, "--remove-source-files", "delete the source when the copy is complete"),
         (choice.ignore_errors, "--ignore-errors", "nothing is deleted where a list is not complete"),
         (choice.keep_dirlinks, "--keep-dirlinks", "nothing is written over links"),
-        (cp.codec.is_some(), "--codec", "a store takes and gives bytes as they are"),
-        (cp.transport.is_some(), "--transport", "a store speaks HTTP alone"),
-        (cp.port_range.is_some(), "--port-range", "a store speaks HTTP alone"),
-        (cp.plain, "--plain", "--endpoint http://HOST is not encrypted"),
+        (hosts.codec, "--codec", "a store takes and gives bytes as they are"),
+        (hosts.transport, "--transport", "a store speaks HTTP alone"),
+        (hosts.port_range, "--port-range", "a store speaks HTTP alone"),
+        (hosts.plain, "--plain", "--endpoint http://HOST is not encrypted"),
         (what.nodes.nodes || what.nodes.devices || what.nodes.specials, "-D", "a store has no devices"),
     ];
     match given.iter().find(|(given, ..)| *given) {
@@ -94,8 +124,9 @@ fn refuse(cp: &Cp) -> Result<(), Usage> {
     }
 }
 
-fn choice(cp: &Cp, sources: usize) -> Result<Choice, Usage> {
-    let (options, _) = chosen::options(&cp.what, sources)?;
+/// What the flags choose of as many sources.
+pub fn choice(what: &What, sources: usize) -> Result<Choice, Usage> {
+    let (options, _) = chosen::options(what, sources)?;
     let selection = options.selection;
     if options.filter.has_scopes() {
         return Err(Usage(

@@ -30,7 +30,7 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
     let scenes = if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes };
     // Before anything else starts a thread: a process with several cannot change its user namespace.
     let no_lab = scenes.contains(&Scene::SlowPath).then(|| weir_lab::privilege::enter().err()).flatten();
-    let stop = interrupt::stop()?;
+    let stop = interrupt::stop_and_undo()?;
     let mut show = Show::open(stop, no_lab)?;
     let mut code = 0;
     for scene in scenes {

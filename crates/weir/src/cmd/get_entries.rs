@@ -11,7 +11,6 @@ use weir_get::source::Bad;
 use weir_store::buckets::Buckets;
 
 use crate::args::Get;
-use crate::cmd::get_hubs;
 use crate::cmd::get_jobs::{self, Wanted};
 use crate::voice::Usage;
 
@@ -141,8 +140,7 @@ impl Entries {
         while let Some(lines) = &mut pass.lines {
             let line = lines.next().with_context(|| format!("cannot read the list {list}"))?;
             let Some(line) = line else { break };
-            let is_of_hub = |text: &str| self.pointers || get_hubs::names_hub(text);
-            let Some(parsed) = get_jobs::parse_entry(&line, &self.buckets, &is_of_hub) else { continue };
+            let Some(parsed) = get_jobs::parse_entry(&line, &self.buckets, self.pointers) else { continue };
             let place = || format!("{list}, line {}", line.number);
             match parsed {
                 Ok(get_jobs::Parsed::File(one)) => return Ok(Some(Ok(Entry::Line(one)))),

@@ -38,8 +38,8 @@ pub enum Named {
     HuggingFace(HfUrl),
     /// An image.
     Oci(OciUrl),
-    /// The object of a pointer that lies here.
-    Lfs(PathBuf, Pointer),
+    /// The object of a pointer that lies here; `None`: that file is no pointer, or not any more.
+    Lfs(PathBuf, Option<Pointer>),
 }
 
 /// What of a wanted file is a hub's.
@@ -59,6 +59,8 @@ pub struct Found {
     groups: Vec<usize>,
     /// It keeps its place below a folder.
     in_tree: bool,
+    /// In its place is a file that is no pointer to it: there is nothing to fetch.
+    is_no_pointer: bool,
 }
 
 impl Found {
@@ -99,13 +101,29 @@ impl Taking {
         digest.map(one).into_iter().collect()
     }
 
-    /// The report of `job` if the file of `found` is here already as the hub has it.
+    /// The report of `job` if the file of `found` is here already as the hub has it, or stays whatever it is.
     pub fn here(&self, found: &Found, job: &Job, over: &AtomicBool) -> Option<FileReport> {
+        if found.is_no_pointer {
+            return Some(left_alone(job));
+        }
         let path = path_of(job).filter(|_| self.may_be_here)?;
         let digest = here::is_here(&found.file, &path, over).unwrap_or_default()?;
         let bytes = std::fs::metadata(&path).map(|there| there.len()).unwrap_or_default();
         let outcome = JobOutcome::Unchanged;
         Some(FileReport { path: Some(path), bytes, digest: Some(digest), outcome, ..job.blank_report() })
+    }
+}
+
+/// The report of a file that stays, since it is no pointer. An earlier run may have put the object there.
+fn left_alone(job: &Job) -> FileReport {
+    let path = path_of(job);
+    let there = path.as_deref().and_then(|path| std::fs::metadata(path).ok());
+    FileReport {
+        bytes: there.map(|there| there.len()).unwrap_or_default(),
+        path,
+        outcome: JobOutcome::Skipped,
+        notes: vec!["it is no git-lfs pointer, and stays as it is; it may be the object already".to_owned()],
+        ..job.blank_report()
     }
 }
 
@@ -126,30 +144,39 @@ pub fn names_hub(text: &str) -> bool {
     HfUrl::parse(text).is_some() || OciUrl::parse(text).is_some()
 }
 
+/// `text` has a scheme behind which a path may hold blanks.
+pub fn holds_blanks(text: &str) -> bool {
+    HfUrl::parse(text).is_some()
+}
+
 /// What `text`, which is for a hub to say, names there.
 pub fn parse(text: &str, get: &Get) -> Result<Wanted, Usage> {
     let bad = |error: weir_store::hub::hugging_face::BadHubUrl| Usage(error.to_string());
     let named = match (get.hubs.lfs.is_some(), HfUrl::parse(text), OciUrl::parse(text)) {
         (false, Some(url), _) => Named::HuggingFace(url.map_err(bad)?),
         (false, None, Some(url)) => Named::Oci(url.map_err(bad)?),
-        _ => Named::Lfs(text.into(), pointer(Path::new(text))?),
+        _ => Named::Lfs(text.into(), pointer(Path::new(text), get)?),
     };
     let first = named.first(get)?;
     Ok(Wanted { hub: Some(HubPart::Named(named)), ..Wanted::of(first) })
 }
 
-fn pointer(path: &Path) -> Result<Pointer, Usage> {
+/// The pointer in the file at `path`; `None`: it is none, and the object would take its place, as that of an
+/// earlier run has. What has to have a digest of the user's is not left unread.
+fn pointer(path: &Path, get: &Get) -> Result<Option<Pointer>, Usage> {
     let cannot = |why: String| Usage(format!("cannot fetch the object of {}: {why}", path.display()));
     let bytes = match weir_units::read_file(path, Bytes(MAX_POINTER)) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Vec::new(),
         Err(error) => return Err(cannot(weir_units::plain(&error))),
     };
-    Pointer::parse(&bytes).ok_or_else(|| {
-        cannot(
+    let stays = get.output.is_empty() && get.checksum.is_empty() && path.is_file();
+    match Pointer::parse(&bytes) {
+        None if !stays => Err(cannot(
             "it is no git-lfs pointer; it may be the object already (--lfs takes pointers alone)".to_owned(),
-        )
-    })
+        )),
+        pointer => Ok(pointer),
+    }
 }
 
 impl Named {
@@ -250,7 +277,7 @@ impl Hubs {
                     hubs.hugging_face = Some(hub);
                 }
                 Some(Named::Oci(wanted)) => hubs.open_registry(get, wanted, user.clone())?,
-                Some(Named::Lfs(..)) if hubs.lfs.is_none() => {
+                Some(Named::Lfs(_, Some(_))) if hubs.lfs.is_none() => {
                     let repo = lfs_repo(get)?;
                     let login = login(get, &repo, user.clone());
                     hubs.lfs = Some(LfsServer::new(&repo, login, hubs.way.clone()).map_err(failure)?);
@@ -273,7 +300,7 @@ impl Hubs {
         let platform = get.hubs.platform.clone();
         let host = wanted.registry.host_str().unwrap_or_default();
         let host = wanted.registry.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
-        let login = user.or_else(|| login_of(&host, &environment, &self.way.stop));
+        let login = user.or_else(|| login_of(&host, &wanted.name, &environment, &self.way.stop));
         self.registries.push(Registry::new(wanted.clone(), platform, login, self.way.clone()));
         Ok(())
     }
@@ -302,7 +329,11 @@ impl Hubs {
                     let registry = registries.next().ok_or_else(missing);
                     (url.to_string(), registry.and_then(|registry| registry.list(caller)))
                 }
-                Named::Lfs(path, _) => {
+                Named::Lfs(path, None) => {
+                    resolved.add_no_pointer(path, one);
+                    continue;
+                }
+                Named::Lfs(path, Some(_)) => {
                     let listing = objects.next().unwrap_or_else(|| Err(missing()));
                     (path.display().to_string(), listing)
                 }
@@ -334,11 +365,7 @@ impl Hubs {
     /// The objects of all pointers among `wanted`, in their order: one request is for a hundred of them.
     fn list_pointers(&self, wanted: &[Wanted], caller: &mut Caller<'_>) -> Vec<Result<Listing, StoreError>> {
         let pointers = wanted.iter().filter_map(|one| match one.named() {
-            Some(Named::Lfs(path, pointer)) => {
-                let name =
-                    path.file_name().map(|name| name.as_encoded_bytes().to_owned()).unwrap_or_default();
-                Some((Name::new(name).unwrap_or_else(|_| Name::root()), pointer.clone()))
-            }
+            Some(Named::Lfs(path, Some(pointer))) => Some((last_name(path), pointer.clone())),
             _ => None,
         });
         let pointers: Vec<(Name, Pointer)> = pointers.collect();
@@ -385,7 +412,7 @@ impl Hubs {
             let name = name.or_else(|| path.file_name().map(|name| name.to_string_lossy().into_owned()));
             let in_tree = is_tree && place.is_none();
             let output = one.output.as_ref().map(|text| folder_if(in_tree, text));
-            let found = Found { file, place, groups: vec![group], in_tree };
+            let found = Found { file, place, groups: vec![group], in_tree, is_no_pointer: false };
             resolved.add(found, name, output);
         }
         let said = match &ending {
@@ -399,7 +426,22 @@ impl Hubs {
     }
 }
 
+/// What a file is called, without its folders.
+fn last_name(path: &Path) -> Name {
+    let name = path.file_name().map(|name| name.as_encoded_bytes().to_owned()).unwrap_or_default();
+    Name::new(name).unwrap_or_else(|_| Name::root())
+}
+
 impl Resolved {
+    /// The file at `path`, which `one` names, stays as it is. No group waits for it.
+    fn add_no_pointer(&mut self, path: &Path, one: &Wanted) {
+        let url = one.url.clone();
+        let file = HubFile { url, name: last_name(path), size: None, digest: None, id: String::new() };
+        let place = Some(path.to_owned());
+        let found = Found { file, place, groups: Vec::new(), in_tree: false, is_no_pointer: true };
+        self.add(found, one.name.clone(), None);
+    }
+
     fn add(&mut self, mut found: Found, name: Option<String>, output: Option<String>) {
         let content = if found.file.id.is_empty() { found.file.url.as_str() } else { &found.file.id };
         let place = (found.place.clone(), output.clone(), name.clone(), content.to_owned());
@@ -456,14 +498,28 @@ struct GroupState {
     group: Group,
     /// Files that are not complete.
     lacking: usize,
+    /// The number of a job whose file was kept without a look at what it holds (`--no-clobber`).
+    kept: Option<usize>,
     /// Of the first file that began: the folder that it keeps its place in, and the number of its job.
     first: Option<(Option<PathBuf>, usize)>,
+}
+
+impl Group {
+    /// What is said of a file that was kept and is not known to be the hub's.
+    fn lacks_what_is_kept(&self) -> String {
+        let ends = match self.ending {
+            Ending::None => "",
+            Ending::Cache(_) => "; the cache gets no snapshot",
+            Ending::Layout(_) => "; index.json does not name the image",
+        };
+        format!("--no-clobber keeps it, and it is not known to be what the hub has{ends}")
+    }
 }
 
 impl Endings {
     /// Of `groups`, whose files are `found`.
     pub fn new(groups: Vec<Group>, found: &[Wanted]) -> Endings {
-        let begin = |group| GroupState { group, lacking: 0, first: None };
+        let begin = |group| GroupState { group, lacking: 0, kept: None, first: None };
         let mut groups: Vec<GroupState> = groups.into_iter().map(begin).collect();
         for index in found.iter().filter_map(Wanted::found).flat_map(|found| &found.groups) {
             groups[*index].lacking += 1;
@@ -483,12 +539,17 @@ impl Endings {
         state.begun.insert(number, found.groups.clone());
     }
 
-    /// Job `number` has ended so.
-    pub fn ended(&self, number: usize, outcome: &JobOutcome) {
+    /// Job `number` has ended with this report.
+    pub fn ended(&self, number: usize, report: &FileReport) {
         let mut state = self.0.lock();
-        let groups = state.begun.remove(&number).unwrap_or_default();
-        if matches!(outcome, JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged) {
-            groups.into_iter().for_each(|index| state.groups[index].lacking -= 1);
+        for index in state.begun.remove(&number).unwrap_or_default() {
+            let group = &mut state.groups[index];
+            match report.outcome {
+                // What the hub has would have been unchanged.
+                JobOutcome::Skipped if !report.verified => group.kept = group.kept.or(Some(number)),
+                JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => group.lacking -= 1,
+                JobOutcome::Partial(_) | JobOutcome::Failed(_) => {}
+            }
         }
     }
 
@@ -496,8 +557,9 @@ impl Endings {
     /// number of a job.
     pub fn finish(&self) -> Result<Vec<(usize, String)>, StoreError> {
         let mut said: Vec<(usize, String)> = Vec::new();
-        for GroupState { group, first, .. } in self.0.lock().groups.iter().filter(|one| one.lacking == 0) {
-            let Some((folder, number)) = first else { continue };
+        for GroupState { group, first, lacking, kept } in &self.0.lock().groups {
+            said.extend(kept.map(|number| (number, group.lacks_what_is_kept())));
+            let Some((folder, number)) = first.as_ref().filter(|_| *lacking == 0) else { continue };
             let text = match (&group.ending, folder) {
                 (Ending::Layout(image), Some(folder)) => {
                     image.finish(folder)?;

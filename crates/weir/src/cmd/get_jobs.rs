@@ -177,39 +177,38 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
 }
 
 /// A line up to a `#` at its start or behind the blanks after its URL; within a URL it begins a fragment, and
-/// a name may hold one.
-fn without_remark(line: &str) -> &str {
+/// a name may hold one. A first column that `holds_blanks` ends at a TAB alone.
+fn without_remark(line: &str, holds_blanks: bool) -> &str {
     let url = line.trim_start();
-    let end = if url.starts_with('#') { 0 } else { url.find([' ', '\t']).unwrap_or(url.len()) };
+    let ends = |letter: char| letter == '\t' || letter == ' ' && !holds_blanks;
+    let end = if url.starts_with('#') { 0 } else { url.find(ends).unwrap_or(url.len()) };
     let rest = &url[end..];
     let start = line.len() - url.len();
     if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
 }
 
-/// What a line of a list names; `None`: it is empty, or a remark. `is_of_hub` knows texts that are for a hub
-/// to say.
-pub fn parse_entry(
-    line: &Line<'_>,
-    buckets: &Buckets,
-    is_of_hub: &dyn Fn(&str) -> bool,
-) -> Option<Result<Parsed, Usage>> {
+/// What a line of a list names; `None`: it is empty, or a remark. `is_pointer`: each line is a file of this
+/// machine.
+pub fn parse_entry(line: &Line<'_>, buckets: &Buckets, is_pointer: bool) -> Option<Result<Parsed, Usage>> {
     // A line that is not UTF-8 costs that line.
     let text = String::from_utf8_lossy(line.bytes);
-    let text = without_remark(&text);
+    let holds_blanks = is_pointer || get_hubs::holds_blanks(&text);
+    let text = without_remark(&text, holds_blanks);
     if text.is_empty() {
         return None;
     }
     if line.is_too_long {
         return Some(Err(Usage(format!("it is longer than {MAX_LINE} bytes"))));
     }
-    Some(split_line(text).and_then(|(text, name)| match is_of_hub(text) {
+    let is_of_hub = |text: &str| is_pointer || get_hubs::names_hub(text);
+    Some(split_line(text, holds_blanks).and_then(|(text, name)| match is_of_hub(text) {
         true => Ok(Parsed::OfHub(text.to_owned(), name)),
         false => parse_named(text, buckets).map(|one| Parsed::File(Box::new(Wanted { name, ..one }))),
     }))
 }
 
-/// The first column of a line, and the name behind it.
-fn split_line(line: &str) -> Result<(&str, Option<String>), Usage> {
+/// The first column of a line, and the name behind it. Blanks part nothing in one that `holds_blanks`.
+fn split_line(line: &str, holds_blanks: bool) -> Result<(&str, Option<String>), Usage> {
     if line.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Usage("it is not UTF-8 text".to_owned()));
     }
@@ -219,7 +218,7 @@ fn split_line(line: &str) -> Result<(&str, Option<String>), Usage> {
     }
     let (url, name) = match line.split_once('\t') {
         Some((url, name)) => (url.trim(), Some(name.trim().to_owned())),
-        None if line.contains(' ') => {
+        None if line.contains(' ') && !holds_blanks => {
             return Err(Usage("a name is parted from its url by a TAB, not by a space".to_owned()));
         }
         None => (line, None),
@@ -395,12 +394,28 @@ mod tests {
     #[test]
     fn names_in_a_list_stay_in_the_folder() {
         for bad in ["../x", "/x", "a/../../x", "", "a\u{1}b"] {
-            assert!(split_line(&format!("http://h/x\t{bad}")).is_err(), "{bad}");
+            assert!(split_line(&format!("http://h/x\t{bad}"), false).is_err(), "{bad}");
         }
         for bad in ["http://h/x a", "  out=x", "\tx"] {
-            assert!(split_line(bad).is_err(), "{bad}");
+            assert!(split_line(bad, false).is_err(), "{bad}");
         }
-        assert_eq!(split_line("http://h/x\ta/b").unwrap().1.as_deref(), Some("a/b"));
+        assert_eq!(split_line("http://h/x\ta/b", false).unwrap().1.as_deref(), Some("a/b"));
+    }
+
+    #[test]
+    fn a_path_at_a_hub_may_hold_blanks() {
+        for (line, path, name) in [
+            ("hf://o/r/a b.bin", "hf://o/r/a b.bin", None),
+            ("hf://o/r/a #1.bin", "hf://o/r/a #1.bin", None),
+            ("hf://o/r/a b.bin\tc d.bin  ", "hf://o/r/a b.bin", Some("c d.bin")),
+            ("a b.bin\t# why", "a b.bin", None),
+            ("a b.bin  ", "a b.bin", None),
+        ] {
+            let (found, own) = split_line(without_remark(line, true), true).unwrap();
+            assert_eq!((found, own.as_deref()), (path, name), "{line:?}");
+        }
+        assert_eq!(without_remark("  # all", true), "");
+        assert!(get_hubs::holds_blanks("hf://o/r/a b") && !get_hubs::holds_blanks("oci://h/a b"));
     }
 
     #[test]
@@ -415,7 +430,7 @@ mod tests {
             (" out=x", " out=x"),
             ("http://h/x  ", "http://h/x"),
         ] {
-            assert_eq!(without_remark(line), left, "{line:?}");
+            assert_eq!(without_remark(line, false), left, "{line:?}");
         }
     }
 

@@ -16,7 +16,7 @@ use weir_codec::digest::Algorithm;
 use weir_get::error::GetError;
 use weir_get::http::exchange::Http;
 use weir_get::http::window::Window;
-use weir_get::job::{FileReport, Job, JobOutcome, Output};
+use weir_get::job::{FileReport, Job, JobOutcome, Output, Pinned};
 use weir_get::list::journal::{self, Done, Earlier, ListJournal, Opened};
 use weir_get::list::order::{self, Order, Survey, Verdict};
 use weir_get::object;
@@ -241,6 +241,7 @@ impl Asked<Order> {
             taking: Taking::new(get),
             endings,
             fragment: get.range.as_ref().map(Window::fragment),
+            pinned: get.pinned.clone(),
             sums,
             done,
             given: 0,
@@ -393,6 +394,8 @@ pub struct Source {
     places: Places,
     /// Of each URL: no server sees it, and here it names a window.
     fragment: Option<String>,
+    /// What the caller of a library knows of them.
+    pinned: Option<Pinned>,
     sums: Sums,
     taking: Taking,
     endings: Arc<Endings>,
@@ -460,6 +463,7 @@ impl Source {
 
     /// The job with its number and its digests.
     fn settle(&self, mut job: Job, verdict: Verdict, hub: Option<usize>) -> anyhow::Result<Job> {
+        job.pinned.clone_from(&self.pinned);
         let of_hub = self.found(hub).map(|found| self.taking.expectations(found)).unwrap_or_default();
         job.expectations = of_hub.into_iter().chain(self.sums.of(&job.url)?).collect();
         let (Verdict::Numbered(number), Some(path)) = (verdict, naming_path(&job)) else { return Ok(job) };

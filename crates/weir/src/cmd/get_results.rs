@@ -193,7 +193,7 @@ impl Results for Gathered {
 
 impl Gathered {
     fn take(&self, number: usize, job: &Job, report: &FileReport) {
-        self.endings.ended(number, &report.outcome);
+        self.endings.ended(number, report);
         let mut record = file_record(job, report);
         if let Some(named) = self.buckets.named(&job.url) {
             record.url = named.to_string();
@@ -316,6 +316,10 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
         notes: file.notes.clone(),
         error: match &file.outcome {
             JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => None,
+            // There is no manifest: what it was is known to the caller of a library.
+            JobOutcome::Failed(GetError::NotPinned { host, detail }) => {
+                Some(format!("the object on {host} changed since it was opened: {detail}; open it again"))
+            }
             JobOutcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
             JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),

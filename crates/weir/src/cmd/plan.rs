@@ -67,6 +67,11 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Whether the user typed `flag`: what the configuration says is for plans of every kind.
+fn is_typed(flag: &str) -> bool {
+    std::env::args_os().any(|word| word.to_string_lossy().split('=').next() == Some(flag))
+}
+
 /// The same for as many hosts as were asked for.
 fn to_hosts(plan: &args::Plan, told: PlanRecord, inputs: &Inputs) -> PlanRecord {
     let Some(hosts) = plan.hosts else { return told };

@@ -64,25 +64,25 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
 
 /// Where the page goes; `None` for stdout.
 fn target(report: &Report) -> anyhow::Result<Option<PathBuf>> {
-    let path = match &report.output {
+    let (path, is_named_here) = match &report.output {
         Some(path) if path.as_os_str() == "-" => return Ok(None),
-        Some(path) if path.is_dir() => path.join(default_name(&report.records)?),
-        Some(path) => path.clone(),
+        Some(path) if path.is_dir() => (path.join(default_name(&report.records)?), true),
+        Some(path) => (path.clone(), false),
         None => {
             let first = Path::new(&report.records[0]);
-            let path = first.with_file_name(default_name(&report.records)?);
-            if !page::may_replace(&path) {
-                let path = path.display();
-                anyhow::bail!(
-                    "cannot write {path}: it exists and is not a page of weir; pass -o '{path}' to overwrite it"
-                );
-            }
-            path
+            (first.with_file_name(default_name(&report.records)?), true)
         }
     };
     let same = |record: &PathBuf| matches!((record.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file());
     if report.records.iter().any(same) {
         return Err(Usage(format!("{} is a record; give the page another name", path.display())).into());
+    }
+    // A name that was chosen here must cost nobody a file.
+    if is_named_here && !page::may_replace(&path) {
+        let path = path.display();
+        anyhow::bail!(
+            "cannot write {path}: it exists and is not a page of weir; pass -o '{path}' to overwrite it"
+        );
     }
     Ok(Some(path))
 }

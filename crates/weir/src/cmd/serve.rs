@@ -1,10 +1,13 @@
 //! `weir serve`: files below a folder over HTTP or HTTPS, as fast or as slow as asked.
 
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write, stdin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use signal_hook::consts::SIGHUP;
+use weir_observe::nic::addresses;
 use weir_serve::{Config, Content, Server, TlsSource};
 
 use super::bench;
@@ -13,15 +16,17 @@ use crate::interrupt;
 use crate::output;
 use crate::voice;
 
-/// Serves until SIGINT or SIGTERM.
+/// Serves until SIGINT or SIGTERM; SIGHUP brings the certificate anew.
 pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     voice::start_log(serve.voice.quiet, serve.voice.verbose);
     if serve.voice.report.is_some() {
         return Err(voice::Usage("serve has no run to report; weir get and weir why have".to_owned()).into());
     }
     raise_descriptors();
-    let server = Server::bind(config(serve)).map_err(with_way_out)?;
+    let server = Arc::new(Server::bind(config(serve)).map_err(with_way_out)?);
     let stop = interrupt::stop()?;
+    let hung_up = Arc::new(AtomicBool::new(false));
+    interrupt::on_signals(&[SIGHUP], &hung_up, || {})?;
     let bench = match serve.bench {
         Some(listen) => Some(bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?),
         None => None,
@@ -41,13 +46,8 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         stdout.flush()?;
     }
     let answers = bench.map(|(_, answer)| std::thread::spawn(answer));
-    let shutdown = server.shutdown();
-    std::thread::spawn(move || {
-        while !stop.load(Relaxed) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        shutdown.stop();
-    });
+    let served = Arc::clone(&server);
+    std::thread::spawn(move || hear(&served, &stop, &hung_up));
     server.run();
     // Tests that run are told to end.
     if let Some(answers) = answers {
@@ -56,22 +56,71 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Does what signals ask for, until one of them ends the server.
+fn hear(server: &Server, stop: &AtomicBool, hung_up: &AtomicBool) {
+    let at_terminal = stdin().is_terminal();
+    while !stop.load(Relaxed) {
+        if hung_up.swap(false, Relaxed) {
+            // From the terminal itself, which is gone: there is nobody to serve for.
+            if at_terminal && !stdin().is_terminal() {
+                stop.store(true, Relaxed);
+                break;
+            }
+            match server.reload() {
+                Ok(true) => tracing::info!("read the certificate anew"),
+                Ok(false) => tracing::info!("there is no certificate to read anew"),
+                Err(error) => {
+                    let words = voice::words(&error.into());
+                    tracing::warn!("keeping the old certificate: {words}");
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.shutdown().stop();
+}
+
 fn config(serve: &Serve) -> Config {
     let tls = match (&serve.cert, &serve.key) {
         (Some(cert), Some(key)) => Some(TlsSource::Files { cert: cert.clone(), key: key.clone() }),
-        _ if serve.tls => Some(TlsSource::SelfSigned { names: Vec::new() }),
+        _ if serve.tls => Some(TlsSource::SelfSigned { names: certificate_names(serve) }),
         _ => None,
     };
     Config {
         listen: serve.listen.clone(),
+        follow_links: serve.follow_links,
         tls,
         limit_rate: serve.limit_rate,
         delay: serve.delay.unwrap_or_default(),
         send_buffer: serve.send_buffer,
         connections_at_once: serve.at_once,
         max_connections: serve.max_connections.map(|most| most as usize),
+        drain: serve.drain,
         ..Config::new(Content::Dir(serve.root.clone()))
     }
+}
+
+/// By which names clients may ask for this server: the addresses that it listens on, which may be all that
+/// this host has, the host's name, and what was named.
+fn certificate_names(serve: &Serve) -> Vec<String> {
+    let (every, some): (Vec<_>, Vec<_>) =
+        serve.listen.iter().map(|listen| listen.ip()).partition(|ip| ip.is_unspecified());
+    let own = match every.is_empty() {
+        true => Vec::new(),
+        false => addresses::own().unwrap_or_else(|error| {
+            tracing::warn!("{error}: the certificate lacks this host's addresses; --tls-name adds them");
+            Vec::new()
+        }),
+    };
+    let system = rustix::system::uname();
+    // Not every host has a name that a certificate may have.
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = |name: &&str| !name.is_empty() && name.bytes().all(is_letter);
+    let host = system.nodename().to_str().ok().filter(is_name);
+    let by_number = some.into_iter().chain(own).map(|address| address.to_string());
+    let names: BTreeSet<String> = by_number.chain(host.map(str::to_owned)).collect();
+    let named = serve.tls_name.iter().filter(|name| !names.contains(*name)).cloned().collect::<Vec<_>>();
+    names.into_iter().chain(named).collect()
 }
 
 /// Lets the process have as many descriptors as it may give itself, up to what the most connections that
@@ -90,7 +139,7 @@ fn with_way_out(error: weir_serve::ServeError) -> anyhow::Error {
             "choose another port (--listen)"
         }
         weir_serve::ServeError::Listen { source, .. } if source.kind() == PermissionDenied => {
-            "ports below 1024 need root"
+            "ports below 1024 need CAP_NET_BIND_SERVICE, which root has"
         }
         weir_serve::ServeError::Descriptors { .. } => {
             "raise it (ulimit -Hn) or ask for fewer (--max-connections)"
@@ -98,4 +147,47 @@ fn with_way_out(error: weir_serve::ServeError) -> anyhow::Error {
         _ => return error.into(),
     };
     anyhow::anyhow!("{}; {way_out}", voice::words(&error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    fn names(words: &str) -> Vec<String> {
+        certificate_names(&Line::parse_from(words.split(' ')).serve)
+    }
+
+    #[test]
+    fn a_certificate_is_for_all_that_clients_may_ask_for() {
+        let is_there = |names: &[String], name: &str| names.iter().any(|there| there == name);
+        let listen = "--listen 192.0.2.7:80 --listen [2001:db8::1]:80";
+        let some = names(&format!("serve . --tls {listen} --tls-name files.test"));
+        for name in ["192.0.2.7", "2001:db8::1", "files.test"] {
+            assert!(is_there(&some, name), "{name}: {some:?}");
+        }
+        assert!(!is_there(&some, "127.0.0.1"), "nobody asks there: {some:?}");
+        for every in [names("serve . --tls --listen 0.0.0.0:80"), names("serve . --tls --listen [::]:80")] {
+            assert!(is_there(&every, "127.0.0.1") && !is_there(&every, "0.0.0.0"), "{every:?}");
+        }
+    }
+
+    #[test]
+    fn who_may_not_listen_is_told_what_is_missing() {
+        let source = std::io::ErrorKind::PermissionDenied.into();
+        let address = ([127, 0, 0, 1], 443).into();
+        let error = with_way_out(weir_serve::ServeError::Listen { address, source });
+        assert_eq!(
+            error.to_string(),
+            "cannot listen on 127.0.0.1:443: permission denied; \
+             ports below 1024 need CAP_NET_BIND_SERVICE, which root has"
+        );
+    }
 }

@@ -67,18 +67,41 @@ fn filter(why: &Why) -> anyhow::Result<Filter> {
         )
         .into());
     }
-    Ok(Filter { port: why.port, peer: why.peer.as_deref().map(resolve).transpose()?, listening: false })
+    Ok(Filter { port: why.port, peers: peers(why)?, listening: false })
 }
 
-pub(super) fn resolve(host: &str) -> anyhow::Result<IpAddr> {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    if let Ok(address) = bare.parse() {
-        return Ok(address);
+/// The addresses that `--peer` stands for: all of a name, since connections may be with any of them.
+pub(super) fn peers(why: &Why) -> anyhow::Result<Vec<IpAddr>> {
+    let Some(host) = &why.peer else { return Ok(Vec::new()) };
+    if let Some(address) = written_out(host) {
+        return Ok(vec![address]);
     }
     let found = names::resolve(host, 0, names::TIMEOUT, &|| false);
     let found = found.with_context(|| format!("cannot resolve --peer {host}"))?;
-    let first = found.first().with_context(|| format!("cannot resolve --peer {host}: no address"))?;
-    Ok(first.ip())
+    let mut addresses: Vec<IpAddr> = found.iter().map(|address| address.ip().to_canonical()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    anyhow::ensure!(!addresses.is_empty(), "cannot resolve --peer {host}: no address");
+    Ok(addresses)
+}
+
+fn written_out(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// `db.example.org (10.0.0.1, 2001:db8::1)`; an address as it is written.
+pub(super) fn named_peer(host: &str, addresses: &[IpAddr]) -> String {
+    /// More would not be read.
+    const MOST: usize = 4;
+    if written_out(host).is_some() {
+        return host.to_owned();
+    }
+    let shown: Vec<String> = addresses.iter().take(MOST).map(IpAddr::to_string).collect();
+    let more = match addresses.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{host} ({}{more})", shown.join(", "))
 }
 
 /// A process, or whoever has the sockets, until the time is over, it ends, or the user stops.
@@ -103,7 +126,7 @@ fn look_at_running(
     let mut notes = Notes::default();
     let scope = match root {
         Some(pid) => process::described(pid),
-        None => described(why),
+        None => described(why, &filter.peers),
     };
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
     let mut discovery = Discovery::new(subject, filter, &mut notes)?;
@@ -132,11 +155,12 @@ fn look_at_running(
     Ok(if told.record.bytes > 0 || told.why.connections > 0 { 0 } else { 1 })
 }
 
-fn described(why: &Why) -> String {
-    match (why.port, &why.peer) {
+fn described(why: &Why, addresses: &[IpAddr]) -> String {
+    let peer = why.peer.as_deref().map(|peer| named_peer(peer, addresses));
+    match (why.port, peer) {
         (Some(port), Some(peer)) => format!("port {port} with {peer}"),
         (Some(port), None) => format!("port {port}"),
-        (None, peer) => format!("connections with {}", peer.as_deref().unwrap_or_default()),
+        (None, peer) => format!("connections with {}", peer.unwrap_or_default()),
     }
 }
 

@@ -13,7 +13,7 @@ use weir_report::schema::{Record, RunOutcome};
 use weir_report::why::{FlowRecord, WhyRecord};
 use weir_report::{json, terminal};
 
-use super::why::resolve;
+use super::why::{named_peer, peers};
 use crate::args::Why;
 use crate::evidence;
 use crate::front::Front;
@@ -23,7 +23,8 @@ use crate::voice::{self, Printed as _};
 /// Reads, judges and tells. Exit code 0 where there was a connection to judge, else 1.
 pub fn run(why: &Why, file: &Path, front: &mut dyn Front) -> anyhow::Result<u8> {
     evidence::check(why.evidence.as_deref())?;
-    let peer = why.peer.as_deref().map(resolve).transpose()?;
+    let peers = peers(why)?;
+    let wanted = why.peer.as_deref().map(|peer| format!(" with {}", named_peer(peer, &peers)));
     // Ctrl-C ends the reading: what came so far is judged, as tcpdump's own end does.
     let stop = front.stop()?;
     let stopped = || stop.load(Relaxed);
@@ -31,10 +32,11 @@ pub fn run(why: &Why, file: &Path, front: &mut dyn Front) -> anyhow::Result<u8> 
         true => "stdin".to_owned(),
         false => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
     };
-    let options = Options { port: why.port, peer, span: why.span, stop: Some(&stopped), scope: name.clone() };
+    let (port, span) = (why.port, why.span);
+    let options = Options { port, peers, span, stop: Some(&stopped), scope: name.clone() };
     let capture = weir_capture::read(open(file)?, &options)
         .with_context(|| format!("cannot judge capture {}", file.display()))?;
-    let (record, why_record, capture_record) = tell(&capture, file, &name);
+    let (record, why_record, capture_record) = tell(&capture, file, &name, &wanted.unwrap_or_default());
     front.tell(&record, &mut || {
         say(why, &record, &why_record, &capture_record, &mut std::io::stdout().lock())
     })?;
@@ -53,10 +55,11 @@ fn open(file: &Path) -> anyhow::Result<Box<dyn Read>> {
     Ok(Box::new(opened))
 }
 
-fn tell(capture: &Capture, file: &Path, name: &str) -> (Record, WhyRecord, CaptureRecord) {
+/// `wanted`: with whom the connections are that count, for words.
+fn tell(capture: &Capture, file: &Path, name: &str, wanted: &str) -> (Record, WhyRecord, CaptureRecord) {
     let mut verdict = judge(&capture.evidence, &capture.notes);
     if capture.connections == 0 {
-        verdict.missing.insert(0, format!("{name} has no TCP connection that counts"));
+        verdict.missing.insert(0, format!("{name} has no TCP connection{wanted} that counts"));
         verdict.limit = None;
         verdict.innocent.clear();
     }

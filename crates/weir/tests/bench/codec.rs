@@ -9,8 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
-use support::{MIB, Run, Sandbox, WEIR, Weir, skip};
+use support::{MIB, Run, Sandbox, WEIR, Weir, skip, wait_for};
 use weir_bench::corpus::{Corpus, Kind};
 use weir_codec::codec::Codec;
 use weir_model::pipeline::table;
@@ -219,7 +220,20 @@ fn the_chart_is_written_and_a_place_that_cannot_be_is_told_before_measuring() {
     assert_eq!(stdout(run.succeeds()), "");
     let picture = String::from_utf8(sandbox.read("codecs.svg")).unwrap();
     assert!(picture.starts_with("<svg ") && picture.contains(">lz4-1<"), "{picture}");
-    chart("nowhere/codecs.svg").fails(1, &["cannot create nowhere/codecs.svg"]);
+    chart("nowhere/codecs.svg").fails(1, &["cannot write nowhere/codecs.svg"]);
+}
+
+#[test]
+fn a_chart_that_is_not_drawn_leaves_the_old_one() {
+    let sandbox = Sandbox::new();
+    sandbox.write("codecs.svg", "of yesterday");
+    // Some seconds of figures, of which the first are measured once signals are heard.
+    let args = ["bench", "codec", "--generate", "text", "--size", "100k", "--codec", "zstd-all", "-q"];
+    let running = sandbox.weir(WEIR, args).args(&["--for", "500ms", "--chart", "codecs.svg"]).spawn();
+    wait_for("a handler", || running.catches(Signal::INT));
+    running.signal(Signal::INT);
+    running.wait().exits(130);
+    assert_eq!(sandbox.read("codecs.svg"), b"of yesterday");
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod reasons;
 
 use crate::support;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::{Condvar, Mutex};
@@ -86,6 +86,63 @@ fn statuses_and_methods() {
     });
     assert_eq!(errors(&record(&server, &["-n", "3"])), [0, 0, 0, 0, 3]);
     assert_eq!(errors(&record(&server, &["-n", "3", "-m", "HEAD"])), [0; 5]);
+}
+
+#[test]
+fn scripts_ask_for_heads_among_others() {
+    let server = Server::start(|request, wire| match request.method.as_str() {
+        // A length without a body.
+        "HEAD" => wire.head("200 OK", &[("Content-Length", "5")]),
+        _ => hello(wire),
+    });
+    let sandbox = Sandbox::new();
+    for script in [
+        "wrk.method = 'HEAD'\n",
+        "local n = 0\n\
+         function request() n = n + 1 return wrk.format(n % 2 == 0 and 'HEAD' or 'GET') end\n",
+        // Three at once, of which one has no body.
+        "function init() text = wrk.format('GET') .. wrk.format('HEAD') .. wrk.format('GET') end\n\
+         function request() return text end\n",
+    ] {
+        sandbox.write("own.lua", script);
+        let before = server.requests().len();
+        let args = ["--json", "-c", "1", "-n", "6", "-s", "own.lua", &server.url("x")];
+        let record = bench(&sandbox, &args).run().succeeds().json();
+        assert_eq!((&record["http"]["requests"], errors(&record)), (&6.into(), [0; 5]), "{script}");
+        let heads = server.requests_from(before).iter().filter(|asked| asked.method == "HEAD").count();
+        assert!(heads >= 2, "{script}: {heads}");
+    }
+}
+
+#[test]
+fn a_pipeline_counts_by_its_requests() {
+    // Of each connection two batches of three are answered, the third is not.
+    let asked = Mutex::new(HashMap::new());
+    let server = Server::start(move |request, wire| {
+        let mut asked = asked.lock().unwrap();
+        let count = asked.entry(request.connection).or_insert(0);
+        *count += 1;
+        let is_answered = *count <= 6;
+        drop(asked);
+        if is_answered { hello(wire) } else { wire.wait_for_close() }
+    });
+    let sandbox = Sandbox::new();
+    let three = "function init() text = string.rep(wrk.format(), 3) end\n\
+                 function request() return text end\n";
+    sandbox.write("own.lua", three);
+    let of = |args: &[&str]| {
+        let common = ["--json", "-c", "1", "-s", "own.lua", "--timeout", "2s", &server.url("x")];
+        let record = bench(&sandbox, &common).args(args).run().succeeds().json();
+        (record["http"]["requests"].as_u64().unwrap(), errors(&record)[3])
+    };
+    assert_eq!(of(&["-n", "6"]), (6, 0));
+    // A batch is not cut.
+    assert_eq!(of(&["-n", "4"]), (6, 0));
+    // All three of a batch have failed.
+    assert_eq!(of(&["-n", "9"]), (6, 3));
+    // Six a second are two batches.
+    let (requests, late) = of(&["-d", "1s", "--rate", "6"]);
+    assert!((3..=6).contains(&requests) && late == 0, "{requests} {late}");
 }
 
 #[test]
@@ -294,6 +351,33 @@ fn an_interrupt_gives_what_came_until_then() {
     run.exits(130);
     assert_eq!(run.json()["outcome"], "partial");
     assert!(run.json()["http"]["requests"].as_u64().unwrap() > 10);
+}
+
+#[test]
+fn a_unix_socket_whose_queue_is_full_is_given_up_in_time() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("full");
+    // Nobody takes from it.
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let flags = rustix::net::SocketFlags::NONBLOCK;
+        let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        match rustix::net::connect(&socket, &rustix::net::SocketAddrUnix::new(&path).unwrap()) {
+            Ok(()) => waiting.push(socket),
+            Err(error) => {
+                assert_eq!(error, rustix::io::Errno::AGAIN);
+                break;
+            }
+        }
+    }
+    for http2 in [&[][..], &["--http2"]] {
+        let args = ["-n", "1", "-c", "1", "--timeout", "300ms", "--unix-socket", path.to_str().unwrap()];
+        let run = bench(&sandbox, &args).args(http2).args(&["http://any.host/x"]).run();
+        run.fails(1, &["cannot connect to any.host", "its queue of connections stayed full"]);
+    }
 }
 
 #[test]

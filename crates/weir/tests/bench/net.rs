@@ -199,6 +199,29 @@ fn every_line_has_its_figures_and_its_limit() {
 }
 
 #[test]
+fn an_end_rules_out_nothing_that_it_does_not_see() {
+    let server = NetServer::weir(&[]);
+    let hidden: &[&[&str]] = &[
+        &["application", "latency", "reader", "verify", "path-loss", "path-bandwidth", "send-buffer"],
+        &["receive-window", "path-loss", "path-bandwidth"],
+        &["receive-window", "path-loss", "path-bandwidth"],
+    ];
+    let ways: [&[&str]; 3] = [&["-R"], &["-u"], &["-u", "-R"]];
+    for (args, hidden) in ways.into_iter().zip(hidden) {
+        let args = [args, &["-t", "1", "-b", "20M", "--json"]].concat();
+        let record = weir_client(server.port, &args).succeeds().json();
+        let verdict = &record["verdict"];
+        // Where the host takes processors, they held it for a part of the time.
+        assert!(verdict["shares"]["rate-limit"].is_number(), "{args:?}: {verdict}");
+        for line in verdict["innocent"].as_array().unwrap() {
+            let (limit, _) = line.as_str().unwrap().split_once(": ").unwrap();
+            assert!(!hidden.contains(&limit), "{args:?}: {verdict}");
+        }
+        assert!(!verdict["missing"].to_string().contains("inside weir"), "{args:?}: {verdict}");
+    }
+}
+
+#[test]
 fn a_record_names_the_limit_and_keeps_the_intervals() {
     let server = NetServer::weir(&[]);
     let args = ["-t", "1", "-R", "-P", "2", "-i", "0.5", "--copy", "--json"];
@@ -492,6 +515,12 @@ fn who_has_no_password_is_not_let_in() {
         client(server.port, "Secret", &who).fails(1, &["not authorised"]).hides("Secret");
         weir_client(server.port, &["-n", "1K"]).fails(1, &["not authorised"]);
     }
+    // Whoever is not let in is not the one test.
+    let server = NetServer::weir(&[&guard[..], &["-1"]].concat());
+    client(server.port, "Secret", &who).fails(1, &["not authorised"]);
+    // It may still be seeing the first one off.
+    wait_for("the one test", || client(server.port, "secret", &who).status.success());
+    assert_eq!(server.code(), Some(0));
     if !has_iperf3() {
         return skip("iperf3 is not installed");
     }

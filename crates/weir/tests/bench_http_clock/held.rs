@@ -228,6 +228,14 @@ const CAUSES: &[Cause] = &[
         holders: &["server-cpu", "processor"],
         sample: false,
     },
+    // It listens, and others answer.
+    Cause {
+        name: "processes of the server's compute",
+        made: Server(&["forks", "20"]),
+        flags: &["-c", "2"],
+        holders: &["server-cpu", "processor"],
+        sample: true,
+    },
     Cause {
         name: "the server thinks",
         made: Server(SLEEPS),

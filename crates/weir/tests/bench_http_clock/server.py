@@ -1,6 +1,6 @@
 """A server whose answers are slow for a cause: `server.py HOST CAUSE [NUMBER]` prints its port.
 
-A thread for each connection. NUMBER is milliseconds, or the request after which something happens.
+A thread for each connection, or with `forks` a process. NUMBER is milliseconds, or the request after which something happens.
 """
 import itertools
 import os
@@ -27,7 +27,7 @@ def answer(peer):
     late = next(requests) == number and cause in ("stops", "dies", "stalls")
     if cause == "sleeps":
         time.sleep(number / 1000)
-    elif cause == "computes":
+    elif cause in ("computes", "forks"):
         compute(number)
     elif late and cause == "dies":
         os._exit(1)
@@ -74,5 +74,15 @@ def serve(peer):
 
 listener = socket.create_server((host, 0), backlog=512)
 print(listener.getsockname()[1], flush=True)
+# Children that nobody waits for.
+signal.signal(signal.SIGCHLD, signal.SIG_IGN if cause == "forks" else signal.SIG_DFL)
 while True:
-    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+    peer = listener.accept()[0]
+    if cause != "forks":
+        threading.Thread(target=serve, args=(peer,), daemon=True).start()
+    elif os.fork() == 0:
+        listener.close()
+        serve(peer)
+        os._exit(0)
+    else:
+        peer.close()

@@ -349,6 +349,41 @@ fn a_copy_stands_beside_its_plan() {
     assert!(run.succeeds().stderr.contains("by the plan"), "{}", run.stderr);
 }
 
+/// A plan of another choice, or over other connections, is of another copy.
+#[test]
+fn a_plan_stands_beside_its_own_copy_alone() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    for name in ["tree/a", "tree/b"] {
+        sandbox.write(name, pattern(3 * MIB, 1));
+    }
+    sandbox.write("list", "a\n");
+    let to = far(&sandbox, "copy");
+    planned(&sshd, &sandbox, &["--exclude", "b", "tree/", &to]);
+    let foretold = |args: &[&str]| {
+        let args = [args, &["--json", "tree/", &to]].concat();
+        let record = sshd.copies(&sandbox, &args).succeeds().json();
+        // What is there already would not be sent again.
+        std::fs::remove_dir_all(sandbox.path("copy")).unwrap();
+        record["prediction"]["from"].as_str().unwrap_or("nothing").to_owned()
+    };
+    let others: [&[&str]; 6] = [
+        &[],
+        &["--exclude", "a"],
+        &["--exclude", "b", "--max-size", "1G"],
+        &["--files-from", "list"],
+        &["--exclude", "b", "--plain"],
+        &["--exclude", "b", "--transport", "ssh"],
+    ];
+    for args in others {
+        assert_ne!(foretold(args), "plan", "{args:?}");
+    }
+    assert_eq!(foretold(&["--exclude", "b"]), "plan");
+    // What no forecast hangs on.
+    assert_eq!(foretold(&["--exclude", "b", "--sync", "-p"]), "plan");
+}
+
 #[test]
 fn a_copy_without_a_plan_is_foretold_from_its_start() {
     let Some(sshd) = Sshd::start() else { return };

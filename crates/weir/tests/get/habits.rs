@@ -22,6 +22,10 @@ fn flags_of_curl_and_wget_that_change_nothing() {
     let (server, sandbox) = (serve(), Sandbox::new());
     sandbox.get(["-fsSLg", "-C", "-", &server.url("x.bin"), "-P", "into"]).run().succeeds();
     assert_eq!(sandbox.names(), ["into/", "into/x.bin"]);
+    // A variable that is not set leaves an empty one: the current folder, and never the root.
+    sandbox.get(["-P", "", &server.url("x.bin")]).run().succeeds();
+    assert_eq!(sandbox.names(), ["into/", "into/x.bin", "x.bin"]);
+    sandbox.get(["hf://org/model", "--hf-cache", "-P", "into"]).run().exits(2);
     // As scripts that install things have it.
     let server = Server::start_tls(|_, wire| wire.answer("200 OK", &[], b"echo hello"));
     let url = server.url("install.sh");

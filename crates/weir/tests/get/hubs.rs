@@ -369,6 +369,12 @@ fn what_the_hub_refuses_is_told_with_the_way_in() {
             assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
         }
     }
+    // A login in the hub's address is in none of these words.
+    let server = refusing("401 Unauthorized", "", "no");
+    let endpoint = server.url("").replacen("://", "://me:geheim@", 1);
+    let sandbox = Sandbox::new();
+    let weir = sandbox.get(["hf://org/model", "-vv"]).env("HF_ENDPOINT", endpoint);
+    weir.env("HF_TOKEN", TOKEN).run().fails(1, &["settings/tokens"]).hides("geheim");
     let hub = Hub::start(model());
     let sandbox = Sandbox::new();
     for (url, says) in [
@@ -382,7 +388,10 @@ fn what_the_hub_refuses_is_told_with_the_way_in() {
     for bad in ["hf://", "hf://org/..", "hf:org/model"] {
         hub.get(&sandbox, &[bad]).run().fails(2, &["hf://ORG/REPO"]);
     }
-    sandbox.get(["hf://org/model"]).env("HF_ENDPOINT", "nonsense").run().fails(2, &["HF_ENDPOINT"]);
+    for endpoint in ["nonsense", "ftp://me:geheim@host"] {
+        let run = sandbox.get(["hf://org/model"]).env("HF_ENDPOINT", endpoint).run();
+        run.fails(2, &["HF_ENDPOINT"]).hides("geheim");
+    }
     assert!(sandbox.names().is_empty());
 }
 
@@ -479,6 +488,18 @@ fn the_python_library_finds_what_is_in_its_cache() {
     let store = hub.store.requests().len();
     weir(&["hf://org/model", "--hf-cache"]).run().succeeds();
     assert_eq!(hub.store.requests().len(), store);
+    // What is kept, and is not what the hub has, is in no snapshot.
+    let other = sandbox.path("other");
+    let blob = sandbox.path("other/models--org--model/blobs").join(files[0].id());
+    std::fs::create_dir_all(blob.parent().unwrap()).unwrap();
+    std::fs::write(&blob, "broken").unwrap();
+    let run = weir(&["hf://org/model", "--hf-cache", "--no-clobber"]).env("HF_HUB_CACHE", &other).run();
+    run.succeeds().says(&["--no-clobber keeps it", "the cache gets no snapshot"]);
+    assert_eq!(std::fs::read(&blob).unwrap(), b"broken");
+    assert!(!sandbox.path("other/models--org--model/snapshots").exists());
+    weir(&["hf://org/model", "--hf-cache"]).env("HF_HUB_CACHE", &other).run().succeeds();
+    weir(&["hf://org/model", "--hf-cache", "--no-clobber"]).env("HF_HUB_CACHE", &other).run().succeeds();
+    assert!(sandbox.path(format!("other/models--org--model/snapshots/{COMMIT}/config.json")).exists());
     weir(&["hf://org/model", "--hf-cache", "-o", "x/"]).run().exits(2);
     weir(&["http://127.0.0.1:9/x", "--hf-cache"]).run().fails(2, &["--hf-cache takes hf:// alone"]);
     let library =

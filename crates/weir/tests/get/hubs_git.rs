@@ -86,12 +86,43 @@ fn an_object_takes_its_pointer_s_place() {
     let user = ["-u", "me:geheimes-wort", "-vv"];
     sandbox.get(args).args(&user).run().succeeds().hides("geheim");
     assert!(sandbox.read("a.bin") == objects[0] && sandbox.read("sub/b.bin") == objects[1]);
-    // Nothing is a pointer any more.
-    sandbox.get(args).args(&user).run().fails(2, &["it is no git-lfs pointer; it may be the object already"]);
+    // Nothing is a pointer any more: the same command leaves all as it is, but has nothing for elsewhere.
+    let asked = store.requests().len();
+    let run = sandbox.get(args).args(&user).run();
+    run.succeeds().says(&["left alone", "a.bin: it is no git-lfs pointer", "b.bin: it is no"]);
+    let run = sandbox.get(args).args(&user).args(&["-o", "out/"]).run();
+    run.fails(2, &["it is no git-lfs pointer; it may be the object already"]);
+    // Nor is a digest taken as read.
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let run = sandbox.get(["--lfs", &repo, "a.bin", "--checksum", &digest]).args(&user).run();
+    run.fails(2, &["it is no git-lfs pointer"]);
+    assert_eq!(store.requests().len(), asked);
+    // After an interruption one is a pointer, and the other is not.
+    sandbox.write("sub/b.bin", pointer(&objects[1]));
+    let record = sandbox.get(args).args(&user).args(&["--json"]).run().succeeds().json();
+    assert!(sandbox.read("a.bin") == objects[0] && sandbox.read("sub/b.bin") == objects[1]);
+    let files = record["files"].as_array().unwrap();
+    let skipped: Vec<bool> = files.iter().map(|file| file["skipped"] == true).collect();
+    assert_eq!((skipped, store.requests().len()), (vec![true, false], asked + 1), "{files:?}");
     write();
     sandbox.get(args).args(&user).args(&["-o", "out/"]).run().succeeds();
     assert!(sandbox.read("out/a.bin") == objects[0] && sandbox.read("out/b.bin") == objects[1]);
     assert_eq!(sandbox.read("a.bin"), pointer(&objects[0]).as_bytes());
+}
+
+#[test]
+fn a_list_of_pointers_whose_names_hold_blanks() {
+    let object = pattern(5000, 1);
+    let store = store(vec![object.clone()], "");
+    let server = server(&store, vec![oid(&object)]);
+    let sandbox = Sandbox::new();
+    let repo = server.url("org/repo");
+    for name in ["c d.bin", "e #1.bin"] {
+        sandbox.write(name, pointer(&object));
+    }
+    sandbox.write("list", "# two\nc d.bin\ne #1.bin\t# the other\n");
+    sandbox.get(["--lfs", &repo, "-i", "list", "-u", "me:geheimes-wort"]).run().succeeds();
+    assert!(sandbox.read("c d.bin") == object && sandbox.read("e #1.bin") == object);
 }
 
 #[test]

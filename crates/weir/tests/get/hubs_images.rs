@@ -20,6 +20,9 @@ const TOKEN: &str = "geheimes-zeichen";
 /// The user's password.
 const PASSWORD: &str = "geheimes-wort";
 
+/// What the registry takes in its place.
+const IDENTITY: &str = "geheimer-ausweis";
+
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
@@ -113,12 +116,15 @@ fn answer(image: &Image, store: &Server, request: &Request, wire: &mut Wire) -> 
     let host = request.field("host").unwrap();
     let basic = format!("Basic {}", base64(format!("me:{PASSWORD}").as_bytes()));
     if request.path() == "/token" {
-        let query = request.target.split_once('?').unwrap().1;
+        let form = String::from_utf8(wire.read_body(request)?).unwrap();
+        let query = request.target.split_once('?').map_or(form.as_str(), |(_, query)| query);
         assert!(query.contains("service=reg") && query.contains("scope=repository%3Aname%2F"), "{query}");
-        let is_user = request.field("authorization") == Some(basic.as_str());
+        let trades = form.contains("grant_type=refresh_token") && form.contains(IDENTITY);
+        let is_user = trades || request.field("authorization") == Some(basic.as_str());
         return match query.contains("private") && !is_user {
             true => {
-                wire.answer("401 Unauthorized", &[], b"{\"details\": \"incorrect username or password\"}")
+                let words = format!("{{\"message\": \"incorrect username or password {form}\"}}");
+                wire.answer("401 Unauthorized", &[], words.as_bytes())
             }
             false => {
                 wire.answer("200 OK", &[], json!({"token": TOKEN, "expires_in": 60}).to_string().as_bytes())
@@ -238,7 +244,9 @@ fn a_program_gives_the_login() {
     );
     program("works", &gives);
     program("lacks", "cat > /dev/null; echo 'credentials not found in native keychain'; exit 1");
-    program("trades", "echo '{\"Username\":\"<token>\",\"Secret\":\"x\"}'");
+    let trades = |secret: &str| format!("echo '{{\"Username\":\"<token>\",\"Secret\":\"{secret}\"}}'");
+    program("trades", &trades(IDENTITY));
+    program("trades-what-ran-out", &trades("altes-geheimnis"));
     program("talks", "echo hello");
     program("fails", "echo 'keychain is locked' >&2; exit 1");
     let path = format!("{}:{}", sandbox.path("").display(), std::env::var("PATH").unwrap_or_default());
@@ -257,9 +265,15 @@ fn a_program_gives_the_login() {
         has_image(&sandbox, out, &image);
         assert_eq!(sandbox.read("asked"), format!("{address}\n").as_bytes());
     }
+    run(helper("trades"), "five").succeeds().hides(IDENTITY);
+    has_image(&sandbox, "five", &image);
+    let kept = json!({"auth": base64(b"00000000-0000-0000-0000-000000000000:"), "identitytoken": IDENTITY});
+    run(json!({"auths": {(address.as_str()): kept}}), "six").succeeds().hides(IDENTITY);
+    has_image(&sandbox, "six", &image);
+    let old = run(helper("trades-what-ran-out"), "none");
+    old.fails(1, &["identity token may have run out", "docker login"]).hides("altes-geheimnis");
     for (name, says) in [
         ("lacks", "asked without a login"),
-        ("trades", "would have to be traded"),
         ("talks", "printed no login"),
         ("fails", "keychain is locked"),
         ("is-not-there", "cannot run docker-credential-is-not-there"),
@@ -309,6 +323,57 @@ fn what_is_not_what_its_digest_says_is_refused() {
     }
     registry.get(&sandbox, "name/app:v1", &["-r", "0-9"]).run().fails(2, &["-r fetches a part of a file"]);
     assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+}
+
+/// A registry that takes the login itself hears a wrong one once: some lock an account after a few.
+#[test]
+fn a_wrong_login_is_shown_once() {
+    let server = Server::start(|_, wire| {
+        wire.answer("401 Unauthorized", &[("WWW-Authenticate", "Basic realm=\"x\"")], b"")
+    });
+    let sandbox = Sandbox::new();
+    let url = format!("oci://{}/a:v1", server.address());
+    sandbox.get([&url, "-u", "me:falsches-wort"]).run().fails(1, &["asked as me"]).hides("falsches-wort");
+    let shown = |seen: &Arc<support::LoggedRequest>| seen.request.field("authorization").is_some();
+    assert_eq!(server.requests().iter().filter(|seen| shown(seen)).count(), 1);
+}
+
+#[test]
+fn a_manifest_may_be_elsewhere() {
+    let image = Image::new(&[1000]);
+    let (kept, user) = (image.clone(), base64(b"me:geheimes-wort"));
+    let elsewhere = Arc::new(Server::start(move |request, wire| {
+        let told = format!("{:?}", request.fields);
+        assert!(request.field("accept").is_some_and(|accept| accept.contains(MANIFEST)), "{told}");
+        assert!(!told.contains(&user) && request.field("authorization").is_none(), "{told}");
+        wire.answer("200 OK", &[("Content-Type", MANIFEST)], &kept.manifest("riscv64"))
+    }));
+    let (at, kept) = (Arc::clone(&elsewhere), image.clone());
+    let server = Server::start(move |request, wire| {
+        let named = request.path().rsplit(':').next().unwrap();
+        let blob = kept.layers.iter().chain([&kept.config]).find(|bytes| digest(bytes).ends_with(named));
+        match blob {
+            Some(bytes) => wire.answer("200 OK", &[], bytes),
+            None => wire.redirect("307 Temporary Redirect", &at.url("signed?to=manifest")),
+        }
+    });
+    let sandbox = Sandbox::new();
+    let url = format!("oci://{}/app:v1", server.address());
+    sandbox.get([&url, "-u", "me:geheimes-wort"]).run().succeeds();
+    has_image(&sandbox, "app", &image);
+}
+
+/// A login does not belong into the address. It is in no word about that.
+#[test]
+fn a_login_in_an_address_is_shown_nowhere() {
+    let sandbox = Sandbox::new();
+    for text in ["oci://me:geheim@r.example/a:v1", "oci://geheim@r.example/a", "hf://me:geheim@org/model"] {
+        let run = sandbox.get([text, "-vv"]).run();
+        run.fails(2, &["a login does not belong here"]).hides("geheim");
+        sandbox.write("list", format!("{text}\nhttp://127.0.0.1:1/x\n"));
+        let run = sandbox.get(["-i", "list", "-o", "in/", "--json", "--retries", "0"]).run();
+        run.fails(1, &["a login does not belong here"]).hides("geheim");
+    }
 }
 
 #[test]

@@ -6,9 +6,10 @@ use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use support::{MIB, Object, Sandbox, Server, WEIR, pattern};
+use rustix::process::Signal;
+use support::{MIB, Object, Relay, Sandbox, Server, WEIR, pattern, wait_for};
 
 /// A server of one object.
 fn serve(object: Object) -> Server {
@@ -300,4 +301,49 @@ fn a_server_that_says_wait_is_a_rate_limit() {
     });
     let sandbox = Sandbox::new();
     is_mostly(&sandbox.get([&server.url("x"), "-o", "out", "--json"]).run().json(), "rate-limit");
+}
+
+#[test]
+fn a_slow_handshake_is_no_round_trip() {
+    let server = Server::start_tls(|_, wire| wire.answer("200 OK", &[], b"hello"));
+    let relay = Relay::late(Duration::from_millis(1500), server.address());
+    let sandbox = Sandbox::new();
+    let url = format!("https://{}/x", relay.address);
+    let record = sandbox.get([&*url, "-k", "-o", "out", "--json"]).run().succeeds().json();
+    is_mostly(&record, "connect");
+    let told = record["verdict"]["evidence"].to_string();
+    assert!(told.contains("the TLS handshake to the server went unanswered for 1."), "{told}");
+}
+
+#[test]
+fn pauses_after_resets_are_nobodys_here() {
+    let server = Server::start(|request, wire| match request.number {
+        0..4 => wire.reset(),
+        _ => wire.answer("200 OK", &[], b"hello"),
+    });
+    let sandbox = Sandbox::new();
+    let run = sandbox.get([&server.url("x"), "-o", "out", "--retries", "20", "--json"]).run();
+    let record = run.succeeds().json();
+    is_mostly(&record, "sender-or-path");
+    let told = record["verdict"]["evidence"].to_string();
+    assert!(told.contains("broke off, and requests waited"), "{told}");
+}
+
+#[test]
+fn a_run_that_was_stopped_blames_nobody_for_it() {
+    let server = serve(Object::new(4 * MIB).rate(4 << 20));
+    let sandbox = Sandbox::new();
+    let running = sandbox.get([&server.url("x"), "-o", "out", "-c", "1", "--json"]).spawn();
+    server.wait_sent(MIB as u64);
+    running.signal(Signal::STOP);
+    let stopped = Instant::now();
+    wait_for("a long stop", || stopped.elapsed() > Duration::from_secs(4));
+    running.signal(Signal::CONT);
+    let record = running.wait().succeeds().json();
+    let verdict = &record["verdict"];
+    let known: f64 =
+        verdict["shares"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    let seconds = record["seconds"].as_f64().unwrap();
+    assert!(known * seconds < seconds - 3.9, "{verdict:#}");
+    assert!(verdict["missing"].to_string().contains("weir itself stood still"), "{verdict:#}");
 }

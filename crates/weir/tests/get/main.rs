@@ -36,6 +36,7 @@ mod put_moto;
 mod ranges;
 mod reach;
 mod self_check;
+mod serve;
 mod silence;
 mod store_rounds;
 mod store_tree;

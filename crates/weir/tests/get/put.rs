@@ -275,6 +275,25 @@ fn a_plain_put_is_one_request_as_the_user() {
         .hides("geheim");
 }
 
+/// What a server has may be elsewhere: a look is led there, as a download is.
+#[test]
+fn a_look_follows_redirects() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(|request, wire| match (request.method.as_str(), request.path()) {
+        ("HEAD", "/there/old") => wire.answer("200 OK", &[], b""),
+        ("HEAD", "/there/new") => wire.answer("404 Not Found", &[], b""),
+        ("HEAD", path) => wire.redirect("302 Found", &format!("/there{path}")),
+        _ => {
+            wire.read_body(request)?;
+            wire.answer("201 Created", &[], b"")
+        }
+    });
+    sandbox.write("x", b"bytes");
+    let put = |to: &str| sandbox.weir(support::WEIR, ["put", "x", &server.url(to), "--if-absent"]).run();
+    put("new").succeeds();
+    put("old").fails(1, &["it exists already (--if-absent)"]);
+}
+
 #[test]
 fn a_slow_store_and_a_store_that_asks_for_less_are_named() {
     let (bucket, sandbox) = (Bucket::start(), Sandbox::new());

@@ -50,6 +50,20 @@ fn a_page_is_written_beside_its_record() {
     report(&sandbox, &["run.json", "-o", "run.html"]).succeeds();
 }
 
+/// In a folder weir chooses the page's name, which another's file may have already.
+#[test]
+fn no_file_in_a_folder_is_overwritten_by_chance() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("folder")).expect("a folder");
+    sandbox.write("run.json", record("a"));
+    sandbox.write("folder/run.html", "my thesis");
+    report(&sandbox, &["run.json", "-o", "folder"])
+        .fails(1, &["cannot write folder/run.html", "not a page of weir", "-o 'folder/run.html'"]);
+    assert_eq!(text(&sandbox, "folder/run.html"), "my thesis");
+    report(&sandbox, &["run.json", "-o", "folder/run.html"]).succeeds();
+    report(&sandbox, &["run.json", "-o", "folder"]).succeeds();
+}
+
 #[test]
 fn two_records_are_compared() {
     let sandbox = Sandbox::new();
@@ -93,6 +107,11 @@ fn both_ends_of_one_transfer_are_read_together() {
     for part in ["Both ends of one transfer", "path-loss, by the sender", "sender: B: far.json"] {
         assert!(page.contains(part), "{part}");
     }
+    // In one file too, however alike their titles are.
+    let lines = [("10.0.0.1:4000", "10.0.0.2:80", false), ("10.0.0.2:80", "10.0.0.1:4000", true)]
+        .map(|(local, peer, sends)| end(local, peer, sends, "path-loss"));
+    sandbox.write("both.jsonl", lines.join("\n"));
+    report(&sandbox, &["both.jsonl"]).succeeds().says(&["both ends of one transfer agree: path-loss"]);
     sandbox.write("other.json", end("10.0.0.2:80", "10.0.0.1:4001", true, "path-loss"));
     report(&sandbox, &["near.json", "other.json"]).succeeds();
     assert!(!text(&sandbox, "near-and-other.html").contains("Both ends of one transfer"));
@@ -178,10 +197,11 @@ fn a_record_that_never_comes_can_be_interrupted() {
 }
 
 #[test]
-fn of_many_lines_the_last_whole_one_of_each_run_counts() {
+fn of_many_lines_the_last_whole_one_of_each_transfer_counts() {
     let sandbox = Sandbox::new();
+    let begun = record("a").replace("complete", "partial");
     let last = record("a").replace("1000.0", "3000.0");
-    let lines = format!("{}\n{}\n{last}\n{}", record("a"), record("b"), &last[..99]);
+    let lines = format!("{begun}\n{}\n{last}\n{}", record("b"), &last[..99]);
     sandbox.write("log.jsonl", lines);
     report(&sandbox, &["log.jsonl"]).succeeds().says(&["line 4 was left out", "the last whole line counts"]);
     let page = text(&sandbox, "log.html");
@@ -190,6 +210,25 @@ fn of_many_lines_the_last_whole_one_of_each_run_counts() {
             && page.contains("3.00 KB/s")
             && page.contains("line 4 was left out")
     );
+    // What was complete and done again is another run.
+    sandbox.write("log.jsonl", format!("{}\n{last}\n", record("a")));
+    report(&sandbox, &["log.jsonl"]).succeeds();
+    assert!(text(&sandbox, "log.html").contains("3.0 × of the first"));
+}
+
+#[test]
+fn records_are_read_however_jq_lays_them_out() {
+    let sandbox = Sandbox::new();
+    let values: [serde_json::Value; 3] =
+        ["a", "b", "c"].map(|name| serde_json::from_str(&record(name)).expect("JSON"));
+    let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).expect("JSON");
+    let behind = values.iter().map(pretty).collect::<Vec<_>>().join("\n");
+    let list = serde_json::Value::from(values.to_vec());
+    for text in [behind, pretty(&list), list.to_string()] {
+        let run = sandbox.weir(WEIR, ["report", "-", "-o", "-"]).input(text).run();
+        let page = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
+        assert!(page.contains("3 runs compared"), "{page}");
+    }
 }
 
 #[test]

@@ -84,6 +84,48 @@ fn digests_of_a_list_are_held_to() {
     assert!(checked.contains("then weir fleet retry"), "{checked}");
 }
 
+/// A list as `find . -type f` writes it, of one file for two names: a check knows both.
+#[test]
+fn one_source_may_be_brought_to_two_targets() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    std::fs::write(sandbox.path("list"), "./a\t\t1\n./a\tcopy\t1\n./sub/b,c\n").unwrap();
+    fleet(&sandbox, &["plan", "--list", "list", "from/", "to"], 0);
+    fleet(&sandbox, &["work"], 0);
+    let checked = fleet(&sandbox, &["check", "--source"], 0);
+    assert!(checked.contains("source: 3 of 3 are there"), "{checked}");
+    std::fs::remove_file(sandbox.path("from/a")).unwrap();
+    let checked = fleet(&sandbox, &["check", "--source"], 1);
+    assert!(checked.contains("source: 1 of 3 are there, 2 are missing"), "{checked}");
+}
+
+/// A copy that equals its source is wrong where both are not what the list says.
+#[test]
+fn a_check_holds_files_to_their_digests_beside_their_sources() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    std::fs::write(sandbox.path("list"), format!("a\t\t\tsha256:{OF_ONE}\n")).unwrap();
+    fleet(&sandbox, &["plan", "--list", "list", "from/", "to"], 0);
+    fleet(&sandbox, &["work"], 0);
+    fleet(&sandbox, &["check", "--digests"], 0);
+    for side in ["from/a", "to/a"] {
+        std::fs::write(sandbox.path(side), "2").unwrap();
+    }
+    let checked = fleet(&sandbox, &["check", "--digests"], 1);
+    assert!(checked.contains("has not the sha256"), "{checked}");
+}
+
+#[test]
+fn contents_that_are_not_kept_cannot_be_compared() {
+    let sandbox = Sandbox::new();
+    files(&sandbox);
+    fleet(&sandbox, &["plan", "from/", "/dev/null"], 0);
+    fleet(&sandbox, &["work"], 0);
+    fleet(&sandbox, &["check"], 0);
+    let run = sandbox.weir(WEIR, ["fleet", "check", "--digests", "--ledger", "l.db"]).run();
+    run.fails(2, &["/dev/null keeps nothing"]);
+}
+
 #[test]
 fn what_is_wrong_with_a_plan_is_named() {
     let sandbox = Sandbox::new();

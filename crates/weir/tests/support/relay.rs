@@ -41,6 +41,28 @@ impl Relay {
         Relay { address, connections }
     }
 
+    /// Relays to `server`; takes each connection at once, and carries its bytes only after `by`.
+    pub(crate) fn late(by: Duration, server: SocketAddr) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                counter.fetch_add(1, Relaxed);
+                std::thread::spawn(move || {
+                    std::thread::sleep(by);
+                    let Ok(server) = TcpStream::connect(server) else { return };
+                    let (to_server, to_client) = (server.try_clone(), client.try_clone());
+                    let (Ok(to_server), Ok(to_client)) = (to_server, to_client) else { return };
+                    std::thread::spawn(move || carry(client, to_server, usize::MAX));
+                    carry(server, to_client, usize::MAX);
+                });
+            }
+        });
+        Relay { address, connections }
+    }
+
     /// Relays to the same port of 127.0.0.1, listening at ::1, where a server that listens everywhere finds
     /// the port taken in IPv6 alone. Of the first connection only `first` bytes go either way, though both go
     /// on being read. `None` without IPv6.

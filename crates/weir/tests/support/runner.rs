@@ -425,9 +425,14 @@ impl Serving {
         format!("{}{path}", self.url)
     }
 
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a process to signal");
+    }
+
     /// Ends it as a user would, and returns its exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("a process to signal");
+        self.signal(Signal::TERM);
         self.child.wait().expect("a child to wait for").code()
     }
 }

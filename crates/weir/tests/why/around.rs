@@ -560,3 +560,151 @@ fn an_answer_that_the_program_itself_delays_is_not() {
     said.is_not("upstream");
     said.is_not("connect");
 }
+
+/// `PAUSE`: waits for a question in a select, takes so long, and answers with 5000 bytes.
+const ANSWERS: &str = "import select,socket,sys,time
+l = socket.create_server(('127.0.0.1', 0))
+print(l.getsockname()[1], flush=True)
+c = l.accept()[0]
+pause = float(sys.argv[1])
+while True:
+    select.select([c], [], [])
+    if not c.recv(65536): break
+    if pause: time.sleep(pause)
+    c.sendall(b'x' * 5000)";
+
+/// A server that takes so long for an answer, and a client that rests for so long before it asks again.
+fn answers(takes: &str, rests: Duration) -> Said {
+    let server = Helper::python(ANSWERS, &[takes]);
+    let mut socket = TcpStream::connect(("127.0.0.1", server.line.parse().unwrap())).unwrap();
+    let client = std::thread::spawn(move || {
+        let mut answer = vec![0; 5000];
+        while socket.write_all(&[b'?'; 100]).is_ok() && socket.read_exact(&mut answer).is_ok() {
+            // The client's own time is the cause that is tested here.
+            std::thread::sleep(rests);
+        }
+    });
+    let run = why(&["--for", "3s", "--pid", &server.pid()]).run();
+    drop(server);
+    client.join().unwrap();
+    run.succeeds();
+    Said::of(&run)
+}
+
+#[test]
+fn a_server_that_answers_at_once_owes_nothing_while_its_client_rests() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let said = answers("0", Duration::from_millis(300));
+    assert!(!said.text.contains("owed an answer"), "{}", said.whole);
+}
+
+#[test]
+fn a_server_that_takes_its_time_owes_an_answer_to_a_client_that_asks_at_once() {
+    if !has(&["python3"]) {
+        return;
+    }
+    answers("0.25", Duration::ZERO).says(&["owed an answer"]);
+}
+
+/// `PORT HOW`: reads as fast as data come, in a read or after a select, while another thread computes.
+const COMPUTES_BESIDE: &str = "import hashlib,select,socket,sys,threading,time
+def burn():
+    while True: hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2000000)
+threading.Thread(target=burn, daemon=True).start()
+c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+c.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')
+end = time.time() + 2
+while time.time() < end:
+    if sys.argv[2] == 'polls': select.select([c], [], [])
+    c.recv(1 << 20)";
+
+#[test]
+fn a_thread_that_computes_beside_the_reader_is_not_the_connections() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let port = serve(drip);
+    for how in ["reads", "polls"] {
+        let run = why(&["--", "python3", "-c", COMPUTES_BESIDE, &port, how]).run();
+        run.succeeds();
+        Said::of(&run).is_not("cpu-core");
+    }
+}
+
+/// `PORT`: has a child that inherits its connection and sleeps, and works on what it reads.
+const INHERITED: &str = "import hashlib,socket,subprocess,sys,time
+c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+c.set_inheritable(True)
+child = subprocess.Popen(['sleep', '60'], close_fds=False)
+c.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')
+end = time.time() + 2
+while time.time() < end:
+    c.recv(1 << 16)
+    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 20000)
+child.kill()";
+
+#[test]
+fn a_connection_that_a_child_inherits_and_does_not_use_stays_its_parents() {
+    if !has(&["python3", "sleep"]) {
+        return;
+    }
+    let port = serve(flood);
+    let run = why(&["--", "python3", "-c", INHERITED, &port]).run();
+    run.succeeds();
+    let process = run.json()["why"]["flows"][0]["process"].clone();
+    assert!(process.as_str().is_some_and(|name| name.starts_with("python3")), "{}", Said::of(&run).whole);
+}
+
+/// `PORT`: keeps a socket to a resolver that it does not ask, and waits for a timer between its requests.
+const KEEPS_A_RESOLVER: &str = "import select,socket,sys
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.connect(('127.0.0.1', 53))
+c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+p = select.poll()
+p.register(c, select.POLLIN)
+p.register(u, select.POLLIN)
+print('ready', flush=True)
+while True:
+    c.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
+    left = 100000 + 43
+    while left > 0: left -= len(c.recv(65536))
+    p.poll(300)";
+
+#[test]
+fn a_socket_that_is_kept_to_a_resolver_waits_for_no_name() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let port = serve(|socket| answer_after(socket, Duration::ZERO));
+    let client = Helper::python(KEEPS_A_RESOLVER, &[&port]);
+    let run = why(&["--for", "2s", "--pid", &client.pid()]).run();
+    run.succeeds();
+    Said::of(&run).is_not("dns");
+}
+
+#[test]
+fn an_https_address_among_the_arguments_makes_no_plain_request_a_handshake() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let server = Helper::python(FULL, &["open", "1.5"]);
+    let address = "https://host.example/";
+    let run = why(&["--", "python3", "-c", CLIENT, &server.line, "1", "0", address]).run();
+    run.succeeds();
+    Said::of(&run).is_not("connect");
+}
+
+#[test]
+fn attempts_of_others_that_are_refused_are_not_the_programs() {
+    if !is_root_with(&["unshare", "ip", "curl"]) {
+        return;
+    }
+    let script = "ip link set lo up
+        (while :; do curl -s http://127.0.0.1:9/; sleep 0.05; done) &
+        \"$0\" why --json -- \"$@\"; code=$?; kill $!; exit $code";
+    let run = Sandbox::new().weir("unshare", ["--net", "sh", "-c", script, WEIR]).args(&["sleep", "2"]).run();
+    run.succeeds();
+    Said::of(&run).is_not("connect");
+}

@@ -382,6 +382,9 @@ fn who_is_not_there_cannot_be_looked_at() {
     run.exits(1);
     assert!(String::from_utf8_lossy(&run.stdout).contains("port 1 had no TCP connection"), "{run:?}");
     assert!(!String::from_utf8_lossy(&run.stdout).contains("ruled out"), "{run:?}");
+    let run = why(&["--for", "200ms", "--port", "1", "--peer", "localhost"]).run();
+    run.exits(1);
+    assert!(String::from_utf8_lossy(&run.stdout).contains("port 1 with localhost (127.0.0.1"), "{run:?}");
 }
 
 #[test]

@@ -171,6 +171,111 @@ fn a_scenario_runs_and_its_figure_decides() {
     assert_eq!(sandbox.names(), ["quick.toml", "tmp/", "wrong.toml"]);
 }
 
+/// A download of two files, of which one is not there.
+const HALF: &str = r#"
+title = "one of two is missing"
+published = "nothing"
+law = "404 is no file"
+
+[path]
+rate = "20Mbit"
+delay = "1ms"
+
+[workload.get]
+bytes = "100K"
+args = ["http://10.200.0.2:8000/none.bin"]
+"#;
+
+#[test]
+fn what_goes_wrong_is_no_success_and_no_skip() {
+    let sandbox = Sandbox::new();
+    sandbox.write("quick.toml", QUICK);
+    if !ran(&lab(&sandbox, &["run", "./quick.toml"]).run()) {
+        return;
+    }
+    sandbox.write("half.toml", HALF);
+    let code = "[[figure]]\nof = \"exit-code\"\nis = 1\nwithin = 0.0\n";
+    sandbox.write("meant.toml", format!("{HALF}\n{code}"));
+    let typo = "[near.sysctl]\n\"net.ipv4.tcp_rmme\" = \"4096 8192 16384\"\n";
+    sandbox.write("typo.toml", format!("{QUICK}\n{typo}"));
+    let run = lab(&sandbox, &["run", "./half.toml", "./meant.toml", "./typo.toml", "--json"]).run();
+    run.exits(1);
+    let record = run.json();
+    let [half, meant, typo] = [0_usize, 1, 2].map(|number| &record["lab"]["scenarios"][number]);
+    assert_eq!(half["outcome"], "failed", "{half}");
+    assert_eq!(typo["outcome"], "failed", "{typo}");
+    assert!(half["why"].as_str().unwrap().contains("figure of exit-code"), "{half}");
+    assert!(typo["why"].as_str().unwrap().contains("cannot set net.ipv4.tcp_rmme"), "{typo}");
+    // It left some bytes, and its code is what was to come out.
+    assert_eq!(meant["run"]["bytes"], 100_000, "{meant}");
+    assert_eq!(meant["run"]["figures"][0]["ok"], true, "{meant}");
+}
+
+/// Waits until the first scenario of a run that keeps its evidence in `seen` has ended.
+fn first_has_run(sandbox: &Sandbox) {
+    wait("the first scenario", || sandbox.path("seen/quick.sender.json").exists());
+}
+
+#[test]
+fn what_ran_before_an_interrupt_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("quick.toml", QUICK);
+    // Two minutes.
+    sandbox.write("long.toml", QUICK.replace("300K", "300M"));
+    if !ran(&lab(&sandbox, &["run", "./quick.toml"]).run()) {
+        return;
+    }
+    let args = ["run", "./quick.toml", "./long.toml", "--json", "--evidence", "seen"];
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let running = lab(&sandbox, &args).spawn();
+        first_has_run(&sandbox);
+        running.signal(signal);
+        let run = running.wait();
+        run.exits(130);
+        let record = run.json();
+        assert_eq!(record["outcome"], "partial", "{signal:?}: {record}");
+        let scenarios = record["lab"]["scenarios"].as_array().unwrap();
+        let names: Vec<_> = scenarios.iter().map(|scenario| scenario["name"].as_str()).collect();
+        assert_eq!(names, [Some("quick")], "{signal:?}: {record}");
+        fs::remove_dir_all(sandbox.path("seen")).unwrap();
+    }
+    assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), 0);
+}
+
+/// As with nohup(1).
+#[test]
+fn who_ignores_hang_ups_goes_on() {
+    let sandbox = Sandbox::new();
+    sandbox.write("quick.toml", QUICK);
+    sandbox.write("other.toml", QUICK);
+    fs::create_dir(sandbox.path("tmp")).unwrap();
+    let script = "trap '' HUP; exec \"$@\"";
+    let run = ["run", "./quick.toml", "./other.toml", "--json", "--evidence", "seen"];
+    let ignoring = sandbox.weir("sh", ["-c", script, "sh", WEIR, "lab"]).args(&run);
+    if !ran(&lab(&sandbox, &["run", "./quick.toml"]).run()) {
+        return;
+    }
+    let running = ignoring.env("TMPDIR", sandbox.path("tmp")).spawn();
+    first_has_run(&sandbox);
+    running.signal(Signal::HUP);
+    let run = running.wait();
+    let record = run.json();
+    assert_eq!(record["lab"]["scenarios"].as_array().unwrap().len(), 2, "{record}");
+    assert_ne!(run.status.code(), Some(130));
+}
+
+#[test]
+fn evidence_that_cannot_be_kept_is_said_before_anything_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("quick.toml", QUICK);
+    if !ran(&lab(&sandbox, &["run", "./quick.toml"]).run()) {
+        return;
+    }
+    let run = lab(&sandbox, &["run", "./quick.toml", "--evidence", "quick.toml/seen"]).run();
+    run.fails(1, &["cannot make quick.toml/seen"]);
+    assert_eq!(stdout(&run), "");
+}
+
 /// A copy over a path of 200 Mbit/s that text at 0.39 fills in a second.
 const COPY: &str = r#"
 title = "a short copy"
@@ -268,11 +373,13 @@ fn long_run(sandbox: &Sandbox) -> Option<Running> {
 #[test]
 fn nothing_stays_behind_when_a_run_is_interrupted_or_killed() {
     let sandbox = Sandbox::new();
-    let Some(running) = long_run(&sandbox) else { return };
-    running.signal(Signal::INT);
-    running.wait().exits(130);
-    assert!(!mounts(&sandbox) && !loop_devices(&sandbox) && !processes(&sandbox));
-    assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), 0);
+    for signal in [Signal::INT, Signal::HUP] {
+        let Some(running) = long_run(&sandbox) else { return };
+        running.signal(signal);
+        running.wait().exits(130);
+        assert!(!mounts(&sandbox) && !loop_devices(&sandbox) && !processes(&sandbox), "{signal:?}");
+        assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), 0, "{signal:?}");
+    }
 
     let Some(running) = long_run(&sandbox) else { return };
     running.signal(Signal::KILL);

@@ -34,6 +34,10 @@ const ASKED: i64 = 500;
 const SOONEST: i64 = 100;
 const LATEST: i64 = 5000;
 
+/// A worker without a word for so long that holds nothing any more is gone, milliseconds: two leases, in each
+/// of which it renews three times. An idle one asks every 5 s.
+pub const GONE: u64 = 60_000;
+
 /// The columns that [`claim_of`] reads.
 pub(super) const CLAIMED: &str =
     "id, fence, kind, losses, objects, large, part, range_start, range_end, tries";
@@ -71,7 +75,7 @@ pub(super) fn leave(transaction: &mut dyn Transaction, worker: WorkerId) -> Resu
 
 /// What holds for everybody who wants work.
 pub(super) struct Hall {
-    /// As they are.
+    /// As they are set.
     pub settings: FleetSettings,
     /// Milliseconds since 1970.
     pub now: i64,
@@ -115,6 +119,21 @@ fn settings_of(row: &Row) -> FleetSettings {
 pub(super) fn settings(transaction: &mut dyn Transaction) -> Result<FleetSettings, DatabaseError> {
     let sql = "SELECT paused, draining, workers, rate, hours FROM ledger";
     Ok(settings_of(&one(transaction.query(sql, &[])?, "its plan")?))
+}
+
+/// What a worker of `host` is told of `settings`: the rate is the host's, and those of its workers that are
+/// there share it.
+fn of_a_worker(
+    transaction: &mut dyn Transaction,
+    settings: FleetSettings,
+    host: &str,
+) -> Result<FleetSettings, DatabaseError> {
+    let Some(rate) = settings.rate else { return Ok(settings) };
+    let sql = format!(
+        "SELECT count(*) FROM worker WHERE host = $1 AND departed IS NULL AND seen > {{now}} - {GONE}"
+    );
+    let workers = one(transaction.query(&sql, &[host.into()])?, "a number")?.count(0);
+    Ok(FleetSettings { rate: Some((rate / workers.max(1)).max(1)), ..settings })
 }
 
 impl Hall {
@@ -305,7 +324,8 @@ pub(super) fn claim_of(
     let given_before = lease.fence.unsigned_abs().saturating_sub(1);
     let tries = row.count(9);
     let is_last = tries > 0 && tries.saturating_add(1) >= hall.attempts;
-    Ok(BatchClaim { lease, work, given_before, is_last, length, settings: hall.settings.clone() })
+    let settings = of_a_worker(transaction, hall.settings.clone(), &hall.host)?;
+    Ok(BatchClaim { lease, work, given_before, is_last, length, settings })
 }
 
 /// The large object that a batch is of.
@@ -337,8 +357,11 @@ pub(super) fn renew(
     )?;
     let Some(row) = rows.first() else { return Ok(Renewed::Lost) };
     let worker = row.int(1).map_or(Value::Null, Value::Int);
-    transaction.execute("UPDATE worker SET seen = {now} WHERE id = $1", &[worker])?;
-    Ok(Renewed::Held { objects: row.count(0), settings: settings(transaction)? })
+    let sql = "UPDATE worker SET seen = {now} WHERE id = $1 RETURNING host";
+    let holder = transaction.query(sql, &[worker])?;
+    let host = holder.first().and_then(|row| row.text(0)).unwrap_or_default();
+    let settings = settings(transaction)?;
+    Ok(Renewed::Held { objects: row.count(0), settings: of_a_worker(transaction, settings, host)? })
 }
 
 pub(super) fn release(transaction: &mut dyn Transaction, lease: BatchLease) -> Result<bool, DatabaseError> {

@@ -22,9 +22,10 @@ use super::{
 };
 use crate::error::FleetError;
 
+pub use claiming::GONE;
 pub use exporting::ObjectRow;
 pub use planning::{PlanLease, PlanStep, PlannedBatch, PlannedLarge};
-pub use steering::{FailureRow, FleetStatus, GONE, OfLate, WorkerRow};
+pub use steering::{FailureRow, FleetStatus, OfLate, WorkerRow};
 
 /// A ledger in a database.
 pub struct SqlLedger {
@@ -60,10 +61,13 @@ impl SqlLedger {
             if transaction.query(has_ledger, &[])?.first().is_none_or(|row| row.count(0) == 0) {
                 return Ok(None);
             }
-            let rows = transaction.query("SELECT version FROM ledger {lock}", &[])?;
-            let version = rows.first().and_then(|row| row.int(0));
-            let version = version.filter(|version| *version > 0);
-            let version = version.ok_or_else(|| DatabaseError::Damaged("it has no version".to_owned()))?;
+            let version = version_of(transaction, "SELECT version FROM ledger")?;
+            if version >= schema::VERSION {
+                return Ok(Some(version));
+            }
+            // Not locked before it must be: who only looks may lack the right to, and a standby has no locks.
+            // Somebody else may have brought it to today's meanwhile.
+            let version = version_of(transaction, "SELECT version FROM ledger {lock}")?;
             if version < schema::VERSION {
                 schema::migrate(transaction, version)?;
             }
@@ -93,6 +97,13 @@ impl SqlLedger {
             done.ok_or_else(|| DatabaseError::Refused("it did nothing".to_owned()))
         })
     }
+}
+
+/// What `sql` gives as the version of the tables.
+fn version_of(transaction: &mut dyn Transaction, sql: &str) -> Result<i64, DatabaseError> {
+    let rows = transaction.query(sql, &[])?;
+    let version = rows.first().and_then(|row| row.int(0)).filter(|version| *version > 0);
+    version.ok_or_else(|| DatabaseError::Damaged("it has no version".to_owned()))
 }
 
 /// A number for a question, so that the same one asked twice is known.

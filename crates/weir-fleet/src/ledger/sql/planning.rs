@@ -153,7 +153,11 @@ impl SqlLedger {
         let place = self.place().to_owned();
         for (sql, column) in [
             ("SELECT batch, lines FROM manifest WHERE batch > $1 ORDER BY batch LIMIT 64", "manifest"),
-            ("SELECT id, line FROM large WHERE id > $1 ORDER BY id LIMIT 64", "large"),
+            (
+                "SELECT l.id, l.line FROM large l WHERE l.id > $1 AND EXISTS (SELECT 1 FROM batch b \
+                 WHERE b.large = l.id AND b.kind = 'join') ORDER BY l.id LIMIT 64",
+                "large",
+            ),
         ] {
             let mut last = -1;
             loop {

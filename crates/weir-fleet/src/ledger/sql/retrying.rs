@@ -18,16 +18,18 @@ struct Failed {
     position: i64,
     object: FleetObject,
     large: Option<i64>,
+    has_changed: bool,
 }
 
 impl Failed {
     fn of(row: &Row) -> Option<Failed> {
         let mut object = row.bytes(2).and_then(unpack)?.into_iter().next()?;
         // What the source was then it is no more: who tries again takes it as it is.
-        if row.text(3).and_then(FailureClass::parse) == Some(FailureClass::Changed) {
+        let has_changed = row.text(3).and_then(FailureClass::parse) == Some(FailureClass::Changed);
+        if has_changed {
             object = FleetObject { size: None, mtime: None, etag: None, ..object };
         }
-        Some(Failed { batch: row.int(0)?, position: row.int(1)?, object, large: row.int(4) })
+        Some(Failed { batch: row.int(0)?, position: row.int(1)?, object, large: row.int(4), has_changed })
     }
 }
 
@@ -40,6 +42,8 @@ impl SqlLedger {
 }
 
 fn retry(transaction: &mut dyn Transaction, classes: &[FailureClass]) -> Result<u64, DatabaseError> {
+    // Who else tries again waits for this: each failure gets one more round.
+    transaction.query("SELECT one FROM ledger {lock}", &[])?;
     let rows = transaction.query(
         "SELECT f.batch, f.position, f.line, f.class, b.large FROM failure f JOIN batch b ON b.id = f.batch \
          WHERE f.retried IS NULL ORDER BY f.batch, f.position",
@@ -53,7 +57,10 @@ fn retry(transaction: &mut dyn Transaction, classes: &[FailureClass]) -> Result<
     let failed: Vec<Failed> = failed.collect::<Result<_, _>>()?;
     let (large, small): (Vec<_>, Vec<_>) = failed.iter().partition(|failed| failed.large.is_some());
     for failed in &large {
-        begin_again(transaction, failed)?;
+        match failed.has_changed {
+            true => begin_whole(transaction, failed)?,
+            false => begin_again(transaction, failed)?,
+        }
     }
     for group in small.chunks(OBJECTS) {
         let objects: Vec<_> = group.iter().map(|failed| failed.object.clone()).collect();
@@ -90,7 +97,21 @@ fn take_out(transaction: &mut dyn Transaction, failed: &[&Failed]) -> Result<(),
     Ok(())
 }
 
-/// A large object, from its first byte: its ranges may be of a source that is another one now.
+/// A large object that has changed, by one worker: its ranges are those of what it was. They stay as rows,
+/// since whoever still holds one asks for it, and hold nothing more.
+fn begin_whole(transaction: &mut dyn Transaction, failed: &Failed) -> Result<(), DatabaseError> {
+    let (objects, parent) = (std::slice::from_ref(&failed.object), failed.batch);
+    let batch = Offshoot { objects, parent, pause: 0, tries: 0, avoid: None }.insert(transaction)?;
+    mark(transaction, failed, batch)?;
+    transaction.execute(
+        "UPDATE batch SET kind = 'past', objects = 0, bytes = 0, failed = 0, moved = 0, moved_bytes = 0, \
+         same = 0, same_bytes = 0 WHERE large = $1 AND kind <> 'abort'",
+        &[failed.large.map_or(Value::Null, Value::Int)],
+    )?;
+    Ok(())
+}
+
+/// A large object, from its first byte: who brought its ranges may have left them half.
 fn begin_again(transaction: &mut dyn Transaction, failed: &Failed) -> Result<(), DatabaseError> {
     let large = failed.large.map_or(Value::Null, Value::Int);
     let sql = "UPDATE large SET parts_done = 0, token = NULL WHERE id = $1";

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::super::database::{DatabaseError, Row, Transaction};
 use super::super::{FleetSettings, PlanEnds, Tally, VerdictSpan, WorkerId};
-use super::{SqlLedger, claiming, must, one, planning};
+use super::claiming::{self, GONE};
+use super::{SqlLedger, must, one, planning};
 use crate::error::FleetError;
 
 pub(super) fn tell(
@@ -82,10 +83,6 @@ pub struct FailureRow {
     /// One of the reasons.
     pub example: String,
 }
-
-/// A worker without a word for so long that holds nothing any more is gone, milliseconds: two leases, in each
-/// of which it renews three times. An idle one asks every 5 s.
-pub const GONE: u64 = 60_000;
 
 impl WorkerRow {
     /// It was not heard of for long, and holds nothing: it ended without a word, or its host did.

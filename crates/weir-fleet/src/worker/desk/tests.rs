@@ -110,9 +110,9 @@ fn the_next_batch_is_wanted_when_little_is_left() {
     desk.set_pace(1000.0, 10.0);
     assert!(!desk.wants_more(), "two seconds are left");
     desk.end(&one, TaskEnd::Moved(1000), None);
-    desk.set_under_way(500);
+    desk.set_under_way(500, 0);
     assert!(!desk.wants_more());
-    desk.set_under_way(700);
+    desk.set_under_way(700, 0);
     assert!(desk.wants_more());
 }
 

@@ -15,11 +15,15 @@ fn object(name: &str) -> FleetObject {
 
 /// What becomes of these, copied between the folders `from` and `to` of `root`.
 fn copied(root: &Path, objects: Vec<FleetObject>) -> BatchResults {
-    judged(root, objects, None).0
+    judged((root.join("from").as_path(), root.join("to").as_path()), objects, None).0
 }
 
 /// And what held the copies, at so many bytes a second at most.
-fn judged(root: &Path, objects: Vec<FleetObject>, rate: Option<Rate>) -> (BatchResults, Vec<(String, f64)>) {
+fn judged(
+    (from, to): (&Path, &Path),
+    objects: Vec<FleetObject>,
+    rate: Option<Rate>,
+) -> (BatchResults, Vec<(String, f64)>) {
     let desk = Desk::new(16);
     desk.add(
         BatchClaim {
@@ -35,7 +39,7 @@ fn judged(root: &Path, objects: Vec<FleetObject>, rate: Option<Rate>) -> (BatchR
     desk.lift_limits();
     let shares = LimitShares::new(Instant::now());
     let stop = desk.begin_run();
-    let mover = LocalCopy::new(&root.join("from"), Some(&root.join("to")), Some(2)).unwrap();
+    let mover = LocalCopy::new(from, Some(to), Some(2)).unwrap();
     std::thread::scope(|scope| {
         let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
         let (mover, stop) = (&mover, Arc::clone(&stop));
@@ -53,7 +57,9 @@ fn judged(root: &Path, objects: Vec<FleetObject>, rate: Option<Rate>) -> (BatchR
 fn a_copy_is_judged_by_what_its_hands_did() {
     let root = folders();
     std::fs::write(root.path().join("from/large"), vec![7; 3 << 20]).unwrap();
-    let (results, held) = judged(root.path(), vec![object("large")], Some(Rate(2e6)));
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    let ends = (from.as_path(), to.as_path());
+    let (results, held) = judged(ends, vec![object("large")], Some(Rate(2e6)));
     assert_eq!(results.moved.objects, 1);
     let most = held.iter().max_by(|one, other| one.1.total_cmp(&other.1)).unwrap();
     assert_eq!(most.0, "rate-limit", "{held:?}");
@@ -125,4 +131,62 @@ fn what_cannot_be_copied_is_told_by_its_class_and_nothing_is_replaced() {
     );
     assert!(!root.path().join("out").exists());
     assert_eq!(fs::read_dir(&to).unwrap().count(), 2, "nothing is left beside them");
+}
+
+/// What `sha256sum` says of the text "abc".
+const OF_ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+#[test]
+fn what_is_there_is_held_to_its_digest_and_left_as_it_is() {
+    let root = folders();
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    for name in ["right", "wrong"] {
+        fs::write(from.join(name), "abc").unwrap();
+        fs::write(to.join(name), "abc").unwrap();
+        fs::set_permissions(to.join(name), PermissionsExt::from_mode(0o640)).unwrap();
+    }
+    let before = fs::metadata(to.join("right")).unwrap();
+    let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(from.join("right")).unwrap().set_modified(old).unwrap();
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let of = |name: &str, digest: &str| FleetObject { digest: Some(digest.to_owned()), ..object(name) };
+    let results = copied(root.path(), vec![of("right", OF_ABC), of("wrong", &wrong)]);
+    assert_eq!((results.same.objects, results.failures.len()), (1, 1), "{:?}", results.failures);
+    assert_eq!(results.failures[0].class, FailureClass::Digest, "{:?}", results.failures);
+    let after = fs::metadata(to.join("right")).unwrap();
+    assert_eq!((before.mode(), before.mtime()), (after.mode(), after.mtime()), "it is not weir's");
+}
+
+#[test]
+fn a_new_file_has_the_rights_of_its_source_that_the_umask_leaves() {
+    let root = folders();
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    let modes = [("small", 0o775, 3), ("large", 0o640, 100_000), ("read", 0o444, 3)];
+    for (name, mode, size) in modes {
+        fs::write(from.join(name), vec![7; size]).unwrap();
+        fs::set_permissions(from.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let results = copied(root.path(), modes.map(|(name, ..)| object(name)).to_vec());
+    assert_eq!((results.moved.objects, results.failures), (3, Vec::new()));
+    for (name, mode, _) in modes {
+        let copy = fs::metadata(to.join(name)).unwrap();
+        assert_eq!(copy.mode() & 0o777, mode & !weir_tree::umask(), "{name}");
+        assert_eq!(copy.modified().unwrap(), fs::metadata(from.join(name)).unwrap().modified().unwrap());
+    }
+}
+
+/// A file of sysfs announces a page and has some bytes.
+#[test]
+fn a_source_that_cannot_be_read_is_not_told_as_a_fault_of_the_target() {
+    const SHORT: &str = "uevent_seqnum";
+    let from = Path::new("/sys/kernel");
+    if !from.join(SHORT).is_file() {
+        println!("skipped: no {SHORT} in {}", from.display());
+        return;
+    }
+    let root = folders();
+    let (results, _) = judged((from, root.path().join("to").as_path()), vec![object(SHORT)], None);
+    let [failure] = &*results.failures else { panic!("{results:?}") };
+    assert_eq!(failure.class, FailureClass::Changed, "{failure:?}");
+    assert!(failure.reason.starts_with("cannot read 'uevent_seqnum'"), "{failure:?}");
 }

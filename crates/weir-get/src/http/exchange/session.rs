@@ -132,8 +132,10 @@ impl Client<'_> {
             )));
         }
         let config = if origin.tls { Some(self.http.clients_for(origin)?.http2) } else { None };
-        let session = H2Session::start(origin, line, config, &self.dial, way.deadline)?;
-        *known = session.map_or(Known::No, |session| Known::Session(session, barren));
+        self.clock.enter(if origin.tls { Stage::Securing } else { Stage::Connecting });
+        let session = H2Session::start(origin, line, config, &self.dial, way.deadline);
+        self.clock.enter(Stage::Connecting);
+        *known = session?.map_or(Known::No, |session| Known::Session(session, barren));
         Ok(())
     }
 

@@ -9,16 +9,19 @@
 //! 2. round trips take the time ([`round_trips`]) where handshakes and waits take half of it, the objects are
 //!    small, and a wait is no longer than that.
 //!
+//! What names take is no handshake, where the lanes' clocks tell it apart, nor is one that lasts longer than
+//! round trips explain ([`long_handshakes`]).
+//!
 //! Can be wrong: a store behind a proxy that acknowledges for it; the path behind that proxy is in the wait
-//! (1). A handshake that was answered late, or whose SYN was lost, counts as round trips (2).
+//! (1).
 
 use std::collections::BTreeSet;
 
 use super::flow::SMALL;
 use crate::evidence::Interval;
-use crate::rule::Context;
 use crate::rule::cpu_core::free_cores;
 use crate::rule::spent::active;
+use crate::rule::{Context, connect};
 use crate::words::{percent, seconds};
 use weir_units::counted;
 
@@ -59,7 +62,8 @@ impl Waited {
                 let Some(seen) = lane.sender.value() else { continue };
                 let active = active(lane, interval);
                 lived += active;
-                connecting += lane.connecting.as_secs_f64();
+                let handshakes = lane.connecting.saturating_sub(lane.resolving.unwrap_or_default());
+                connecting += handshakes.as_secs_f64();
                 out += lane.first_byte.as_secs_f64();
                 acked += seen.acked as f64;
                 if !lane.first_byte.is_zero() {
@@ -133,23 +137,34 @@ pub(crate) fn slow_store(interval: &Interval, context: &Context<'_>) -> Option<(
     })
 }
 
+/// Handshakes take an upload's time, and one of them lasts longer than round trips explain.
+pub(crate) fn long_handshakes(interval: &Interval, context: &Context<'_>) -> bool {
+    let take_time = |waited: Waited| waited.connecting >= 0.5;
+    Waited::of(interval, context).is_some_and(take_time) && connect::is_long(interval, context)
+}
+
 /// The numbers of round trips that take an upload's time; `None` where it is bytes or the store.
 pub(crate) fn round_trips(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
     let waited = Waited::of(interval, context)?;
     let round_trip = waited.round_trip?;
-    let share = (waited.connecting + waited.out).min(1.0);
+    // Handshakes that are over are no matter any more.
+    let (connecting, out) = match interval.lanes.iter().any(|lane| !lane.connecting.is_zero()) {
+        true => (waited.connecting, waited.out),
+        false => (0.0, waited.out / (1.0 - waited.connecting).max(waited.out).max(1e-9)),
+    };
+    let share = (connecting + out).min(1.0);
     // What handshakes take is latency in any case; what answers take only of objects that slow start covers.
     let by_answers = waited.size <= SMALL && !waited.is_long(round_trip);
-    if share < 0.5 || !(by_answers || waited.connecting >= 0.5) {
+    if share < 0.5 || !(by_answers || connecting >= 0.5) {
         return None;
     }
-    let handshakes = match waited.connecting {
-        0.005.. => format!("handshakes took {} and ", percent(waited.connecting)),
+    let handshakes = match connecting {
+        0.005.. => format!("handshakes took {} and ", percent(connecting)),
         _ => String::new(),
     };
     let words = format!(
         "{handshakes}waits for answers took {} of the time: {} waited {} each, the round trip is {}",
-        percent(waited.out),
+        percent(out),
         counted(waited.requests, "request"),
         seconds(waited.each),
         seconds(round_trip)

@@ -11,7 +11,8 @@
 //!    notice of), and the rate still doubles in the first round trips of the connection.
 //!
 //! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a
-//! rest below a segment is held back in each turn ([`super::nagle`]).
+//! rest below a segment is held back in each turn ([`super::nagle`]); or, of our own lanes, names or attempts
+//! to connect that no round trip explains take the time ([`connect::holds`]).
 //!
 //! Can be wrong: a client that thinks for a round trip between questions looks the same.
 
@@ -24,15 +25,19 @@ use crate::evidence::Interval;
 use crate::path;
 use crate::rule::spent::active;
 use crate::rule::turns::{CREDIT, are_credits};
-use crate::rule::{Context, Judgement, nagle};
+use crate::rule::{Context, Judgement, connect, nagle};
 use crate::sender::SenderInterval;
 use crate::words::{bytes, rate, seconds};
 use weir_units::{Bytes, Rate, counted};
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
-    if let Some(why) = nagle::holds(interval, context) {
+    let own = connect::tells_steps(interval).then(|| connect::holds(interval, context)).flatten();
+    if let Some(why) = own.or_else(|| nagle::holds(interval, context)) {
         return Judgement::acquit(why);
+    }
+    if answers::long_handshakes(interval, context) {
+        return Judgement::unknown(connect::LONG);
     }
     if let Some((_, why)) = answers::slow_store(interval, context) {
         return Judgement::acquit(why);

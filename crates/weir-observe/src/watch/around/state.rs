@@ -1,11 +1,12 @@
 //! Does a connection owe anything at this moment, or is it owed anything?
 
 use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use weir_model::around::{Crowded, Listener};
 
-use crate::flow;
+use crate::flow::LastWord;
 use crate::process::Pid;
 use crate::sock_diag::{TcpSocket, TcpState};
 use crate::watch::discovery::Discovery;
@@ -30,7 +31,7 @@ pub(super) enum ConnectionState {
     Awaiting,
     /// The last word was a client's, and the program has it.
     Owing,
-    /// The last word was the peer's.
+    /// Nobody owes a word: the last one was the peer's, or cannot be told.
     Resting,
 }
 
@@ -54,8 +55,8 @@ pub(super) struct Served {
     ports: HashSet<(usize, u16)>,
     read: Option<Instant>,
     newest: u32,
-    /// Whether a process was told to talk TLS, by an https address among its arguments.
-    tls: HashMap<Pid, bool>,
+    /// Where a process was told to talk TLS, by https addresses among its arguments.
+    tls: HashMap<Pid, Vec<HttpsAddress>>,
 }
 
 impl Served {
@@ -73,9 +74,10 @@ impl Served {
         (self.newest, self.read) = (newest, Some(now));
         self.listeners = discovery.listeners();
         self.ports = self.listeners.iter().map(|(net, socket)| (*net, socket.id.local.port())).collect();
-        for lane in lanes {
-            let Some(owner) = lane.owner else { continue };
-            self.tls.entry(owner).or_insert_with(|| names_https(owner));
+        let owners: HashSet<Pid> = lanes.iter().filter_map(|lane| lane.owner).collect();
+        self.tls.retain(|pid, _| owners.contains(pid));
+        for owner in owners {
+            self.tls.entry(owner).or_insert_with(|| https_addresses(owner));
         }
     }
 
@@ -138,10 +140,12 @@ impl Served {
     fn state_of(&self, lane: &Lane, elsewhere: bool) -> ConnectionState {
         let Some(socket) = lane.last().filter(|_| !lane.is_gone()) else { return ConnectionState::Over };
         let served = self.is_served(lane);
-        let tls = TLS_PORTS.contains(&lane.id.remote.port())
-            || lane.owner.is_some_and(|owner| self.tls.get(&owner).copied().unwrap_or(false));
+        let remote = lane.id.remote;
+        let mut told = lane.owner.and_then(|owner| self.tls.get(&owner)).into_iter().flatten();
+        let tls = TLS_PORTS.contains(&remote.port()) || told.any(|address| address.may_be(remote));
         let full = may_be_dropped(lane) && self.listener_of(lane).is_some_and(Listener::is_full);
-        state(socket, SocketContext { served, tls, full, moved: lane.moved() && !elsewhere })
+        let (word, moved) = (lane.last_word(), lane.moved() && !elsewhere);
+        state(socket, SocketContext { served, tls, full, moved, word })
     }
 }
 
@@ -156,6 +160,8 @@ struct SocketContext {
     full: bool,
     /// Bytes moved since the last sample.
     moved: bool,
+    /// Whose word came last.
+    word: LastWord,
 }
 
 fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
@@ -163,7 +169,7 @@ fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
     let received = info.bytes_received.unwrap_or_default();
     let sent = info.bytes_sent.or(info.bytes_acked).unwrap_or_default();
     let under_way = info.unacked.unwrap_or_default() > 0 || info.notsent_bytes.unwrap_or_default() > 0;
-    let asked_last = sent > 0 && (received == 0 || flow::asked_last(info));
+    let asked_last = seen.word == LastWord::Own;
     if socket.state == TcpState::SYN_SENT {
         return ConnectionState::Connecting;
     }
@@ -184,11 +190,10 @@ fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
     if seen.moved || socket.receive_queue > 0 || under_way {
         return ConnectionState::Busy;
     }
-    match (seen.served, asked_last) {
-        (true, false) if received > 0 => ConnectionState::Owing,
-        (true, _) => ConnectionState::Resting,
-        (false, true) => ConnectionState::Awaiting,
-        (false, false) => ConnectionState::Resting,
+    match (seen.served, seen.word) {
+        (true, LastWord::Peer) => ConnectionState::Owing,
+        (false, LastWord::Own) => ConnectionState::Awaiting,
+        (true, LastWord::Own) | (false, LastWord::Peer) | (_, LastWord::Unclear) => ConnectionState::Resting,
     }
 }
 
@@ -207,9 +212,38 @@ fn may_be_dropped(lane: &Lane) -> bool {
     })
 }
 
-fn names_https(pid: Pid) -> bool {
+/// Where an https address leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct HttpsAddress {
+    /// `None` of a name, which may lead anywhere.
+    host: Option<IpAddr>,
+    port: u16,
+}
+
+impl HttpsAddress {
+    /// Reads `https://HOST[:PORT][/...]`.
+    fn parse(word: &str) -> Option<HttpsAddress> {
+        let rest = word.strip_prefix("https://")?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (name, port) = match host.rsplit_once(':') {
+            // A colon inside brackets is the address's own.
+            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()?),
+            _ => (host, 443),
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        Some(HttpsAddress { host: bare.parse().ok(), port })
+    }
+
+    fn may_be(&self, peer: SocketAddr) -> bool {
+        self.port == peer.port() && self.host.is_none_or(|host| host.to_canonical() == peer.ip())
+    }
+}
+
+fn https_addresses(pid: Pid) -> Vec<HttpsAddress> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|byte| *byte == 0).any(|word| word.starts_with(b"https://"))
+    let words = line.split(|byte| *byte == 0);
+    words.filter_map(|word| HttpsAddress::parse(std::str::from_utf8(word).ok()?)).collect()
 }
 
 #[cfg(test)]
@@ -218,17 +252,15 @@ mod tests {
     use crate::sock_diag::SocketId;
     use crate::tcp_info::TcpInfo;
 
-    const CLIENT: SocketContext = SocketContext { served: false, tls: false, full: false, moved: false };
+    const CLIENT: SocketContext =
+        SocketContext { served: false, tls: false, full: false, moved: false, word: LastWord::Own };
 
-    /// Established; so many milliseconds ago data went out and came in.
-    fn socket(port: u16, sent: (u64, u64), came: (u64, u64)) -> TcpSocket {
-        let millis = |(_, ago)| Some(Duration::from_millis(ago));
+    /// Established, with so many bytes sent and received.
+    fn socket(port: u16, sent: u64, came: u64) -> TcpSocket {
         let info = TcpInfo {
-            bytes_sent: Some(sent.0),
-            bytes_acked: Some(sent.0 + 1),
-            bytes_received: Some(came.0),
-            last_data_sent: millis(sent),
-            last_data_recv: millis(came),
+            bytes_sent: Some(sent),
+            bytes_acked: Some(sent + 1),
+            bytes_received: Some(came),
             ..TcpInfo::default()
         };
         TcpSocket {
@@ -236,6 +268,7 @@ mod tests {
                 local: "10.0.0.1:40000".parse().unwrap(),
                 remote: (std::net::Ipv4Addr::new(10, 0, 0, 2), port).into(),
                 cookie: 1,
+                interface: 0,
             },
             state: TcpState::ESTABLISHED,
             uid: 0,
@@ -250,46 +283,50 @@ mod tests {
 
     #[test]
     fn the_last_word_decides_who_is_owed() {
-        let asked = socket(80, (100, 5), (5000, 900));
-        let answered = socket(80, (100, 900), (5000, 5));
-        assert_eq!(state(&asked, CLIENT), ConnectionState::Awaiting);
-        assert_eq!(state(&answered, CLIENT), ConnectionState::Resting);
+        let kept = socket(80, 100, 5000);
         let server = SocketContext { served: true, ..CLIENT };
-        assert_eq!(state(&answered, server), ConnectionState::Owing, "what came was a request");
-        assert_eq!(state(&asked, server), ConnectionState::Resting);
-        assert_eq!(state(&answered, SocketContext { moved: true, ..CLIENT }), ConnectionState::Busy);
-        let unread = TcpSocket { receive_queue: 1, ..answered.clone() };
+        let after = |seen: SocketContext, word| state(&kept, SocketContext { word, ..seen });
+        assert_eq!(after(CLIENT, LastWord::Own), ConnectionState::Awaiting);
+        assert_eq!(after(CLIENT, LastWord::Peer), ConnectionState::Resting);
+        assert_eq!(after(server, LastWord::Peer), ConnectionState::Owing, "what came was a request");
+        assert_eq!(after(server, LastWord::Own), ConnectionState::Resting);
+        for seen in [CLIENT, server] {
+            assert_eq!(after(seen, LastWord::Unclear), ConnectionState::Resting, "owed by nobody");
+        }
+        assert_eq!(state(&kept, SocketContext { moved: true, ..CLIENT }), ConnectionState::Busy);
+        let unread = TcpSocket { receive_queue: 1, ..kept.clone() };
         assert_eq!(state(&unread, CLIENT), ConnectionState::Busy);
-        let at_once = |rtt| {
-            let mut both = socket(80, (100, 20), (5000, 20));
-            both.info.min_rtt = Some(Duration::from_millis(rtt));
-            both
-        };
-        assert_eq!(
-            state(&at_once(40), CLIENT),
-            ConnectionState::Awaiting,
-            "no answer comes within a tick over 40 ms"
-        );
-        assert_eq!(state(&at_once(2), CLIENT), ConnectionState::Resting);
-        let new = socket(80, (0, 5), (0, 5));
-        assert_eq!(state(&new, CLIENT), ConnectionState::Resting);
-        assert_eq!(state(&new, server), ConnectionState::Resting, "nothing was asked yet");
     }
 
     #[test]
     fn steps_of_a_handshake_are_told_apart() {
-        let syn = TcpSocket { state: TcpState::SYN_SENT, ..socket(443, (0, 5), (0, 5)) };
+        let syn = TcpSocket { state: TcpState::SYN_SENT, ..socket(443, 0, 0) };
         assert_eq!(state(&syn, CLIENT), ConnectionState::Connecting);
-        let hello = socket(443, (517, 300), (0, 305));
+        let hello = socket(443, 517, 0);
         assert_eq!(state(&hello, SocketContext { tls: true, ..CLIENT }), ConnectionState::Tls);
         assert_eq!(state(&hello, CLIENT), ConnectionState::Awaiting, "a request in the clear");
-        let upload = socket(443, (50_000, 300), (0, 305));
+        let upload = socket(443, 50_000, 0);
         assert_eq!(state(&upload, SocketContext { tls: true, ..CLIENT }), ConnectionState::Awaiting);
-        let mut dropped = socket(80, (100, 300), (0, 305));
+        let mut dropped = socket(80, 100, 0);
         (dropped.info.bytes_acked, dropped.info.retransmits, dropped.info.unacked) =
             (Some(1), Some(1), Some(1));
         assert_eq!(state(&dropped, SocketContext { full: true, ..CLIENT }), ConnectionState::Dropped);
         assert_eq!(state(&dropped, CLIENT), ConnectionState::Busy, "lost on the path");
-        assert_eq!(state(&socket(53, (40, 5), (0, 9)), CLIENT), ConnectionState::Resolver);
+        assert_eq!(state(&socket(53, 40, 0), CLIENT), ConnectionState::Resolver);
+    }
+
+    #[test]
+    fn an_https_address_says_where_tls_is_spoken() {
+        let may_be = |word: &str, peer: &str| {
+            HttpsAddress::parse(word).is_some_and(|address| address.may_be(peer.parse().unwrap()))
+        };
+        assert!(may_be("https://host.example/x?y", "10.0.0.2:443"));
+        assert!(may_be("https://user:word@host.example:4443", "10.0.0.2:4443"));
+        assert!(may_be("https://[2001:db8::1]:4443/", "[2001:db8::1]:4443"));
+        assert!(may_be("https://[2001:db8::1]/", "[2001:db8::1]:443"));
+        assert!(!may_be("https://host.example/", "10.0.0.2:8080"), "another port");
+        assert!(!may_be("https://10.0.0.3:8080/", "10.0.0.2:8080"), "another host");
+        assert!(!may_be("http://host.example:443/", "10.0.0.2:443"), "in the clear");
+        assert!(!may_be("https://host.example:port/", "10.0.0.2:443"));
     }
 }

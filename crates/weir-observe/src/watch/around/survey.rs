@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::pipes::{PipeEnd, holds};
 use crate::process::{self, Descriptors, Pid};
 use crate::thread::thread_cpu_now;
@@ -29,13 +31,23 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// only wake threads.
 const ASKED: u32 = 5;
 
+/// A question to a resolver is out for so long at most: glibc asks three servers twice, for five seconds each
+/// (resolv.conf(5)). A socket that is older is kept from one question to the next (nginx, dnsmasq, c-ares),
+/// and whether one is out does not show.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where sockets go to that the system's log comes through: nobody answers there.
+const LOG: &str = "/run/systemd/journal/";
+
 /// Of more sockets than these that are no lane's, none is looked up: a service has thousands of connections
 /// beyond the lanes.
 const MOST: usize = 64;
 
 /// The subject's descriptors, as last read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Survey {
+    /// When the watch began, since the machine started; `None` of a command that was watched from its start.
+    began: Option<Duration>,
     tables: HashMap<Pid, Arc<Descriptors>>,
     /// Inodes of listeners of this machine.
     listening: HashSet<u32>,
@@ -52,6 +64,11 @@ pub(super) struct Survey {
     unix: Option<UnixDiag>,
     /// Local sockets by inode: where each leads, and how often that was asked for.
     local: HashMap<u32, (Local, u32)>,
+    /// Sockets that are none of TCP's, by inode: when each was opened, for those that were since the watch
+    /// began.
+    opened: HashMap<u32, Option<Instant>>,
+    /// Processes whose descriptors were read before.
+    known: HashSet<Pid>,
 }
 
 /// What the subject is at, which says how soon its descriptors are read anew.
@@ -68,14 +85,35 @@ pub(super) struct Due {
 enum Local {
     /// To the service of a resolver.
     Resolver(String),
-    /// To another descriptor of the subject: its threads wake one another by it.
-    Own,
+    /// To another descriptor of the subject, whose threads wake one another by it; or to the system's log.
+    NoAnswer,
     /// To another process, or it is not known.
     #[default]
     Elsewhere,
 }
 
 impl Survey {
+    /// The watch begins. `command`: the subject has only just begun.
+    pub(super) fn new(command: bool) -> Survey {
+        Survey {
+            began: (!command).then(since_start),
+            tables: HashMap::new(),
+            listening: HashSet::new(),
+            pipes: Vec::new(),
+            resolvers: Vec::new(),
+            other_sockets: false,
+            missing: None,
+            read: None,
+            of: Vec::new(),
+            sought: 0,
+            cost: Duration::ZERO,
+            unix: None,
+            local: HashMap::new(),
+            opened: HashMap::new(),
+            known: HashSet::new(),
+        }
+    }
+
     /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than
     /// half a hundredth of a processor (a process of a few hundred descriptors takes less); else so that it
     /// takes a thousandth, since of ten thousand descriptors one reading takes 40 ms. Nor does it wait where
@@ -120,7 +158,7 @@ impl Survey {
         }
         self.listening = served.inodes().collect();
         self.pipes = self.ends();
-        self.sort_sockets(lanes);
+        self.sort_sockets(lanes, now);
         self.cost = thread_cpu_now().saturating_sub(start);
     }
 
@@ -148,7 +186,7 @@ impl Survey {
     }
 
     /// Tells what is none of TCP's.
-    fn sort_sockets(&mut self, lanes: &[Lane]) {
+    fn sort_sockets(&mut self, lanes: &[Lane], now: Instant) {
         self.resolvers.clear();
         self.other_sockets = false;
         let tcp: HashSet<u32> = lanes.iter().map(Lane::inode).chain(self.listening.iter().copied()).collect();
@@ -158,6 +196,7 @@ impl Survey {
             others.extend(unknown.map(|inode| (*inode, *pid)));
         }
         self.local.retain(|inode, _| others.contains_key(inode));
+        self.date(&others, now);
         if others.len() > MOST {
             self.other_sockets = true;
             return;
@@ -167,7 +206,7 @@ impl Survey {
             if others.remove(&socket.inode).is_none() {
                 continue;
             }
-            if RESOLVER_PORTS.contains(&socket.remote.port()) {
+            if RESOLVER_PORTS.contains(&socket.remote.port()) && self.is_young(socket.inode, now) {
                 // What has come is read soon.
                 if socket.receive_queue == 0 {
                     self.resolvers.push(format!("{} (UDP)", socket.remote));
@@ -178,13 +217,32 @@ impl Survey {
         }
         for inode in others.into_keys() {
             match self.leads_local(inode) {
-                Local::Resolver(path) => self.resolvers.push(path),
-                Local::Own => {}
-                Local::Elsewhere => self.other_sockets = true,
+                Local::Resolver(path) if self.is_young(inode, now) => self.resolvers.push(path),
+                Local::NoAnswer => {}
+                Local::Resolver(_) | Local::Elsewhere => self.other_sockets = true,
             }
         }
         self.resolvers.sort();
         self.resolvers.dedup();
+    }
+
+    /// Notes when these sockets were opened. Those that a process had when it was first looked at are old,
+    /// unless it began after the watch did.
+    fn date(&mut self, others: &HashMap<u32, Pid>, now: Instant) {
+        self.opened.retain(|inode, _| others.contains_key(inode));
+        for (inode, pid) in others {
+            let is_new = || {
+                let began_since = |began| process::stat(*pid).is_ok_and(|stat| stat.started_after(began));
+                self.known.contains(pid) || self.began.is_none_or(began_since)
+            };
+            self.opened.entry(*inode).or_insert_with(|| is_new().then_some(now));
+        }
+        self.known = self.tables.keys().copied().collect();
+    }
+
+    fn is_young(&self, inode: u32, now: Instant) -> bool {
+        let opened = self.opened.get(&inode).copied().flatten();
+        opened.is_some_and(|opened| now.saturating_duration_since(opened) < PATIENCE)
     }
 
     fn leads_local(&mut self, inode: u32) -> Local {
@@ -198,11 +256,12 @@ impl Survey {
             let peer = self.unix.as_mut().and_then(|unix| unix.socket(inode)?.peer);
             let mut service = |peer: u32| self.unix.as_mut()?.socket(peer)?.path;
             *found = match peer {
-                Some(peer) if own(peer) => Local::Own,
+                Some(peer) if own(peer) => Local::NoAnswer,
                 Some(peer) => match service(peer) {
                     Some(path) if SERVICES.iter().any(|start| path.starts_with(start)) => {
                         Local::Resolver(path)
                     }
+                    Some(path) if path.starts_with(LOG) => Local::NoAnswer,
                     _ => Local::Elsewhere,
                 },
                 None => Local::Elsewhere,
@@ -260,4 +319,10 @@ impl Survey {
             None => Leads::Elsewhere,
         }
     }
+}
+
+/// Since the machine started, time asleep included, as the start of a process is told.
+fn since_start() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }

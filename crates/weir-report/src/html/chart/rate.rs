@@ -64,19 +64,25 @@ pub fn join(steps: &[Step], most: usize) -> Vec<Step> {
 }
 
 fn joined(steps: &[Step]) -> Step {
-    let span: f64 = steps.iter().map(|step| step.to - step.from).sum();
-    let mean = |of: &dyn Fn(&Step) -> f64| match span > 0.0 {
-        true => steps.iter().map(|step| of(step) * (step.to - step.from)).sum::<f64>() / span,
-        false => steps.first().map(of).unwrap_or_default(),
-    };
     let longest = steps.iter().max_by(|a, b| (a.to - a.from).total_cmp(&(b.to - b.from)));
+    let span = |step: &Step| step.to - step.from;
     Step {
         from: steps.first().map_or(0.0, |step| step.from),
         to: steps.last().map_or(0.0, |step| step.to),
-        rate: mean(&|step| step.rate),
+        rate: mean(steps.iter().map(|step| (step.rate, span(step)))).unwrap_or_default(),
         limit: longest.and_then(|step| step.limit.clone()),
-        disk: steps.iter().any(|step| step.disk.is_some()).then(|| mean(&|step| step.disk.unwrap_or(0.0))),
+        // Of the steps whose reading was taken: a missing one is not 0.
+        disk: mean(steps.iter().filter_map(|step| Some((step.disk?, span(step))))),
         connections: steps.iter().filter_map(|step| step.connections).max(),
+    }
+}
+
+/// The mean of values, each by its span; nothing of nothing.
+fn mean(values: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
+    let span: f64 = values.clone().map(|(_, span)| span).sum();
+    match span > 0.0 {
+        true => Some(values.map(|(value, own)| value * own).sum::<f64>() / span),
+        false => values.map(|(value, _)| value).next(),
     }
 }
 
@@ -157,11 +163,7 @@ fn draw(page: &mut Markup, canvas: Canvas, steps: &[Step], with_disk: bool) {
         .collect();
     axis::line(page, &outline, "line");
     if with_disk {
-        let disk: Vec<(f64, f64)> = (steps.iter())
-            .flat_map(|step| [step.from, step.to].map(|at| (x.at(at), y.at(step.disk.unwrap_or(0.0)))))
-            .collect();
-        axis::line(page, &disk, "line under");
-        axis::line(page, &disk, "line second");
+        disk_lines(page, steps, (x, y));
     }
     let marks: Vec<(f64, String)> = x
         .ticks(if canvas.narrow { 4 } else { 10 })
@@ -169,6 +171,20 @@ fn draw(page: &mut Markup, canvas: Canvas, steps: &[Step], with_disk: bool) {
         .map(|at| (x.at(at), format!("{} s", axis::seconds(at))))
         .collect();
     axis::columns(page, frame, canvas.width, &marks, false);
+}
+
+/// What the device took: a line for each stretch in which that was read, and none in between.
+fn disk_lines(page: &mut Markup, steps: &[Step], (x, y): (Linear, Linear)) {
+    for stretch in steps.chunk_by(|a, b| a.disk.is_some() == b.disk.is_some()) {
+        let disk: Vec<(f64, f64)> = (stretch.iter())
+            .filter_map(|step| Some((step, y.at(step.disk?))))
+            .flat_map(|(step, y)| [(x.at(step.from), y), (x.at(step.to), y)])
+            .collect();
+        if !disk.is_empty() {
+            axis::line(page, &disk, "line under");
+            axis::line(page, &disk, "line second");
+        }
+    }
 }
 
 /// Neighbours under the same limit.
@@ -258,5 +274,29 @@ mod tests {
             2,
             "a last step of no length joins the one before"
         );
+    }
+
+    #[test]
+    fn a_disk_that_was_not_read_is_no_disk_at_rest() {
+        let disks = [Some(8.0), Some(4.0), None, None, Some(2.0)];
+        let samples: Vec<Sample> = (disks.iter().enumerate())
+            .map(|(at, disk)| Sample { t: at as f64, rate: 9.0, disk_rate: *disk, ..Sample::default() })
+            .collect();
+        let all = steps(&samples, 5.0, 10);
+        assert_eq!(all.iter().map(|step| step.disk).collect::<Vec<_>>(), disks);
+        assert_eq!(join(&all, 2)[0].disk, Some(6.0), "two of the three were read");
+        assert_eq!(join(&all[2..4], 1)[0].disk, None);
+        let mut page = Markup::default();
+        render_steps(&mut page, &all, "t", 9.0);
+        let text = page.into_text();
+        let lines: Vec<usize> = (text.match_indices("<polyline points=\""))
+            .map(|(at, begin)| &text[at + begin.len()..])
+            .filter_map(|rest| rest.split_once("\" class=\"line second\""))
+            .map(|(points, _)| points)
+            .filter(|points| !points.contains('"'))
+            .map(|points| points.split(' ').count())
+            .collect();
+        // In the wide and the narrow picture a line of two steps and one of a step, and the legend's stroke.
+        assert_eq!(lines, [4, 2, 4, 2, 2]);
     }
 }

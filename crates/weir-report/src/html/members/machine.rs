@@ -386,7 +386,7 @@ fn knee(seen: &BufferedRecord) -> String {
     }
 }
 
-fn notices(page: &mut Markup, missing: &[String]) {
+pub(super) fn notices(page: &mut Markup, missing: &[String]) {
     for why in missing.iter().take(20) {
         page.leaf("p", &[("class", "notice")], &format!("Not as usual: {why}"));
     }

@@ -1,4 +1,4 @@
-//! What `weir bench` adds: requests, a path, packets, codecs, ciphers, a host.
+//! What `weir bench` adds: requests, a path, packets, codecs, ciphers, a host, a store.
 
 use serde_json::Value;
 use weir_units::counted;
@@ -12,12 +12,14 @@ use super::super::markup::Markup;
 use super::super::scale::sane;
 use super::super::words::{bytes, count, percent, rate, short, time};
 use super::super::{limits, verdict};
+use super::machine::notices;
 use super::{ROWS, card, read};
 use crate::ciphers::CiphersRecord;
 use crate::codecs::CodecsRecord;
 use crate::host::HostRecord;
 use crate::load::{LoadRecord, failures};
 use crate::net::{IntervalRecord, NetRecord};
+use crate::object_store::{StoreLoadRecord, StoreRecord};
 use crate::packets::{PacketsRecord, PacketsRow};
 use crate::schema::Record;
 use crate::transactions::TransactionsRecord;
@@ -52,6 +54,10 @@ pub(super) fn http(
     if let Some(capacity) = load.capacity {
         table.row(["that thread could take".to_owned(), format!("{} requests a second", count(capacity))]);
     }
+    if load.unanswered > 0 {
+        let words = format!("{}: the times from the plan are at least these", load.unanswered);
+        table.row(["without an answer at the end".to_owned(), words]);
+    }
     // Three digits make no more of them that are in use; a foreign record may hold any number.
     for (status, number) in load.statuses.iter().take(100) {
         table.row([format!("answers with status {}", short(status, 10)), number.to_string()]);
@@ -74,8 +80,13 @@ pub(super) fn net(
 ) -> Result<(), serde_json::Error> {
     let net: NetRecord = read(value)?;
     for sends in [true, false] {
-        let of_all = net.intervals.iter().filter(|interval| interval.sends == sends && interval.id.is_none());
-        let steps: Vec<Step> = of_all.clone().map(interval_step).collect();
+        let of_way = || net.intervals.iter().filter(move |interval| interval.sends == sends);
+        // The lines of all streams; where there is only one stream, its own.
+        let whose = of_way().map(|interval| interval.id).min().flatten();
+        let of_all = of_way().filter(|interval| interval.id == whose);
+        // What was omitted is in no mean and no share, and its time begins where that of the others does.
+        let steps: Vec<Step> =
+            of_all.clone().filter(|interval| !interval.omitted).map(interval_step).collect();
         let name = if sends { "Sent from here, over time" } else { "Received here, over time" };
         let both = net.direction == "both";
         let mean = if both { mean_of(&steps) } else { record.rate };
@@ -177,6 +188,8 @@ fn intervals<'a>(of: impl Iterator<Item = &'a IntervalRecord>) -> Table {
         Table::new(&["from", "to", "goodput", "round trip", "smallest", "window", "again", "held by"]);
     for one in of.take(ROWS) {
         let number = |number: Option<u64>| number.map_or("–".to_owned(), |number| number.to_string());
+        let held = one.limit.as_deref().map_or("–".to_owned(), limits::title);
+        let omitted = if one.omitted { " (omitted)" } else { "" };
         table.row([
             time(one.from),
             time(one.to),
@@ -185,7 +198,7 @@ fn intervals<'a>(of: impl Iterator<Item = &'a IntervalRecord>) -> Table {
             one.min_rtt.map_or("–".to_owned(), time),
             one.cwnd.map_or("–".to_owned(), bytes),
             number(one.retransmits),
-            one.limit.as_deref().map_or("–".to_owned(), limits::title),
+            format!("{held}{omitted}"),
         ]);
     }
     table
@@ -351,4 +364,50 @@ pub(super) fn host(
         page.leaf("p", &[("class", "notice")], &words);
     }
     Ok(())
+}
+
+pub(super) fn store(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let store: StoreRecord = read(value)?;
+    let mut single = Table::new(&["one at a time", "size", "median", "shortest", "longest", "requests"]);
+    for row in store.latency.iter().take(ROWS) {
+        let size = if row.operation == "LIST" { "–".to_owned() } else { bytes(row.bytes) };
+        single.row([
+            short(&row.operation, 20),
+            size,
+            time(row.median),
+            time(row.shortest),
+            time(row.longest),
+            row.count.to_string(),
+        ]);
+    }
+    card(page, "Single requests", &single);
+    card(page, "Large objects, over connections at once", &store_loads(&store.throughput));
+    card(page, "Small objects, over connections at once", &store_loads(&store.requests));
+    let mut held = Table::of_words(&["figure", "held by", "why"]);
+    for row in store.held.iter().take(ROWS) {
+        let limit = row.limit.as_deref().map_or("not told".to_owned(), limits::title);
+        held.row([short(&row.figure, 40), short(&limit, 40), short(&row.why, 300)]);
+    }
+    card(page, "What holds it", &held);
+    notices(page, &store.missing);
+    Ok(())
+}
+
+fn store_loads(loads: &[StoreLoadRecord]) -> Table {
+    let mut table = Table::new(&["connections", "requests a second", "rate", "put off", "processors here"]);
+    for load in loads.iter().take(ROWS) {
+        table.row([
+            load.connections.to_string(),
+            count(load.requests),
+            rate(load.rate),
+            load.throttled.to_string(),
+            count(load.cpus),
+        ]);
+    }
+    table
 }

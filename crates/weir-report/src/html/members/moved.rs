@@ -1,4 +1,4 @@
-//! What `weir plan`, `cp`, `why` (live or of a capture) and `lab` add.
+//! What `weir plan`, `cp` and `get` to many hosts, `why` (live or of a capture) and `lab` add.
 
 use serde_json::Value;
 use weir_units::counted;
@@ -7,12 +7,12 @@ use super::super::chart::bars::{self, Bar};
 use super::super::chart::gains;
 use super::super::figure::Table;
 use super::super::markup::Markup;
-use super::super::words::{bytes, percent, rate, short, time};
+use super::super::words::{bytes, has_rate, percent, rate, sentence, short, time};
 use super::super::{lab, limits, time_sequence};
 use super::{ROWS, card, read};
 use crate::capture::CaptureRecord;
 use crate::plan::PlanRecord;
-use crate::schema::Record;
+use crate::schema::{Record, RunOutcome};
 use crate::survey::SurveyRecord;
 use crate::why::WhyRecord;
 
@@ -46,10 +46,54 @@ pub(super) fn plan(
             format!("{} over {} by {}", bytes(plan.size), rate(column.link), short(&column.transport, 12));
         bars::render(page, &title, &says, &column.cells.iter().map(bar).collect::<Vec<_>>(), table);
     }
+    card(page, "What carries most", &best(&plan));
+    card(page, "To many hosts, until the last one has all", &many_hosts(&plan));
     for note in plan.notes.iter().take(20) {
         page.leaf("p", &[("class", "notice")], note);
     }
     Ok(())
+}
+
+/// For each link the transport and the codec.
+fn best(plan: &PlanRecord) -> Table {
+    let mut table = Table::new(&["link", "by", "codec", "payload", "held by", "whole transfer", "held by"]);
+    for best in plan.best.iter().take(ROWS) {
+        table.row([
+            rate(best.link),
+            short(&best.transport, 12),
+            short(&best.codec, 40),
+            rate(best.rate),
+            limits::title(&best.limit),
+            time(best.seconds),
+            limits::title(&best.whole_limit),
+        ]);
+    }
+    table
+}
+
+fn many_hosts(plan: &PlanRecord) -> Table {
+    let heads = [
+        "link",
+        "hosts",
+        "chains",
+        "through chains",
+        "from here to each at once",
+        "one copy",
+        "each further host",
+    ];
+    let mut table = Table::new(&heads);
+    for row in plan.hosts.iter().take(ROWS) {
+        table.row([
+            rate(row.link),
+            row.hosts.to_string(),
+            row.fanout.to_string(),
+            time(row.chain),
+            time(row.star),
+            time(row.one),
+            time(row.fill),
+        ]);
+    }
+    table
 }
 
 pub(super) fn survey(
@@ -136,6 +180,52 @@ pub(super) fn copy(
         Table::default(),
     );
     card(page, "How", &table);
+    card(page, "Hosts", &hosts(value));
+    Ok(())
+}
+
+/// The rows of a copy to many hosts.
+fn hosts(cp: &Value) -> Table {
+    let mut table = Table::of_words(&["host", "from", "ended", "took", "carried", "held by", "error"]);
+    let rows = cp.get("hosts").and_then(Value::as_array).into_iter().flatten();
+    for row in rows.take(ROWS) {
+        let text = |name: &str| match row.get(name).and_then(Value::as_str) {
+            None | Some("") => "–".to_owned(),
+            Some(text) => short(text, 200),
+        };
+        let limit = row.get("limit").and_then(Value::as_str).map_or("–".to_owned(), limits::title);
+        table.row([
+            text("host"),
+            text("from"),
+            text("outcome"),
+            row.get("seconds").and_then(Value::as_f64).map_or("–".to_owned(), time),
+            row.get("bytes").and_then(Value::as_u64).map_or("–".to_owned(), bytes),
+            short(&limit, 40),
+            text("error"),
+        ]);
+    }
+    table
+}
+
+/// Which of many hosts fetched what the others got from it, and which could not.
+pub(super) fn fetch(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(|text| short(text, 200));
+    let mut table = Table::of_words(&["host", "what it did"]);
+    let attempts = value.get("attempts").and_then(Value::as_array).into_iter().flatten();
+    for attempt in attempts.take(ROWS) {
+        let host = text(attempt, "host").unwrap_or_else(|| "–".to_owned());
+        table.row([host, format!("could not: {}", text(attempt, "error").unwrap_or_default())]);
+    }
+    if let Some(host) = text(value, "host") {
+        let own = value.get("record").and_then(|own| read::<Record>(own).ok());
+        table.row([host, own.map_or("fetched it".to_owned(), |own| sentence(&own))]);
+    }
+    card(page, "Hosts that were asked to fetch", &table);
     Ok(())
 }
 
@@ -153,7 +243,10 @@ pub(super) fn prediction(
     record: &Record,
     _: &'static str,
 ) -> Result<(), serde_json::Error> {
-    let Some(predicted) = value.get("rate").and_then(Value::as_f64) else { return Ok(()) };
+    // What a run that broke off has reached says nothing of a forecast.
+    let is_told = has_rate(record) && record.outcome == RunOutcome::Complete;
+    let predicted = value.get("rate").and_then(Value::as_f64).filter(|_| is_told);
+    let Some(predicted) = predicted else { return Ok(()) };
     let limit = value.get("limit").and_then(Value::as_str).unwrap_or("unknown");
     let bars = [
         Bar {

@@ -79,7 +79,7 @@ pub struct BadHubUrl {
 }
 
 impl BadHubUrl {
-    /// Of `text`.
+    /// Of `text`, which is shown: it holds no login.
     pub(in crate::hub) fn new(text: &str, why: impl Into<String>) -> BadHubUrl {
         BadHubUrl { text: weir_units::quoted(text), why: why.into() }
     }
@@ -88,8 +88,17 @@ impl BadHubUrl {
 impl HfUrl {
     /// What `text` names; `None` where it has not the scheme.
     pub fn parse(text: &str) -> Option<Result<HfUrl, BadHubUrl>> {
-        let (scheme, rest) = text.split_once("://")?;
-        scheme.eq_ignore_ascii_case("hf").then(|| HfUrl::read(rest).map_err(|why| BadHubUrl::new(text, why)))
+        let (scheme, rest) =
+            text.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("hf"))?;
+        let holds_login = |text: &str| text.split('/').next().unwrap_or_default().contains(':');
+        Some(match rest.rsplit_once('@') {
+            // No name holds a colon: it parts a user from a password, which may hold a slash.
+            Some((login, name)) if holds_login(login) => {
+                let shown = format!("{scheme}://{name}");
+                Err(BadHubUrl::new(&shown, "a login does not belong here; set HF_TOKEN"))
+            }
+            _ => HfUrl::read(rest).map_err(|why| BadHubUrl::new(text, why)),
+        })
     }
 
     fn read(text: &str) -> Result<HfUrl, String> {
@@ -211,8 +220,12 @@ mod tests {
             "hf://a\nb/c",
             "hf://o/r@..%2Fx",
             "hf://models/datasets/r",
+            "hf://me:secret@o/r",
+            "hf://me:se@cret@gpt2",
+            "hf://me:se/cret@o/r",
         ] {
-            assert!(HfUrl::parse(text).unwrap().is_err(), "{text:?}");
+            let error = HfUrl::parse(text).unwrap().unwrap_err().to_string();
+            assert!(!error.contains("cret") && !error.contains("me:"), "{text:?}: {error}");
         }
     }
 }

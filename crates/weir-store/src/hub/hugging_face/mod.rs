@@ -14,6 +14,7 @@ use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
 use weir_get::http::authority::Authorizer;
 use weir_get::http::call::{AtHand, Reply};
+use weir_get::http::credentials::without;
 use weir_http::fields::Fields;
 use weir_tree::{Filter, Name};
 
@@ -311,16 +312,17 @@ fn entries_in(what: &str, page: &[u8]) -> Result<Vec<Entry>, StoreError> {
     Ok(entries.into_iter().filter(|entry| entry.kind == "file").collect())
 }
 
-/// The hub that is asked (`HF_ENDPOINT`), with a slash at its end.
+/// The hub that is asked (`HF_ENDPOINT`), with a slash at its end. A login in it is left out: the hub knows
+/// tokens, and what is said names the address.
 fn endpoint(environment: Environment<'_>) -> Result<Url, StoreError> {
     let named = environment("HF_ENDPOINT").filter(|text| !text.is_empty());
     let text = named.as_deref().unwrap_or(ENDPOINT);
     let url = Url::parse(&format!("{}/", text.trim_end_matches('/')));
     let is_one = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-    url.ok().filter(is_one).ok_or_else(|| {
+    url.ok().filter(is_one).map(|url| without(&url)).ok_or_else(|| {
         StoreError::Usage(format!(
             "cannot use HF_ENDPOINT '{}': expected a URL, as in {ENDPOINT}",
-            weir_units::quoted(text)
+            weir_units::quoted(text.rsplit('@').next().unwrap_or_default())
         ))
     })
 }

@@ -1,6 +1,9 @@
 //! The login for a registry that docker, podman or skopeo keep (`docker login`): in their files, or with a
 //! program that these name (`credHelpers`, `credsStore`).
 //! <https://github.com/docker/docker-credential-helpers>
+//!
+//! Podman keeps logins of namespaces too (`HOST/NAMESPACE`, containers-auth.json(5)): the closest one counts,
+//! and that of another namespace never.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,6 +18,7 @@ use weir_units::Bytes;
 
 use crate::credentials::process;
 use crate::environment::Environment;
+use crate::hub::tokens::IDENTITY;
 
 /// Logins of a thousand registries take a fifth of it.
 const MAX_CONFIG: Bytes = Bytes(1 << 20);
@@ -34,6 +38,8 @@ struct Kept {
     auth: String,
     username: String,
     password: String,
+    /// What is traded for a token, in place of a password (`az acr login`).
+    identitytoken: String,
 }
 
 /// How long a program may take; some ask for a password of their own.
@@ -41,9 +47,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a program says when it has no login for a registry.
 const NONE: &str = "credentials not found";
-
-/// The user in whose place a program gives a token that would have to be traded first.
-const TRADED: &str = "<token>";
 
 /// What a program prints.
 #[derive(Deserialize)]
@@ -55,9 +58,14 @@ struct Given {
     secret: String,
 }
 
-/// The login for `registry`, a host with its port; of several files the first that has one. Programs are
-/// asked until `stop` is set.
-pub fn login_of(registry: &str, environment: Environment<'_>, stop: &AtomicBool) -> Option<Login> {
+/// The login for the repository `name` at `registry`, a host with its port; of several files the first that
+/// has one. Programs are asked until `stop` is set.
+pub fn login_of(
+    registry: &str,
+    name: &str,
+    environment: Environment<'_>,
+    stop: &AtomicBool,
+) -> Option<Login> {
     files(environment).into_iter().find_map(|path| {
         let text = match weir_units::read_text(&path, MAX_CONFIG) {
             Ok(text) => text,
@@ -68,7 +76,7 @@ pub fn login_of(registry: &str, environment: Environment<'_>, stop: &AtomicBool)
             }
         };
         match serde_json::from_str::<Config>(&text) {
-            Ok(config) => login_in(&config, registry, &path.display().to_string(), stop),
+            Ok(config) => login_in(&config, (registry, name), &path.display().to_string(), stop),
             Err(error) => {
                 tracing::warn!(
                     "{} is not used: line {} is not what docker writes",
@@ -92,18 +100,18 @@ fn files(environment: Environment<'_>) -> Vec<PathBuf> {
     [own, docker, podman, podman_at_home].into_iter().flatten().collect()
 }
 
-fn login_in(config: &Config, registry: &str, path: &str, stop: &AtomicBool) -> Option<Login> {
-    // Docker's own registry is kept under the address that it had first.
-    let old = ["https://index.docker.io/v1/", "docker.io"];
-    let is_hub = registry == "registry-1.docker.io";
-    let names: Vec<&str> = std::iter::once(registry).chain(old.into_iter().filter(|_| is_hub)).collect();
-    let is_one = |key: &str| names.iter().any(|name| *name == key || host_in(key) == *name);
-    let kept = config.auths.iter().find(|(key, _)| is_one(key)).map(|(_, kept)| kept);
-    let helper = config.cred_helpers.iter().find(|(key, _)| is_one(key)).map(|(_, helper)| helper.as_str());
-    let of_all = Some(config.creds_store.as_str()).filter(|name| !name.is_empty());
-    kept.and_then(login_kept).or_else(|| {
-        // Docker's own registry has its first address there, too.
-        let server = if is_hub { old[0] } else { registry };
+/// What docker's own registry is called, where it is asked first.
+const DOCKER: [&str; 3] = ["registry-1.docker.io", "docker.io", "index.docker.io"];
+
+/// The address that it had first, under which docker keeps its login.
+const DOCKER_FIRST: &str = "https://index.docker.io/v1/";
+
+fn login_in(config: &Config, whose: (&str, &str), path: &str, stop: &AtomicBool) -> Option<Login> {
+    let registry = whose.0;
+    closest(&config.auths, whose).into_iter().find_map(login_kept).or_else(|| {
+        let helper = closest(&config.cred_helpers, whose).into_iter().next().map(String::as_str);
+        let of_all = Some(config.creds_store.as_str()).filter(|name| !name.is_empty());
+        let server = if registry == DOCKER[0] { DOCKER_FIRST } else { registry };
         match given(helper.or(of_all)?, server, stop) {
             Ok(login) => login,
             Err(why) => {
@@ -112,6 +120,31 @@ fn login_in(config: &Config, registry: &str, path: &str, stop: &AtomicBool) -> O
             }
         }
     })
+}
+
+/// What is `kept` for the repository `name` at `registry`, the closest first: for itself, for the namespaces
+/// that it is in, for all of the registry, and under the forms in which docker writes that.
+fn closest<'a, T>(kept: &'a HashMap<String, T>, (registry, name): (&str, &str)) -> Vec<&'a T> {
+    let hosts = if registry == DOCKER[0] { DOCKER.to_vec() } else { vec![registry] };
+    let paths = std::iter::successors(Some(name), |path| path.rsplit_once('/').map(|(above, _)| above));
+    let named = paths.flat_map(|path| hosts.iter().map(move |host| format!("{host}/{path}")));
+    let whole = hosts.iter().map(|host| (*host).to_owned());
+    let found = named.chain(whole).filter_map(|key| kept.get(&key));
+    // Of several forms of one registry always the same one.
+    let mut forms: Vec<(&String, &T)> = kept.iter().filter(|(key, _)| is_form(key, &hosts)).collect();
+    forms.sort_by_key(|(key, _)| *key);
+    found.chain(forms.into_iter().map(|(_, kept)| kept)).collect()
+}
+
+/// `key` is a URL of one of `hosts`, or what is left of one without its scheme.
+fn is_form(key: &str, hosts: &[&str]) -> bool {
+    let (is_url, rest) = match key.split_once("://") {
+        Some((_, rest)) => (true, rest),
+        None => (false, key),
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_whole = is_url || rest.contains('/') && matches!(path.trim_matches('/'), "" | "v1" | "v2");
+    is_whole && hosts.contains(&host)
 }
 
 /// The login that `docker-credential-NAME` has for `server`.
@@ -130,20 +163,16 @@ fn given(name: &str, server: &str, stop: &AtomicBool) -> Result<Option<Login>, S
     let given: Given = serde_json::from_slice(&printed)
         .map_err(|error| format!("{program} printed no login (column {} of its JSON)", error.column()))?;
     match (given.username.as_str(), given.secret.is_empty()) {
-        (TRADED, _) => {
-            Err(format!("{program} gives a token that would have to be traded, which weir does not do"))
-        }
         ("", _) | (_, true) => Ok(None),
         _ => Ok(Some(Login { login: given.username, password: given.secret })),
     }
 }
 
-fn host_in(key: &str) -> &str {
-    let rest = key.split_once("://").map_or(key, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or_default()
-}
-
 fn login_kept(kept: &Kept) -> Option<Login> {
+    // Beside it stands a user without a password.
+    if !kept.identitytoken.is_empty() {
+        return Some(Login { login: IDENTITY.to_owned(), password: kept.identitytoken.clone() });
+    }
     if !kept.username.is_empty() {
         return Some(Login { login: kept.username.clone(), password: kept.password.clone() });
     }
@@ -162,21 +191,46 @@ mod tests {
         let auth = STANDARD.encode("me:s3cr:et");
         let text = format!(
             r#"{{"auths": {{"https://index.docker.io/v1/": {{"auth": "{auth}"}}, "r.example:5000": {{"auth": "{auth}"}},
-                "https://q.example/v2/": {{"username": "u", "password": "p"}}, "s.example": {{}}}},
+                "https://q.example/v2/": {{"username": "u", "password": "p"}}, "s.example": {{}},
+                "a.example": {{"auth": "{auth}", "identitytoken": "t0ken"}}}},
                 "credsStore": "no such/program", "other": 1}}"#
         );
         std::fs::write(folder.path().join("config.json"), text).unwrap();
         let docker = folder.path().display().to_string();
         let environment = |name: &str| (name == "DOCKER_CONFIG").then(|| docker.clone());
         let of = |registry: &str| {
-            login_of(registry, &environment, &AtomicBool::new(false))
+            login_of(registry, "o/app", &environment, &AtomicBool::new(false))
                 .map(|login| format!("{}:{}", login.login, login.password))
         };
         assert_eq!(of("registry-1.docker.io").as_deref(), Some("me:s3cr:et"));
         assert_eq!(of("r.example:5000").as_deref(), Some("me:s3cr:et"));
         assert_eq!(of("q.example").as_deref(), Some("u:p"));
+        assert_eq!(of("a.example").as_deref(), Some("<token>:t0ken"));
         for none in ["r.example", "s.example", "t.example"] {
             assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_closest_login_counts_and_no_other_namespace_s() {
+        let kept = |keys: &[&str]| -> HashMap<String, String> {
+            keys.iter().map(|key| ((*key).to_owned(), (*key).to_owned())).collect()
+        };
+        let hosts = ["q.example/other", "q.example/team/app", "q.example/team", "https://q.example/v1/"];
+        for (keys, registry, name, found) in [
+            (&hosts[..], "q.example", "team/app", Some("q.example/team/app")),
+            (&hosts, "q.example", "team/more", Some("q.example/team")),
+            (&hosts, "q.example", "team/app/deep", Some("q.example/team/app")),
+            (&hosts, "q.example", "else/app", Some("https://q.example/v1/")),
+            (&hosts[..3], "q.example", "else/app", None),
+            (&hosts, "q.example:5000", "team/app", None),
+            (&["q.example/", "q.example/other"], "q.example", "x", Some("q.example/")),
+            (&["docker.io/me", "https://index.docker.io/v1/"], DOCKER[0], "me/x", Some("docker.io/me")),
+            (&["docker.io/me", DOCKER_FIRST], DOCKER[0], "library/x", Some(DOCKER_FIRST)),
+        ] {
+            let kept = kept(keys);
+            let first = closest(&kept, (registry, name)).into_iter().next().map(String::as_str);
+            assert_eq!(first, found, "{keys:?} {registry} {name}");
         }
     }
 }

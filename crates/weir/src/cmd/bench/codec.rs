@@ -1,11 +1,8 @@
 //! `weir bench codec`: what each codec does to this data, and which one wins on which link.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 use std::time::Instant;
 
-use anyhow::Context;
 use weir_bench::codec::{self, Looked, Row};
 use weir_bench::corpus::{BLOCK, Corpus, Kind, MOST, SAMPLE, Take, evenly};
 use weir_bench::repeat::Limits;
@@ -19,6 +16,7 @@ use weir_units::{Bytes, Rate};
 use super::{Progress, WRONG_DATA, speed};
 use crate::args::{BenchCodec, Generated};
 use crate::interrupt::INTERRUPTED;
+use crate::output;
 use crate::page;
 use crate::voice::{self, Printed};
 
@@ -27,8 +25,9 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let start = Instant::now();
     let corpus = corpus(bench)?;
-    // Made before anything is measured: a place that cannot be written is said at once.
-    let picture = bench.chart.as_deref().map(create).transpose()?;
+    if let Some(path) = &bench.chart {
+        output::check(path)?;
+    }
     let chosen = bench.codecs.iter().flat_map(|choice| choice.0.iter().copied());
     let settings: Vec<_> = if bench.codecs.is_empty() { codec::usual() } else { chosen.collect() };
     let progress = Progress::new(&bench.voice)?;
@@ -46,9 +45,10 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
         }
     };
     let member = member(&sample, &rows, &bench.links);
-    if let (Some(mut file), Some(path)) = (picture, &bench.chart) {
-        let drawn = chart::render_svg(&member, &mut file).and_then(|()| file.flush());
-        drawn.with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(path) = &bench.chart {
+        let mut picture = Vec::new();
+        chart::render_svg(&member, &mut picture)?;
+        output::write(path, &picture)?;
     }
     print(bench, &member, start.elapsed().as_secs_f64())?;
     Ok(0)
@@ -66,10 +66,6 @@ fn corpus(bench: &BenchCodec) -> anyhow::Result<Corpus> {
         Generated::Random => Kind::Random,
     };
     Ok(Corpus::generate(kind, bench.size.0))
-}
-
-fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
-    File::create(path).map(BufWriter::new).with_context(|| format!("cannot create {}", path.display()))
 }
 
 /// The data, and how many blocks of them go through every codec.

@@ -103,6 +103,9 @@ fn one(bench: &BenchHttp, url: &str, is_first: bool, stop: &Arc<AtomicBool>) -> 
             finished => finished?,
         }
     }
+    if let Some(words) = figures::left_out(&plan, &outcome) {
+        voice::warn(&words);
+    }
     match (&outcome.failed, figures::too_many_errors(&plan, &outcome)) {
         (Some(error), _) => Err(anyhow!("{error}")),
         (None, _) if outcome.interrupted => Ok(INTERRUPTED),

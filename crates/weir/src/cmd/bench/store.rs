@@ -95,6 +95,7 @@ fn load(load: &Load) -> StoreLoadRecord {
         requests: load.answered as f64 / load.seconds,
         rate: load.bytes as f64 / load.seconds,
         throttled: load.throttled,
+        failed: load.failed,
         cpus: load.cpu / load.seconds,
     }
 }

@@ -1,5 +1,5 @@
-//! What was foretold of a copy, beside what it reached: by a plan for the same source and target, else by its
-//! own first moments.
+//! What was foretold of a copy, beside what it reached: by a plan for the same copy, else by its own first
+//! moments.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use weir_cp::session::{Job, Report};
 use weir_report::schema::{Record, RunOutcome};
 use weir_units::{Rate, human_duration};
 
-use crate::cmd::forecast;
+use crate::cmd::forecast::{self, ForecastKey};
 
 /// A forecast and what it was made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,9 +39,18 @@ impl Foretold {
     pub(super) fn of(job: &Job, report: &Report) -> Option<Foretold> {
         let options = &job.options;
         let whole = !(options.update || options.checksum || options.dry_run) && report.totals.kept == 0;
-        // A plan knows nothing of a rate or a codec that the user set.
-        let free = options.rate_cap.is_none() && options.codec.is_none();
-        let plan = forecast::find(&job.host, &job.sources, &job.target).filter(|_| whole && free);
+        // A plan knows nothing of a rate or a codec that the user set, nor of copies between two others.
+        let free = options.rate_cap.is_none() && options.codec.is_none() && job.from.is_none();
+        let key = ForecastKey {
+            host: &job.host,
+            role: job.role,
+            sources: &job.sources,
+            target: &job.target,
+            options,
+            list: job.list.as_ref(),
+            lanes: &job.lanes,
+        };
+        let plan = forecast::find(&key).filter(|_| whole && free);
         let by_plan = plan.map(|plan| Foretold {
             rate: Rate(plan.rate),
             limit: plan.limit.clone(),

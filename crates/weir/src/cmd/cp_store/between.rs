@@ -24,11 +24,11 @@ use weir_store::tree::{self, Copy, StorePlace, across, down, prune, up};
 use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::{self, Attributes, Condition};
 use weir_tree::compare::Keep;
-use weir_tree::walk::{Root, Wanted};
+use weir_tree::walk::Root;
 use weir_tree::{Target, destination};
 
 use super::Choice;
-use super::meant::{Meant, folder_of, glob_of, meant, nothing, place_of_one};
+use super::meant::{Meant, folder_of, glob_of, key_of_one, meant, nothing, place_of_one};
 use super::told::{Held, Told, WayEnd};
 use crate::args::Cp;
 use crate::cmd::asked_store;
@@ -96,22 +96,32 @@ impl Between {
         }
     }
 
+    /// The ends that are stores: where it is from, and where it goes.
+    pub fn stores(&self) -> (Option<&StoreUrl>, Option<&StoreUrl>) {
+        match self {
+            Between::Down { from, .. } => (Some(from), None),
+            Between::Up { to, .. } => (None, Some(to)),
+            Between::Across { from, to } => (Some(from), Some(to)),
+        }
+    }
+
     /// With `--delete` all goes that the source lacks. What a pattern leaves out is at the source all the
-    /// same, and would go.
-    pub fn refuse_pattern(&self, deletes: bool) -> Result<(), Usage> {
-        let is_pattern = match self {
-            Between::Down { from, .. } | Between::Across { from, .. } => glob_of(from).is_some(),
-            // The shell has expanded those of files: each is a source.
-            Between::Up { .. } => false,
-        };
-        match deletes && is_pattern {
-            true => Err(Usage(
+    /// same, and would go; and of several sources in one folder each lacks what the others have.
+    pub fn refuse_delete(&self, deletes: bool) -> Result<(), Usage> {
+        let is_content = |path: &PathBuf| Root::from_argument(path).is_ok_and(|root| root.name.is_root());
+        let why = match self {
+            Between::Down { from, .. } | Between::Across { from, .. } if glob_of(from).is_some() => {
                 "--delete would remove all that the pattern does not name; name the prefix and use --include and \
                  --exclude instead"
-                    .to_owned(),
-            )),
-            false => Ok(()),
-        }
+            }
+            // The shell has expanded patterns of files: each is a source.
+            Between::Up { from, .. } if from.len() > 1 && from.iter().any(is_content) => {
+                "--delete with several sources into one folder would delete of each what the others lack; copy one after \
+                 the other without it"
+            }
+            _ => return Ok(()),
+        };
+        if deletes { Err(Usage(why.to_owned())) } else { Ok(()) }
     }
 
     /// Copies.
@@ -122,11 +132,7 @@ impl Between {
         told: &Told<'_>,
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<WayEnd> {
-        let (from, to) = match self {
-            Between::Down { from, .. } => (Some(from), None),
-            Between::Up { to, .. } => (None, Some(to)),
-            Between::Across { from, to } => (Some(from), Some(to)),
-        };
+        let (from, to) = self.stores();
         let words = EndWords { both: &cp.store, ends: &cp.ends, network: &cp.network };
         let opened = StoreEnds::open(words, from, to, stop)?;
         let clock = StageClock::new(Instant::now());
@@ -166,7 +172,25 @@ const ESTRANGED: &str = "the objects come through here: both ends are of one ser
 const IGNORES: &str =
     "what comes through here is held against no digest that its store keeps (--ignore-digest)";
 
+/// Where in `to` goes what is `chosen` of `from`: what its keys begin with, and the key of one object alone.
 /// Nothing is copied into itself.
+pub fn place_across(
+    (from, chosen): (&StoreUrl, &Meant<'_>),
+    to: &StoreUrl,
+    kinship: Kinship,
+) -> Result<(String, Option<String>), Usage> {
+    let only = chosen.is_one.then(|| match to.is_prefix() {
+        true => format!("{}{}", to.key, from.name()),
+        false => to.key.clone(),
+    });
+    let mut prefix = folder_of(&to.key);
+    if !chosen.base.is_root() {
+        prefix.push_str(&format!("{}/", chosen.base.as_path().display()));
+    }
+    refuse_overlap((from, chosen), (to, &prefix), only.as_deref(), kinship)?;
+    Ok((prefix, only))
+}
+
 fn refuse_overlap(
     (from, chosen): (&StoreUrl, &Meant<'_>),
     (to, prefix): (&StoreUrl, &str),
@@ -324,28 +348,12 @@ impl Way<'_> {
     }
 
     fn up(&self, from: &[PathBuf], to: &StoreUrl, target: &dyn Store) -> anyhow::Result<WayEnd> {
-        let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.is_file());
-        let only = match from {
-            [path] if is_file(path) && !to.is_prefix() => Some(to.key.clone()),
-            _ => None,
-        };
+        let only = key_of_one(from, to);
         let prefix = folder_of(&to.key);
         let roots: Vec<Root> = from.iter().map(|path| Root::from_argument(path)).collect::<Result<_, _>>()?;
-        if self.choice.delete && roots.len() > 1 && roots.iter().any(|root| root.name.is_root()) {
-            return Err(Usage(
-                "--delete with several sources into one folder would delete of each what the others lack; copy one after \
-                 the other without it"
-                    .to_owned(),
-            )
-            .into());
-        }
         let shown = to.with_key("").to_string();
         let place = StorePlace { store: target, prefix: &prefix, shown: &shown };
-        let wanted = Wanted {
-            referents: self.choice.copy_links,
-            one_file_system: self.choice.one_file_system,
-            ..Wanted::default()
-        };
+        let wanted = self.choice.wanted();
         let up = up::Up {
             copy: self.copy,
             to: place,
@@ -448,15 +456,7 @@ impl Way<'_> {
         let from_caller = CallerSetup { http: &source.http, ..self.copy.caller };
         let chosen = meant(&*source.store, from_caller, from, &shown)
             .map_err(|error| store_ends::of_end(error, End::Source))?;
-        let only = chosen.is_one.then(|| match to.is_prefix() {
-            true => format!("{}{}", to.key, from.name()),
-            false => to.key.clone(),
-        });
-        let mut prefix = folder_of(&to.key);
-        if !chosen.base.is_root() {
-            prefix.push_str(&format!("{}/", chosen.base.as_path().display()));
-        }
-        refuse_overlap((from, &chosen), (to, &prefix), only.as_deref(), kinship)?;
+        let (prefix, only) = place_across((from, &chosen), to, kinship)?;
         let to_shown = to.with_key("").to_string();
         let place = StorePlace { store: &*target.store, prefix: &prefix, shown: &to_shown };
         let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));

@@ -91,6 +91,15 @@ pub fn folder_of(key: &str) -> String {
     }
 }
 
+/// The key that one file gets; `None`: its name counts, or there are more.
+pub fn key_of_one(from: &[PathBuf], to: &StoreUrl) -> Option<String> {
+    let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    match from {
+        [path] if is_file(path) && !to.is_prefix() => Some(to.key.clone()),
+        _ => None,
+    }
+}
+
 /// Where one object goes: into the folder that `to` is, or to that name.
 pub fn place_of_one(url: &StoreUrl, to: &Path) -> anyhow::Result<(PathBuf, Name)> {
     let is_folder = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();

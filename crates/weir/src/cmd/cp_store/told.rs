@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use weir_get::GetError;
 use weir_get::job::{FileReport, Job, JobOutcome};
 use weir_get::source::{Bad, Results};
-use weir_model::evidence::{Evidence, Interval, Trial};
+use weir_model::evidence::{Command, Evidence, Interval, Trial};
 use weir_report::escape::escape;
 use weir_report::schema::FileRecord;
 use weir_store::StoreError;
@@ -28,9 +28,6 @@ const LISTED: usize = 1000;
 
 /// Intervals that are judged: an hour of them.
 const INTERVALS: usize = 36_000;
-
-/// What `-c` takes at most.
-const MOST_AT_ONCE: u32 = 16;
 
 /// Hears of a copy.
 pub struct Told<'a> {
@@ -147,7 +144,7 @@ pub struct TreeOutcome {
 impl WayEnd {
     /// What the engine saw of one more lot, which began `at` seconds after the copy did.
     pub fn add(&mut self, mut more: Evidence, at: f64) {
-        more.facts.most_at_once = Some(MOST_AT_ONCE);
+        more.facts.command = Command::StoreCopy;
         let Some(all) = &mut self.evidence else {
             self.evidence = Some(more);
             return;

@@ -30,7 +30,10 @@ pub fn play(show: &mut Show) -> anyhow::Result<SceneOutcome> {
     ))?;
     let disk = match SlowDisk::make(show.whole_folder(), &format!("disk/{MOUNT}"), &DISK) {
         Ok(disk) => disk,
-        Err(error) => return Ok(SceneOutcome::Skipped(voice::words(&anyhow::Error::from(error)))),
+        Err(error) if error.is_refusal() => {
+            return Ok(SceneOutcome::Skipped(voice::words(&anyhow::Error::from(error))));
+        }
+        Err(error) => return Err(error.into()),
     };
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], Some(LINK))?;
     let url = format!("{}{NAME}", server.url());

@@ -132,10 +132,17 @@ impl Listing for Nothing {
 
 /// Compares the content of what is done, file by file.
 fn contents(ledger: &mut SqlLedger, planned: &Planned, stop: &Arc<AtomicBool>) -> anyhow::Result<Contents> {
-    let PlannedEnd::Path(to) = &planned.target else {
-        let why =
-            "--digests reads the target, and takes a folder of this host; leave it out to compare sizes";
-        return Err(Usage(why.to_owned()).into());
+    let to = match &planned.target {
+        PlannedEnd::Path(to) if !planned.target.keeps_nothing() => to,
+        PlannedEnd::Path(_) => {
+            let why = "--digests reads the target, and /dev/null keeps nothing; leave it out";
+            return Err(Usage(why.to_owned()).into());
+        }
+        PlannedEnd::Store(_) | PlannedEnd::Web(_) => {
+            let why =
+                "--digests reads the target, and takes a folder of this host; leave it out to compare sizes";
+            return Err(Usage(why.to_owned()).into());
+        }
     };
     let from = match &planned.source {
         PlannedEnd::Path(from) => Some(from.as_path()),
@@ -144,7 +151,7 @@ fn contents(ledger: &mut SqlLedger, planned: &Planned, stop: &Arc<AtomicBool>) -
     let mut contents = Contents::default();
     ledger.each_row(&mut |object, row| {
         if row.state == "done" && !stop.load(Relaxed) {
-            contents.compare(object, from, to);
+            contents.compare(object, from, to, stop);
         }
         Ok::<(), FleetError>(())
     })?;
@@ -174,7 +181,7 @@ fn say(check: &FleetCheck, checked: &Checked) -> anyhow::Result<()> {
             };
             text.push_str(&format!("  {}: {word}\n", escape(name)));
         }
-        let more = missing + sizes - differ.len() as u64;
+        let more = (missing + sizes).saturating_sub(differ.len() as u64);
         if more > 0 {
             text.push_str(&format!("  and {more} more\n"));
         }

@@ -66,10 +66,14 @@ fn csv(row: &ObjectRow) -> String {
     .join(",")
 }
 
+/// With an apostrophe before what a spreadsheet would take for a formula: names and reasons are others'
+/// words.
 fn field(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
     match text.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
+        false => text,
     }
 }
 
@@ -81,5 +85,12 @@ mod tests {
     fn a_field_with_a_comma_is_quoted() {
         assert_eq!(field("a b"), "a b");
         assert_eq!(field("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
+    }
+
+    #[test]
+    fn no_field_is_a_formula() {
+        for (text, written) in [("=1+1", "'=1+1"), ("-a", "'-a"), ("@x,y", "\"'@x,y\""), ("a=b", "a=b")] {
+            assert_eq!(field(text), written);
+        }
     }
 }

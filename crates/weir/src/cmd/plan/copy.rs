@@ -23,7 +23,7 @@ use crate::args::{self, By, VERSION};
 use crate::calibration;
 use crate::cmd::chosen;
 use crate::cmd::cp::problem_records;
-use crate::cmd::forecast::{self, Forecast};
+use crate::cmd::forecast::{self, Forecast, ForecastKey};
 use crate::cmd::route::Route;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
@@ -59,7 +59,7 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
         ..SurveyRecord::new(&surveyed.survey, &inputs, &result)
     };
     let notes = notes(&job, &surveyed);
-    forecast::keep(&job.host, &job.sources, &job.target, &Forecast::of(&copy.predicted));
+    forecast::keep(&key(&job), &Forecast::of(&copy.predicted));
     let told = super::to_hosts(args, PlanRecord::new(&inputs, &result, notes), &inputs);
     print(args, &copy, told, &surveyed)?;
     // As of a copy, which would not bring them either.
@@ -112,9 +112,7 @@ fn given(args: &args::Plan) -> Option<&'static str> {
         ("--ssh-rate", args.ssh_rate.is_some()),
         ("--cipher-rate", args.cipher_rate.is_some()),
     ];
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let typed = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
-    flags.into_iter().find_map(|(flag, given)| (given && typed(flag)).then_some(flag))
+    flags.into_iter().find_map(|(flag, given)| (given && super::is_typed(flag)).then_some(flag))
 }
 
 /// What the far end is started for.
@@ -154,6 +152,19 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         speeds: calibration::speeds(),
         version: VERSION.to_owned(),
     })
+}
+
+/// By which the copy finds what is foretold of it.
+fn key(job: &Job) -> ForecastKey<'_> {
+    ForecastKey {
+        host: &job.host,
+        role: job.role,
+        sources: &job.sources,
+        target: &job.target,
+        options: &job.options,
+        list: job.list.as_ref(),
+        lanes: &job.lanes,
+    }
 }
 
 /// What is worth knowing beside the table.

@@ -1,30 +1,28 @@
 //! `weir plan SRC... DST` with a store: how many parts and requests a copy is, what those cost, and how long
-//! it takes over a link that is named.
+//! it takes over a link that is named. What is counted is what `weir cp` would choose; the target is not
+//! asked.
+
+mod tally;
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use serde_json::{Value, json};
-use weir_observe::stage_clock::StageClock;
 use weir_report::escape::escape;
 use weir_report::json as records;
 use weir_report::schema::{Record, RunOutcome};
 use weir_store::address::StoreUrl;
-use weir_store::cost::{Direction, Price, Requests, list_price};
-use weir_store::glob::Glob;
-use weir_store::listing::{self, PagesSetup};
-use weir_tree::walk::{Root, Step, Walk, Wanted};
-use weir_tree::{Filter, Kind};
+use weir_store::cost::{ClassPrice, Direction, Price, Requests, list_price};
 use weir_units::{Bytes, Rate, counted, human_duration};
 
+use self::tally::Tally;
 use crate::args;
-use crate::cmd::asked_store;
+use crate::cmd::cp_store::between::{self, Between};
+use crate::cmd::cp_store::{self, HostWords};
 use crate::cmd::store_ends::{EndWords, Kinship, StoreEnd, StoreEnds};
-use crate::interrupt;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::page;
 use crate::voice::{Printed, Usage};
 
@@ -33,13 +31,13 @@ const AT_ONCE: f64 = 16.0;
 
 /// Whether a store is on either side.
 pub fn is_meant(plan: &args::Plan) -> bool {
-    plan.paths.iter().any(|path| path.to_str().is_some_and(|text| StoreUrl::parse(text).is_some()))
+    plan.paths.iter().any(between::is_store)
 }
 
-/// The ends of the copy, and what it is.
+/// What a copy asks for.
 struct Planned {
     requests: Requests,
-    price: Option<Price>,
+    price: Price,
     target: String,
     notes: Vec<String>,
 }
@@ -48,7 +46,10 @@ struct Planned {
 pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     let started = Instant::now();
     let stop = interrupt::stop()?;
-    let planned = planned(plan, &stop)?;
+    let planned = match planned(plan, &stop) {
+        Err(_) if stop.load(Relaxed) => return Ok(INTERRUPTED),
+        planned => planned?,
+    };
     let forecasts: Vec<(Rate, Duration, &str)> =
         plan.links.iter().map(|link| forecast(plan, &planned, *link)).collect();
     let mut record = Record::new("plan", RunOutcome::Complete, 0, started.elapsed().as_secs_f64());
@@ -65,8 +66,7 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
 }
 
 fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned> {
-    let texts: Vec<String> = plan.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    let Some((target, sources)) = texts.split_last().filter(|(_, sources)| !sources.is_empty()) else {
+    let Some(target) = plan.paths.last().filter(|_| plan.paths.len() > 1) else {
         return Err(Usage("expected SRC and DST, one of them a store, as for weir cp".to_owned()).into());
     };
     if plan.hosts.is_some() {
@@ -75,134 +75,107 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
         )
         .into());
     }
-    let url = |text: &String| StoreUrl::parse(text).transpose().map_err(|bad| Usage(bad.to_string()));
-    let (to, from) = (url(target)?, url(&sources[0])?);
+    let hosts = HostWords {
+        codec: false,
+        transport: !plan.transports.is_empty() && super::is_typed("--transport"),
+        port_range: plan.port_range.is_some() && super::is_typed("--port-range"),
+        plain: plan.plain && super::is_typed("--plain"),
+    };
+    cp_store::refuse(&plan.what, hosts)?;
+    let between = Between::of(&plan.paths)?;
+    let choice = cp_store::choice(&plan.what, between.sources())?;
+    between.refuse_delete(choice.delete)?;
+    let (from, to) = between.stores();
     let words = EndWords { both: &plan.store, ends: &plan.ends, network: &plan.network };
-    let ends = StoreEnds::open(words, from.as_ref(), to.as_ref(), stop)?;
-    let direction = match &ends {
-        StoreEnds::Target(_) => Direction::Up,
-        StoreEnds::Source(_) => Direction::Down,
-        StoreEnds::Both { kinship: Kinship::One, .. } => Direction::Within,
-        StoreEnds::Both { .. } => Direction::Through,
-    };
-    let kind = to.as_ref().or(from.as_ref()).map(|url| url.kind);
-    let bounds = ends.main().store.uploads().bounds();
-    let mut requests = Requests::default();
-    let mut notes = Vec::new();
-    let add = |requests: &mut Requests, size: u64| {
-        requests.add(direction, size, &bounds).map_err(|error| Usage(error.to_string()))
-    };
-    match (plan.size, from.as_ref().zip(ends.source())) {
-        (Some(size), _) => {
-            add(&mut requests, size.0)?;
-            notes.push("one object of --size; without it the source is looked at".to_owned());
-        }
-        (None, Some((from, end))) => {
-            if sources.len() > 1 {
-                return Err(Usage("one source from a store goes in a command".to_owned()).into());
-            }
-            list(end, from, stop, &mut |size| Ok(add(&mut requests, size)?))?;
-            notes.push(
-                "the source was listed for this, which is asked for once more when it is copied".to_owned(),
-            );
-        }
-        (None, None) => {
-            for source in sources {
-                files(source, &mut |size| Ok(add(&mut requests, size)?))?;
-            }
-        }
-    }
-    if from.is_some() {
-        requests.add_list(requests.objects);
-    }
+    let ends = StoreEnds::open(words, from, to, stop)?;
+    let mut tally = Tally::new(direction(&ends), ends.main().store.uploads().bounds(), &choice);
+    let mut notes = count(plan.size, &between, &ends, &mut tally, stop)?;
+    notes.extend(tally.notes());
+    let mut requests = tally.requests;
     if to.is_some() {
         // What is there is listed beside the copy; how much that is is not looked at.
         requests.add_list(0);
     }
-    if direction == Direction::Down {
+    if direction(&ends) == Direction::Down {
         notes.push("each further connection on a large object is a request more".to_owned());
     }
-    let price = price(plan, kind.and_then(list_price), &mut notes);
-    Ok(Planned { requests, price, target: target.clone(), notes })
+    let price = price(plan, (from, ends.source()), (to, ends.target()));
+    notes.extend(unpriced(&price, &requests));
+    Ok(Planned { requests, price, target: target.to_string_lossy().into_owned(), notes })
 }
 
-/// The user's price, or the list's.
-fn price(plan: &args::Plan, listed: Option<Price>, notes: &mut Vec<String>) -> Option<Price> {
-    match (plan.price_write, plan.price_read, listed) {
-        (None, None, listed) => {
-            if listed.is_none() {
-                notes.push(
-                    "what requests cost is not known of this store: --price-write and --price-read set it"
-                        .to_owned(),
-                );
-            }
-            listed
-        }
-        (write, read, listed) => {
-            let of = |own: Option<f64>, listed: fn(&Price) -> f64, price: &Option<Price>| {
-                own.or_else(|| price.as_ref().map(listed)).unwrap_or_default()
-            };
-            Some(Price {
-                write: of(write, |price| price.write, &listed),
-                read: of(read, |price| price.read, &listed),
-                origin: "--price-write, --price-read".to_owned(),
-            })
-        }
+fn direction(ends: &StoreEnds) -> Direction {
+    match ends {
+        StoreEnds::Target(_) => Direction::Up,
+        StoreEnds::Source(_) => Direction::Down,
+        StoreEnds::Both { kinship: Kinship::One, .. } => Direction::Within,
+        StoreEnds::Both { .. } => Direction::Through,
     }
 }
 
-/// The sizes of what a folder or a file has.
-fn files(source: &str, add: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let path = Path::new(source);
-    let root = Root::from_argument(path).with_context(|| format!("cannot read {source}"))?;
-    if !path.exists() {
-        anyhow::bail!("cannot read {source}: no such file or directory");
-    }
-    for step in Walk::new(vec![Root { follow: true, ..root }], Filter::default(), Wanted::default()) {
-        match step {
-            Step::Found(entry, _) if matches!(entry.kind, Kind::File { .. }) => add(entry.size())?,
-            Step::Found(..) | Step::Leave(_) => {}
-            Step::Failed(name, error) => anyhow::bail!("cannot read {name}: {error}"),
-        }
-    }
-    Ok(())
-}
-
-/// The sizes of what `from` names.
-fn list(
-    end: &StoreEnd,
-    from: &StoreUrl,
+/// Counts what the source has. Returns what is worth knowing of that.
+fn count(
+    size: Option<Bytes>,
+    between: &Between,
+    ends: &StoreEnds,
+    tally: &mut Tally<'_>,
     stop: &Arc<AtomicBool>,
-    add: &mut dyn FnMut(u64) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let clock = StageClock::new(Instant::now());
-    let glob = Glob::parse(&from.key);
-    let prefix = glob.as_ref().map_or_else(|| Glob::plain(&from.key), |glob| glob.prefix().to_owned());
-    let is_meant = |key: &str| match &glob {
-        Some(glob) => glob.matches(key),
-        None => from.is_prefix() || key == prefix || key[prefix.len()..].starts_with('/'),
-    };
-    let setup = PagesSetup {
-        lists: end.store.lists(),
-        prefix: prefix.clone(),
-        delimiter: None,
-        versions: false,
-        shown: from.with_key("").to_string().trim_end_matches('/').to_owned(),
-    };
-    let mut found = false;
-    std::thread::scope(|scope| -> anyhow::Result<()> {
-        for page in listing::ahead(scope, setup, asked_store::caller(&end.http, &clock, stop))? {
-            for object in page?.objects.iter().filter(|object| is_meant(&object.key)) {
-                found = true;
-                add(object.size)?;
-            }
+) -> anyhow::Result<Vec<String>> {
+    if let Some(size) = size {
+        tally.add(size.0)?;
+        if ends.source().is_some() {
+            tally.requests.add_list(1);
         }
-        Ok(())
-    })?;
-    if !found && !from.key.is_empty() {
-        anyhow::bail!("cannot plan for {from}: the bucket holds nothing of that name");
+        return Ok(vec!["one object of --size; without it the source is looked at".to_owned()]);
     }
-    Ok(())
+    let mut notes = vec!["what the target has already is counted as well; weir cp -n compares".to_owned()];
+    let listed = "the source was listed for this, which is asked for once more when it is copied";
+    match (between, ends) {
+        (Between::Up { from, to }, _) => tally.walk(from, to, stop)?,
+        (Between::Down { from, .. }, StoreEnds::Source(source)) => {
+            tally.list(source, from, None, stop)?;
+            notes.push(listed.to_owned());
+        }
+        (Between::Across { from, to }, StoreEnds::Both { source, kinship, .. }) => {
+            tally.list(source, from, Some((to, *kinship)), stop)?;
+            notes.push(listed.to_owned());
+        }
+        _ => return Err(Usage("neither end is a store".to_owned()).into()),
+    }
+    Ok(notes)
+}
+
+/// Of each class the user's price, or the list's of the store that is asked for it: the target is written to
+/// and the source is read, and a store alone is both.
+fn price(
+    plan: &args::Plan,
+    source: (Option<&StoreUrl>, Option<&StoreEnd>),
+    target: (Option<&StoreUrl>, Option<&StoreEnd>),
+) -> Price {
+    let listed = |store: (Option<&StoreUrl>, Option<&StoreEnd>)| {
+        let (url, end) = (store.0?, store.1?);
+        Some(list_price(url.kind, &end.store.service()))
+    };
+    let (source, target) = (listed(source), listed(target));
+    let listed_write = target.as_ref().or(source.as_ref()).and_then(|price| price.write.clone());
+    let listed_read = source.as_ref().or(target.as_ref()).and_then(|price| price.read.clone());
+    let own = |usd: Option<f64>, flag: &str| usd.map(|usd| ClassPrice { usd, origin: flag.to_owned() });
+    Price {
+        write: own(plan.price_write, "--price-write").or(listed_write),
+        read: own(plan.price_read, "--price-read").or(listed_read),
+    }
+}
+
+/// The flags that would make the cost known.
+fn unpriced(price: &Price, requests: &Requests) -> Option<String> {
+    let classes = [
+        ("--price-write", requests.writes, price.write.is_some()),
+        ("--price-read", requests.reads, price.read.is_some()),
+    ];
+    let missing = classes.iter().filter(|(_, count, is_known)| *count > 0 && !is_known);
+    let missing = missing.map(|(flag, ..)| *flag).collect::<Vec<_>>().join(" and ");
+    let said = |flags: String| format!("what requests cost at this store is not known; set it by {flags}");
+    Some(missing).filter(|missing| !missing.is_empty()).map(said)
 }
 
 /// How long it takes over `link`, and what holds it.
@@ -219,14 +192,20 @@ fn member(planned: &Planned, forecasts: &[(Rate, Duration, &str)]) -> Value {
         .iter()
         .map(|(link, span, held)| json!({"link": link.0, "seconds": span.as_secs_f64(), "limit": held}))
         .collect();
+    let Price { write, read } = &planned.price;
+    let (usd_of, origin_of) = (|class: &ClassPrice| class.usd, |class: &ClassPrice| class.origin.clone());
+    let cost = (write.is_some() || read.is_some()).then(|| {
+        json!({
+            "usd": planned.price.of(&planned.requests),
+            "write_per_1000": write.as_ref().map(usd_of), "write_origin": write.as_ref().map(origin_of),
+            "read_per_1000": read.as_ref().map(usd_of), "read_origin": read.as_ref().map(origin_of),
+        })
+    });
     json!({
         "target": planned.target, "objects": objects, "bytes": bytes,
         "in_parts": in_parts, "parts": parts, "least_part": part_sizes.0, "most_part": part_sizes.1,
         "writes": writes, "reads": reads,
-        "cost": planned.price.as_ref().map(|price| json!({
-            "usd": price.of(&planned.requests), "write_per_1000": price.write, "read_per_1000": price.read,
-            "origin": price.origin,
-        })),
+        "cost": cost,
         "forecast": forecasts, "notes": planned.notes,
     })
 }
@@ -240,12 +219,8 @@ fn tell(planned: &Planned, forecasts: &[(Rate, Duration, &str)], out: &mut dyn W
         writeln!(out, "parts: {parts} of {each}, of {}", counted(in_parts, "object"))?;
     }
     writeln!(out, "requests: {writes} that write or list, {reads} that read")?;
-    if let Some(price) = &planned.price {
-        let (cost, Price { write, read, origin }) = (price.of(&planned.requests), price);
-        writeln!(
-            out,
-            "they cost ${cost:.4}: ${write} and ${read} a thousand ({origin}); bytes that leave a store are not in it"
-        )?;
+    if let Some(cost) = cost_in_words(planned) {
+        writeln!(out, "{cost}")?;
     }
     for (link, span, held) in forecasts {
         writeln!(out, "over {link}: {}, held by {held}", human_duration(*span))?;
@@ -257,4 +232,27 @@ fn tell(planned: &Planned, forecasts: &[(Rate, Duration, &str)], out: &mut dyn W
         )?;
     }
     planned.notes.iter().try_for_each(|note| writeln!(out, "note: {}", escape(note)))
+}
+
+/// What the requests cost, by the prices of those classes that there are requests of.
+fn cost_in_words(planned: &Planned) -> Option<String> {
+    let Planned { requests, price, .. } = planned;
+    let cost = price.of(requests)?;
+    let of = |class: &ClassPrice, what: &str| format!("${} a thousand that {what}", class.usd);
+    let write = price.write.as_ref().filter(|_| requests.writes > 0);
+    let read = price.read.as_ref().filter(|_| requests.reads > 0);
+    let grounds = match (write, read) {
+        (Some(write), Some(read)) if write.origin == read.origin => {
+            format!("{} and {} ({})", of(write, "write or list"), of(read, "read"), read.origin)
+        }
+        _ => {
+            let told = |(class, what): (Option<&ClassPrice>, &str)| {
+                let class = class?;
+                Some(format!("{} ({})", of(class, what), class.origin))
+            };
+            let each = [(write, "write or list"), (read, "read")].into_iter();
+            each.filter_map(told).collect::<Vec<_>>().join(", ")
+        }
+    };
+    Some(format!("they cost ${cost:.4}: {grounds}; bytes that leave a store are not in it"))
 }

@@ -133,6 +133,22 @@ fn answers_are_counted_by_status_in_every_form() {
 }
 
 #[test]
+fn planned_requests_that_were_never_sent_are_named_beside_the_errors_that_are_allowed() {
+    // The second is never answered: those behind it are not asked.
+    let server = Server::start(|request, wire| match request.number {
+        0 => hello(wire),
+        _ => wire.wait_for_close(),
+    });
+    let sandbox = Sandbox::new();
+    let url = server.url("x");
+    let args = ["-c", "1", "-d", "1s", "--rate", "20", "--timeout", "1h", "--max-errors", "1%", &url];
+    let run = bench(&sandbox, &args).run();
+    run.succeeds().says(&["planned requests were never sent; --max-errors leaves them out"]);
+    let few = ["-c", "1", "-d", "1s", "--rate", "20", "--timeout", "1h", "--max-errors", "100%", &url];
+    assert!(!bench(&sandbox, &few).run().stderr.contains("--max-errors"));
+}
+
+#[test]
 fn too_many_errors_are_an_exit_code() {
     let server = wavering();
     let sandbox = Sandbox::new();

@@ -67,8 +67,9 @@ fn an_array_of_slurm_that_is_cancelled_and_a_second_one_move_every_file_once() {
     let soak = std::env::var("WEIR_SOAK").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     let all = FILES * soak;
     let sandbox = planned(all);
-    // So slow that the middle is long: four workers need ten seconds for the whole.
-    let rate = all * content(0).len() as u64 / 40;
+    // So slow that the middle is long: the workers of this host share the rate, so however many have come up
+    // they need twenty seconds.
+    let rate = all * content(0).len() as u64 / 20;
     fleet(&sandbox, &["set", "--limit-rate", &rate.to_string()]).succeeds();
     let work = slurm.path("work").display().to_string();
     let chdir = format!("--sbatch=--chdir={work}");

@@ -93,7 +93,7 @@ fn spread(name: &str, taken: &[Duration], of: &str, why_not: &str) -> Vec<Figure
         return vec![Figure::missing(&format!("{name}-median"), "s", why_not)];
     };
     let origin = format!("{} {of}", summary.count);
-    let p99 = if summary.count < 100 { format!("the largest of {origin}") } else { origin.clone() };
+    let p99 = tail(summary.count, &origin);
     let rows = [
         ("min", summary.min, origin.clone()),
         ("median", summary.median, origin.clone()),
@@ -104,6 +104,11 @@ fn spread(name: &str, taken: &[Duration], of: &str, why_not: &str) -> Vec<Figure
         Figure::taken(&format!("{name}-{part}"), span.as_secs_f64(), "s", origin)
     };
     rows.into_iter().map(row).collect()
+}
+
+/// The origin of a p99 of so many round trips, which are `origin`.
+fn tail(count: usize, origin: &str) -> String {
+    if count < 100 { format!("the largest of {origin}") } else { origin.to_owned() }
 }
 
 /// Echoes lost.
@@ -249,11 +254,12 @@ pub fn load(found: &Result<(load::Found, String), String>) -> Vec<Figure> {
     let of = |summary: &Summary, when: &str| format!("median of {} by {}, {when}", summary.count, found.by);
     let rate = found.moved as f64 / found.span.as_secs_f64().max(f64::MIN_POSITIVE);
     let grown = found.busy.median.saturating_sub(found.idle.median);
-    let tail = format!("under the same load; {} never came back", found.lost);
+    let all = format!("{} by {}, under the same load", found.busy.count, found.by);
+    let slowest = format!("{}; {} never came back", tail(found.busy.count, &all), found.lost);
     vec![
         Figure::taken("rtt-idle", found.idle.median.as_secs_f64(), "s", of(&found.idle, "at rest")),
         Figure::taken("rtt-loaded", found.busy.median.as_secs_f64(), "s", of(&found.busy, "under load")),
-        Figure::taken("rtt-loaded-p99", found.busy.p99.as_secs_f64(), "s", tail),
+        Figure::taken("rtt-loaded-p99", found.busy.p99.as_secs_f64(), "s", slowest),
         Figure::taken("bufferbloat", grown.as_secs_f64(), "s", "the median under load less that at rest"),
         Figure::taken("load-rate", rate, "bytes/s", name),
     ]

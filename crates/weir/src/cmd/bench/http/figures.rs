@@ -66,6 +66,7 @@ pub fn member(plan: &Plan, outcome: &LoadOutcome, judged: &LoadVerdict) -> LoadR
         sent: tally.sent,
         client_cpu: outcome.cpu.as_secs_f64() / requests,
         latency: latency(&tally.latency),
+        unanswered: tally.unanswered,
         service: tally.service.as_ref().map(latency),
         connect: (!tally.connect.is_empty()).then(|| latency(&tally.connect)),
         rate_asked: settings.rate,
@@ -117,6 +118,22 @@ pub fn too_many_errors(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
         percent(most),
         of.join(", ")
     ))
+}
+
+/// What there is to say where `--max-errors` holds, and would not if it counted the planned requests that
+/// were never sent.
+pub fn left_out(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
+    let (most, tally) = (plan.max_errors?, &outcome.tally);
+    let failed = tally.errors.broken() + tally.errors.status + tally.unsent;
+    let planned = tally.requests + tally.errors.broken() + tally.unsent;
+    let share = failed as f64 / planned.max(1) as f64;
+    (tally.unsent > 0 && share > most).then(|| {
+        format!(
+            "{} planned requests were never sent; --max-errors leaves them out: with them {} failed",
+            tally.unsent,
+            percent(share)
+        )
+    })
 }
 
 /// With two digits, since a share of one in a thousand is one that people ask for.
@@ -173,6 +190,7 @@ fn time(evidence: &LoadEvidence) -> TimeRecord {
 fn latency(of: &Histogram) -> LatencyRecord {
     let at = |quantile: f64| of.value_at_quantile(quantile) as f64 / 1e9;
     LatencyRecord {
+        count: of.len(),
         min: of.min() as f64 / 1e9,
         mean: of.mean() / 1e9,
         stdev: of.stdev() / 1e9,
@@ -251,6 +269,7 @@ pub fn ab(plan: &Plan, outcome: &LoadOutcome) -> AbReport {
         sent: sends_body.then_some(tally.sent),
         bodies: tally.lengths.bodies,
         rows: rows(outcome),
+        timed: tally.timed_answers(),
         plain: flags.plain,
         no_percentiles: flags.no_percentiles,
     }

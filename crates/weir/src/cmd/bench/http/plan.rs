@@ -64,7 +64,7 @@ fn of_weir(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Resu
     let identity = get_who::identity(&bench.certificate)?.map(Into::into);
     let trust = Trust { authorities, insecure: bench.insecure, identity, ..Trust::default() };
     let reached = way::reach(&target, &bench.reach, bench.proxy.as_deref(), &trust, bench.timeout, stop)?;
-    let (ask, bodyless) = ask(bench, &target, reached.whole.as_ref())?;
+    let ask = ask(bench, &target, reached.whole.as_ref())?;
     let asked = match &ask {
         Ask::Same(bytes) => bytes.clone(),
         Ask::Script(_) | Ask::Http2(_) => Vec::new(),
@@ -90,7 +90,6 @@ fn of_weir(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Resu
         },
         keep_alive: !bench.no_keep_alive,
         ask,
-        bodyless,
         rows: if format == LoadFormat::Ab { rows(bench.requests) } else { 0 },
         ramp: bench.ramp,
         shows_answers: false,
@@ -114,8 +113,8 @@ fn threads(bench: &BenchHttp) -> anyhow::Result<u32> {
     Ok(threads)
 }
 
-/// What is asked, and whether its answers have no body.
-fn ask(bench: &BenchHttp, target: &Target, whole: Option<&Whole>) -> anyhow::Result<(Ask, bool)> {
+/// What is asked.
+fn ask(bench: &BenchHttp, target: &Target, whole: Option<&Whole>) -> anyhow::Result<Ask> {
     let body = bench.body.as_deref().map(body).transpose()?;
     let method = match (&bench.method, &body) {
         (Some(method), _) => method.clone(),
@@ -125,8 +124,7 @@ fn ask(bench: &BenchHttp, target: &Target, whole: Option<&Whole>) -> anyhow::Res
     let fields =
         bench.headers.iter().map(|field| parse_field(field)).collect::<Result<_, _>>().map_err(Usage)?;
     let mut request = Request { method, fields, body, close: bench.no_keep_alive };
-    let bodyless = request.method == "HEAD";
-    let ask = match &bench.script {
+    Ok(match &bench.script {
         _ if whole.is_some() && (bench.script.is_some() || bench.http2) => {
             return Err(Usage(
                 "an HTTP proxy wants requests for http:// with whole URLs, which neither a script nor HTTP/2 \
@@ -157,8 +155,7 @@ fn ask(bench: &BenchHttp, target: &Target, whole: Option<&Whole>) -> anyhow::Res
                 None => Ask::Same(request.bytes(target)),
             }
         }
-    };
-    Ok((ask, bodyless))
+    })
 }
 
 /// The target with its whole URL in the place of its path.
@@ -204,7 +201,6 @@ fn of_ab(flags: AbFlags, reach: &ReachFlags, stop: &Arc<AtomicBool>) -> anyhow::
         arrivals: Arrivals::Even,
         keep_alive: flags.keep_alive,
         ask: Ask::Same(asked.clone()),
-        bodyless: flags.method.as_deref() == Some("HEAD"),
         rows: rows(Some(flags.requests)),
         ramp: Duration::ZERO,
         shows_answers: flags.verbosity >= 2,

@@ -1,5 +1,7 @@
 //! A test as weir's record tells it.
 
+use std::collections::BTreeMap;
+
 use weir_bench_net::outcome::{Ending, Interval, Role, Start, StreamInterval, Sum, TestOutcome, UdpFigures};
 use weir_bench_net::parameters::{Direction, Transport};
 use weir_bench_net::results::Output;
@@ -23,7 +25,7 @@ pub(super) fn record(outcome: &TestOutcome) -> (Record, NetRecord) {
     let mut record = Record::new("bench", ended, main.bytes, seconds);
     let (there, back) =
         if sends { (&outcome.sending, &outcome.receiving) } else { (&outcome.receiving, &outcome.sending) };
-    if let Some((evidence, verdict)) = judged(there.as_ref()) {
+    if let Some((evidence, verdict)) = judged(there.as_ref(), received) {
         record = record.with_verdict(evidence, &verdict);
         // Nothing is written: the rates of writing and of a disk mean nothing.
         (record.written_rate, record.disk_rate) = (None, None);
@@ -35,15 +37,13 @@ pub(super) fn record(outcome: &TestOutcome) -> (Record, NetRecord) {
         record.error = Some(why.clone());
     }
     let both = outcome.start.parameters.direction == Direction::Both;
+    let back_received = outcome.sum(!sends, |stream| stream.received).filter(|_| both);
     let net = NetRecord {
         sent: sent.map(|sum| sum_record(&sum)),
         received: received.map(|sum| sum_record(&sum)),
         back_sent: outcome.sum(!sends, |stream| stream.sent).filter(|_| both).map(|sum| sum_record(&sum)),
-        back_received: outcome
-            .sum(!sends, |stream| stream.received)
-            .filter(|_| both)
-            .map(|sum| sum_record(&sum)),
-        back_verdict: judged(back.as_ref().filter(|_| both))
+        back_received: back_received.map(|sum| sum_record(&sum)),
+        back_verdict: judged(back.as_ref().filter(|_| both), back_received)
             .map(|(_, verdict)| VerdictRecord::from(&verdict)),
         ..net(outcome)
     };
@@ -58,8 +58,45 @@ fn sends(start: &Start) -> bool {
     (start.role == Role::Client) == (start.parameters.direction != Direction::Reverse)
 }
 
-fn judged(evidence: Option<&Evidence>) -> Option<(&Evidence, Verdict)> {
-    evidence.map(|evidence| (evidence, explain(evidence)))
+/// What held a way, by what this end saw and what the receiver counted.
+fn judged(evidence: Option<&Evidence>, received: Option<Sum>) -> Option<(&Evidence, Verdict)> {
+    let evidence = evidence?;
+    let verdict = explain(evidence);
+    Some(match received.and_then(|sum| losses(&sum)) {
+        Some(why) => (evidence, overridden(verdict, why)),
+        None => (evidence, verdict),
+    })
+}
+
+/// From this share of lost datagrams on the rate that was sent is more than arrives: paths that carry what
+/// they are sent lose less than one in a hundred.
+const LOSES: f64 = 0.01;
+
+/// In words, where a receiver lost a share that counts.
+fn losses(received: &Sum) -> Option<String> {
+    let udp = received.udp.filter(|udp| udp.packets > 0)?;
+    let share = udp.lost as f64 / udp.packets as f64;
+    let percent = 100.0 * share;
+    let words = format!("{percent:.1} % of the datagrams were lost: the path or the receiver takes no more");
+    (share >= LOSES).then_some(words)
+}
+
+/// What a sender of datagrams sees of itself says nothing of what is lost behind it, so that neither its
+/// limit nor advice to send more stands.
+fn overridden(verdict: Verdict, why: String) -> Verdict {
+    let missing = std::iter::once(why).chain(verdict.missing).collect();
+    Verdict {
+        limit: None,
+        confidence: 0.0,
+        shares: BTreeMap::new(),
+        phases: Vec::new(),
+        evidence: Vec::new(),
+        innocent: Vec::new(),
+        not_visible: Vec::new(),
+        advice: Vec::new(),
+        missing,
+        ..verdict
+    }
 }
 
 /// All but the sums of the two ways.
@@ -176,5 +213,24 @@ fn sum_record(sum: &Sum) -> SumRecord {
             out_of_order: udp.out_of_order,
             jitter: udp.jitter,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_override_what_the_sender_says_of_itself() {
+        let of = |packets, lost| {
+            let udp = UdpFigures { packets, lost, ..UdpFigures::default() };
+            Some(Sum { udp: Some(udp), ..Sum::default() })
+        };
+        let verdict = |received| judged(Some(&Evidence::default()), received).map(|(_, verdict)| verdict);
+        let (kept, lossy) = (verdict(of(1000, 5)).unwrap(), verdict(of(1000, 496)).unwrap());
+        assert_eq!(kept, explain(&Evidence::default()));
+        assert!(lossy.missing[0].starts_with("49.6 % of the datagrams were lost"), "{:?}", lossy.missing);
+        assert!(lossy.limit.is_none() && lossy.advice.is_empty() && lossy.innocent.is_empty());
+        assert_eq!(verdict(None).unwrap(), kept);
     }
 }

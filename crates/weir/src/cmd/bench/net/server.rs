@@ -24,6 +24,12 @@ use crate::args::BenchNet;
 use crate::interrupt;
 use crate::voice::{self, Printed};
 
+/// Seconds of a test, where the user names no bound: an hour.
+const MOST_TIME: u64 = 3600;
+
+/// Its bytes likewise: an hour at more than 20 Gbit/s.
+const MOST_BYTES: u64 = 10_000_000_000_000;
+
 /// How the server speaks.
 #[derive(Debug, Clone)]
 struct Voice {
@@ -106,13 +112,18 @@ fn bind(bench: &BenchNet, tell: impl Fn(Event) + Send + Sync + 'static) -> anyho
     let bounds = &bench.bounds;
     let style = style(bench);
     let wants_json = bench.iperf3_json || bench.json_stream;
+    // iperf3 bounds nothing unless it is asked to.
+    let bound = |asked: Option<u64>, usual: u64| {
+        let usual = if bench.as_iperf3 { 0 } else { usual };
+        Some(asked.unwrap_or(usual)).filter(|bound| *bound > 0)
+    };
     let options = |listen: Vec<SocketAddr>| -> anyhow::Result<Options> {
         Ok(Options {
             listen,
             one_off: bounds.one_off,
             most_clients: bounds.max_clients.into(),
-            most_time: Duration::from_secs(bounds.max_time.into()),
-            most_bytes: Some(bounds.max_bytes.0),
+            most_time: bound(bounds.max_time.map(u64::from), MOST_TIME).map(Duration::from_secs),
+            most_bytes: bound(bounds.max_bytes.map(|bytes| bytes.0), MOST_BYTES),
             most_rate: bounds.max_bitrate.map(|limit| limit.rate).filter(|rate| *rate > 0),
             rate_span: bounds.max_bitrate.and_then(|limit| limit.span).unwrap_or(RATE_SPAN),
             timeout: weir_bench_net::server::TIMEOUT,

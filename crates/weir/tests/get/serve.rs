@@ -1,0 +1,101 @@
+//! `weir serve` as others use it for long: certificates that fit its addresses, new ones while it runs, and
+//! an end that cuts nobody off.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+
+use rustix::process::Signal;
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use support::stranger::{connect, trusting};
+use support::{Sandbox, unfolded, wait_for};
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("www")).unwrap();
+    sandbox
+}
+
+/// Whether a client that trusts this certificate (PEM) alone takes the server for the one of this name.
+fn trusts(address: SocketAddr, certificate: &[u8], name: &str) -> bool {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut session = ClientConnection::new(trusting(certificate, b"http/1.1"), name).unwrap();
+    let mut socket = connect(address);
+    while session.is_handshaking() {
+        if session.complete_io(&mut socket).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn a_certificate_made_on_the_spot_is_for_other_machines_too() {
+    let sandbox = sandbox();
+    let names = ["--tls-name", "files.test", "--tls-name", "192.0.2.7"];
+    let tls = [&["--tls", "--save-cert", "cert.pem"][..], &names[..]].concat();
+    let one = sandbox.serve("www", &[&["--listen", "127.0.0.2:0"][..], &tls[..]].concat());
+    let certificate = sandbox.read("cert.pem");
+    for name in ["127.0.0.2", "files.test", "192.0.2.7", "localhost"] {
+        assert!(trusts(one.address(), &certificate, name), "{name}");
+    }
+    assert!(!trusts(one.address(), &certificate, "other.test"));
+    let every = sandbox.serve("www", &[&["--listen", "0.0.0.0:0"][..], &tls[..]].concat());
+    let certificate = sandbox.read("cert.pem");
+    for address in weir_observe::nic::addresses::own().unwrap() {
+        assert!(trusts(every.address(), &certificate, &address.to_string()), "{address}");
+    }
+}
+
+#[test]
+fn a_hang_up_brings_the_new_certificate() {
+    let sandbox = sandbox();
+    let renew = || {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        sandbox.write("cert.pem", made.cert.pem());
+        sandbox.write("key.pem", made.signing_key.serialize_pem());
+        made.cert.pem()
+    };
+    let first = renew();
+    let serving = sandbox.serve_saying("www", &["--cert", "cert.pem", "--key", "key.pem"], "said");
+    let shows = |certificate: &str| trusts(serving.address(), certificate.as_bytes(), "localhost");
+    assert!(shows(&first));
+    let second = renew();
+    serving.signal(Signal::HUP);
+    wait_for("the new certificate", || shows(&second));
+    sandbox.write("key.pem", "no key");
+    serving.signal(Signal::HUP);
+    let said = || unfolded(&String::from_utf8(sandbox.read("said")).unwrap());
+    wait_for("a warning", || said().contains("keeping the old certificate: cannot use key.pem"));
+    assert!(shows(&second));
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn a_server_without_a_certificate_outlives_a_hang_up() {
+    let sandbox = sandbox();
+    let serving = sandbox.serve("www", &[]);
+    serving.signal(Signal::HUP);
+    sandbox.get([&*serving.url(""), "-o", "listing", "--any-type"]).run().succeeds();
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn an_answer_under_way_comes_to_its_end() {
+    const SIZE: usize = 64 << 20;
+    let sandbox = sandbox();
+    std::fs::File::create(sandbox.path("www/zeros")).unwrap().set_len(SIZE as u64).unwrap();
+    let serving = sandbox.serve("www", &["--drain", "60s"]);
+    let mut socket = connect(serving.address());
+    socket.write_all(b"GET /zeros HTTP/1.0\r\n\r\n").unwrap();
+    socket.read_exact(&mut [0; 1000]).unwrap();
+    let rest = std::thread::spawn(move || {
+        let mut rest = Vec::new();
+        socket.read_to_end(&mut rest).map(|_| rest.len())
+    });
+    assert_eq!(serving.end(), Some(0));
+    assert!(rest.join().unwrap().unwrap() > SIZE - 1000);
+}
