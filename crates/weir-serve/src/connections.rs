@@ -47,8 +47,8 @@ const FRESH: Duration = Duration::from_millis(50);
 const LISTED: usize = 16;
 /// Connections that gave way, whose threads and tasks have not noticed yet. They hold a descriptor each.
 const MOST_LEAVING: usize = 64;
-/// What a task that hears of the stop has to send the rest of its last answer, and to say that it ends: its
-/// buffers hold less than a megabyte.
+/// What a task that hears of the stop has to send the rest of its last answer, and to say that it ends: less
+/// than a megabyte of its buffers. A slower client is waited for as long as something waits in the kernel.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// What is asked of connections.
@@ -175,7 +175,9 @@ impl Connections {
     pub(crate) fn end_idle(&self, since: Instant) -> usize {
         let open = self.open();
         for held in open.held.values().filter(|held| held.activity.open_count() == 0) {
-            let flushed = since.elapsed() >= FLUSH && held.activity.turned().elapsed() >= FLUSH;
+            let flushed = since.elapsed() >= FLUSH
+                && held.activity.turned().elapsed() >= FLUSH
+                && acknowledged::queued(&held.socket) == 0;
             if flushed || !held.activity.hears_stop() {
                 // What was received is still read, and what was sent still arrives.
                 let _ = held.socket.shutdown(Half::Read);

@@ -4,7 +4,6 @@
 mod support;
 
 use std::fs;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use support::{Client, pattern, serve, serve_dir, wait_for};
@@ -231,7 +230,6 @@ fn stopping_ends_idle_and_busy_connections() {
 fn answers_that_were_begun_come_to_their_end() {
     const SIZE: usize = 20_000_000;
     let server = serve(Config { drain: Duration::from_secs(20), ..generated(SIZE as u64) });
-    let address = server.addresses()[0];
     let mut idle = Client::new(&server);
     assert_eq!(idle.get("/data.bin", &["Range: bytes=0-9"]).status, 206);
     let mut busy = Client::new(&server);
@@ -240,7 +238,6 @@ fn answers_that_were_begun_come_to_their_end() {
     let stopping = std::thread::spawn(move || server.stop());
     // The rest of its answer is more than the kernel holds, so the server is there while it is not read.
     assert_eq!(idle.read_rest(), b"", "it answers nothing, and ends at once");
-    wait_for("a refusal", || TcpStream::connect(address).is_err());
     let body = busy.read_reply(true).body;
     assert!(body == pattern(0, SIZE), "{} bytes", body.len());
     assert_eq!(busy.read_rest(), b"");

@@ -160,7 +160,10 @@ impl Client<'_> {
                         content.rewind()?;
                         continue;
                     }
-                    AsUser::At(next) if led < self.http.max_redirects() => {
+                    // One that leads into a store is refused below.
+                    AsUser::At(next)
+                        if led < self.http.max_redirects() && self.http.authorizer(&next).is_none() =>
+                    {
                         led += 1;
                         call.url = *next;
                         content.rewind()?;

@@ -9,8 +9,8 @@
 //!    running being the larger part: it never waits for data, and the processor is its largest stage.
 //!
 //! Convicts when full lanes make up half of the lanes' time or more. Of a foreign program, whose threads are
-//! not known to be at work for the lane, only where bytes lay unread, or the thread was found reading a
-//! socket: else whoever reads keeps up with what comes.
+//! not known to be at work for the lane, only where bytes lay unread, the thread was found reading a socket,
+//! or the program owed an answer: else whoever reads keeps up with what comes.
 //!
 //! Acquits: threads whose copies wait for memory ([`super::memory`]), that run less, or, without their own
 //! clocks, that mostly wait for data.
@@ -24,6 +24,9 @@ use super::{Context, Judgement};
 use crate::evidence::{Clocks, Interval, LaneInterval, ThreadInterval};
 use crate::path::SEGMENT;
 use crate::words::percent;
+
+/// The share of samples with an answer owed from which [`super::application`] would name that.
+const OWES: f64 = 0.3;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -41,7 +44,9 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
         return Judgement::acquit("no connection was active");
     };
     let sampled = context.facts.clocks == Clocks::Sampled;
-    let holds = |lane: &&Load<'_>| lane.is_full(blocked) && (!sampled || lane.lags());
+    // An answer that is owed waits for its thread as well.
+    let owes = interval.around.share(interval.around.owing) >= OWES;
+    let holds = |lane: &&Load<'_>| lane.is_full(blocked) && (!sampled || owes || lane.lags());
     let full: f64 = lanes.iter().filter(holds).map(|lane| lane.active).sum();
     if full < 0.5 * all || full <= 0.0 {
         // Stage clocks leave out what lies between the stages, so they can convict but not acquit.

@@ -11,6 +11,9 @@ use weir_units::counted;
 /// A sender's retransmission timer takes this at least, seconds (TCP_RTO_MIN).
 const TIMER: f64 = 0.2;
 
+/// No timer explains a longer wait, seconds: that one, doubled three times (0.2 + 0.4 + 0.8 + 1.6).
+const LATEST: f64 = 3.0;
+
 /// Why a client's wait for an answer may be another's doing than the server's; `None` where nothing says so.
 pub(crate) fn doubt(interval: &Interval, context: &Context<'_>, wait: f64) -> Option<String> {
     let own = context.facts.clocks == Clocks::Own;
@@ -66,7 +69,7 @@ fn late_by_clocks(interval: &Interval, context: &Context<'_>) -> Option<String> 
     let awaits = |lane: &LaneInterval| !lane.first_byte.is_zero();
     let one = waits::stretch(lane, context, awaits, |other| other.requests > 0);
     let lasted: f64 = one.iter().map(|lane| lane.first_byte.as_secs_f64()).sum();
-    if lasted < 0.9 * TIMER {
+    if !(0.9 * TIMER..LATEST).contains(&lasted) {
         return None;
     }
     let mut near: Vec<&Interval> = context.recent(NEAR).collect();

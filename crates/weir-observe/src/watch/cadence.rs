@@ -88,7 +88,8 @@ impl Cadence {
         let (opened, span) = (self.opened, self.passed(now));
         self.opened = opened + span;
         let stood_still = span.saturating_sub(at_work) > STOPPED.max(self.usual.saturating_mul(TIMES));
-        if self.least.is_zero() && !stood_still {
+        // Of a true stop the next interval says so no more.
+        if self.least.is_zero() {
             self.usual = span;
         }
         let at = opened.saturating_duration_since(self.start).as_secs_f64();
@@ -171,6 +172,10 @@ mod tests {
         let mut cadence = Cadence::new(start, Duration::ZERO);
         for (end, stood) in [(400, false), (1600, false), (4000, false), (16_000, true)] {
             assert_eq!(cadence.close(after(end)).stood_still, stood, "{end}");
+        }
+        let mut cadence = Cadence::new(start, Duration::ZERO);
+        for (end, stood) in [(1500, true), (3000, false), (4500, false), (4600, false), (6600, true)] {
+            assert_eq!(cadence.close(after(end)).stood_still, stood, "slow from the first on: {end}");
         }
     }
 

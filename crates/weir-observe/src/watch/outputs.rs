@@ -158,7 +158,7 @@ mod tests {
         let (mut outputs, mut tables) = (Outputs::default(), Tables::default());
         let mut seen = |outputs: &mut Outputs| {
             tables.read(own, Instant::now()).unwrap();
-            outputs.refresh(&[], &tables, true);
+            outputs.refresh(&[], &tables, false);
         };
         let largest = folder.path().join("largest");
         for number in 0..2 * MOST {

@@ -140,11 +140,13 @@ impl Beneath {
 
     /// The refusal of a link, which is told once for each.
     fn leads_out(&self, link: Vec<u8>) -> Errno {
-        let mut told = self.told.lock();
-        if told.len() < MOST_TOLD && !told.contains(&link) {
+        let is_new = {
+            let mut told = self.told.lock();
+            told.len() < MOST_TOLD && told.insert(link.clone())
+        };
+        if is_new {
             let shown = link.escape_ascii();
             tracing::warn!("not following {shown}: the link leads out of the folder; use --follow-links");
-            told.insert(link);
         }
         Errno::XDEV
     }

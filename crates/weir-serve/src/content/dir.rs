@@ -96,21 +96,30 @@ impl Dir {
         Some(Item { name: name.to_vec(), is_directory, size, modified: http_time(stat.st_mtime) })
     }
 
+    /// Whether something has this name, or may have: it could not be looked at.
+    fn lies_there(&self, path: &[u8]) -> bool {
+        !matches!(self.look(path), Err(Errno::NOENT))
+    }
+
     /// Whether a file is what weir keeps beside one that grows: bytes that may have holes, or a journal. They
     /// are nobody's but the run's that writes them.
     ///
     /// A name that ends so may be somebody's own. weir's are for their owner alone, and where a file system
-    /// keeps no modes, part and journal lie beside each other. File systems without case would give them out
-    /// under other names too.
+    /// keeps no modes, part and journal lie beside each other, or the part that no journal is for has four
+    /// digits in its name. File systems without case would give them out under other names too.
     fn is_kept(&self, path: &[u8], stat: &Stat) -> bool {
         let [part, journal, draft] = KEPT;
-        if before(path, COPIED).is_some() {
+        let is_passing = |whole: &[u8]| {
+            let end = whole.last_chunk::<5>();
+            end.is_some_and(|end| end[0] == b'.' && end[1..].iter().all(u8::is_ascii_hexdigit))
+        };
+        if before(path, COPIED).is_some() || before(path, part).is_some_and(is_passing) {
             return true;
         }
         let of_part = before(path, part).map(|whole| (whole, journal));
         let of_journal = || before(path, journal).or_else(|| before(path, draft));
         let Some((whole, other)) = of_part.or_else(|| Some((of_journal()?, part))) else { return false };
-        stat.st_mode & 0o777 == PRIVATE || self.look(&[whole, other.as_bytes()].concat()).is_ok()
+        stat.st_mode & 0o777 == PRIVATE || self.lies_there(&[whole, other.as_bytes()].concat())
     }
 }
 
@@ -245,7 +254,7 @@ mod tests {
             write(name, 0o600);
         }
         // Where a file system keeps no modes.
-        for name in ["j.part", "j.weir", "j.weir~", ".k.weir-part"] {
+        for name in ["j.part", "j.weir", "j.weir~", ".k.weir-part", "m.1a2b.part"] {
             write(name, 0o644);
         }
         std::fs::create_dir(outer.path().join("l.part")).unwrap();
@@ -256,8 +265,8 @@ mod tests {
             assert_eq!(kind(&dir, &format!("/{name}")), "file", "{name}");
         }
         assert_eq!((kind(&dir, "/l.part"), kind(&dir, "/l.part/")), ("slashless", "folder"));
-        let hidden = ["g.part", "g.weir", "h.Part", "i.weir~", "j.part", "j.weir", "j.weir~", ".k.weir-part"];
-        for name in hidden {
+        let kept = ["j.part", "j.weir", "j.weir~", ".k.weir-part", "m.1a2b.part"];
+        for name in [&["g.part", "g.weir", "h.Part", "i.weir~"][..], &kept].concat() {
             assert_eq!(kind(&dir, &format!("/{name}")), "absent", "{name}");
         }
     }

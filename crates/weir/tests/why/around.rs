@@ -696,15 +696,31 @@ fn an_https_address_among_the_arguments_makes_no_plain_request_a_handshake() {
     Said::of(&run).is_not("connect");
 }
 
+/// A server that answers after half a second, so that the connection is seen.
+const ANSWERS_LATE: &str = "import socket,time
+l = socket.create_server(('127.0.0.1', 8080))
+while True:
+    c = l.accept()[0]
+    c.recv(4096)
+    time.sleep(0.5)
+    c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 3\\r\\nConnection: close\\r\\n\\r\\nabc')
+    c.close()";
+
 #[test]
 fn attempts_of_others_that_are_refused_are_not_the_programs() {
-    if !is_root_with(&["unshare", "ip", "curl"]) {
+    if !is_root_with(&["unshare", "ip", "curl", "python3"]) {
         return;
     }
-    let script = "ip link set lo up
-        (while :; do curl -s http://127.0.0.1:9/; sleep 0.05; done) &
-        \"$0\" why --json -- \"$@\"; code=$?; kill $!; exit $code";
-    let run = Sandbox::new().weir("unshare", ["--net", "sh", "-c", script, WEIR]).args(&["sleep", "2"]).run();
+    let script = format!(
+        "ip link set lo up
+        python3 -c \"{ANSWERS_LATE}\" & server=$!
+        until curl -s -o /dev/null http://127.0.0.1:8080/; do sleep 0.1; done
+        (while :; do curl -s http://127.0.0.1:9/; sleep 0.05; done) & others=$!
+        \"$0\" why --json -- \"$@\"; code=$?; kill $server $others; exit $code"
+    );
+    let asks = "curl -s -o /dev/null http://127.0.0.1:8080/; sleep 3";
+    let run =
+        Sandbox::new().weir("unshare", ["--net", "sh", "-c", &script, WEIR]).args(&["sh", "-c", asks]).run();
     run.succeeds();
     Said::of(&run).is_not("connect");
 }

@@ -207,9 +207,9 @@ fn short_commands_have_their_bytes() {
     if !has("curl") {
         return;
     }
-    // Several looks long, so that a busy machine misses a few connections and not half of them.
+    // Many looks long, so that a busy machine misses a few connections and not half of them.
     let port = serve(|socket| {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(300));
         answer(socket, 10_000);
     });
     let record = one_after_another(20, port);

@@ -65,8 +65,8 @@ fn socks_carries_a_load() {
         let run = bench(&sandbox, &args).args(more).run();
         let record = run.succeeds().hides("geheim").json();
         assert_eq!((&record["http"]["requests"], errors(&record)), (&8.into(), [0; 5]), "{record}");
-        // One that asks whether somebody is there, and the load's own.
-        assert!(proxy.asked().len() >= 3, "{:?}", proxy.asked());
+        // One that asks whether somebody is there, and the load's own; the first of these may do it all.
+        assert!(proxy.asked().len() >= 2, "{:?}", proxy.asked());
         assert!(proxy.asked().iter().all(|asked| asked.starts_with("5 far.invalid:")));
         // The process at the other end of the socket is the proxy, not the server.
         assert!(record["http"]["server"].is_null(), "{record}");
