@@ -138,7 +138,7 @@ impl Shared {
         Meter::new(self.from, self.to, self.settings.timeout, self.settings.rate.is_some())
     }
 
-    /// The plan's part of a loop that begins `now` and sends so many requests together, which have one time.
+    /// This loop's share of the plan, from `now` on; requests of one batch share one planned time.
     pub(crate) fn schedule(&self, index: usize, now: u64, depth: usize) -> Option<Schedule> {
         let rate = self.settings.rate? / depth as f64;
         let schedule = Schedule::of_loop(now, rate, index, self.beats.len());
@@ -194,7 +194,7 @@ impl Shared {
         self.settings.requests.is_some_and(|most| self.granted.load(Relaxed) >= most)
     }
 
-    /// Takes so many of the requests that are to be made (`-n`), while there are any: a batch is not cut.
+    /// Takes a batch out of the requests that are left to make (`-n`); the last one is not cut short.
     pub(crate) fn grant(&self, depth: usize) -> bool {
         self.settings.requests.is_none_or(|most| self.granted.fetch_add(depth as u64, Relaxed) < most)
     }
@@ -229,7 +229,7 @@ pub(crate) struct EventLoop<'a> {
     epoll: OwnedFd,
     connections: Vec<Connection>,
     source: Source,
-    /// Of a request that is always the same, see [`Source::heads`].
+    /// As [`Source::heads`], for a request that is always the same.
     heads: Vec<bool>,
     /// Answers are kept for the script's `response()`, or for the observer.
     keeps: bool,
@@ -465,7 +465,7 @@ impl<'a> EventLoop<'a> {
         LoopReport { measured: self.meter.end(now, left), paths, script, failed: self.failed, open }
     }
 
-    /// What has no answer when all is over, at `end`; of a plan it is charged with what it has waited.
+    /// Requests without an answer when the run ends, at `end`; planned ones are charged with their wait.
     fn leave(&mut self, end: u64) -> Left {
         let asking = self.connections.iter().filter(|connection| connection.is_asking());
         let under_way = asking.clone().map(|connection| connection.due as u64).sum();

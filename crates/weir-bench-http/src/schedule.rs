@@ -4,8 +4,8 @@
 //! still for a second is charged with everything that should have been asked in that second, not with one
 //! request a connection (coordinated omission).
 
-/// The most of what is owed at the end that is told one by one: so many take 20 ms; an hour's plan, of a
-/// server that is gone, would take longer than a loop has to end in.
+/// How many owed requests are reported one by one at the end: so many take 20 ms. Of an hour's plan against a
+/// server that is gone, each would take longer than a loop has to finish.
 const TOLD: u64 = 1 << 20;
 
 /// How requests follow one another.

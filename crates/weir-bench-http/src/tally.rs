@@ -241,8 +241,17 @@ impl Tally {
     /// The share of the requests that came to no whole answer, or to one with a status of 400 or above; 0 of
     /// none.
     pub fn error_share(&self) -> f64 {
-        let failed = self.errors.broken() + self.errors.status;
-        let asked = self.requests + self.errors.broken();
+        self.share_failed(0)
+    }
+
+    /// As [`Tally::error_share`], with the planned requests that were never sent among those that failed.
+    pub fn error_share_of_plan(&self) -> f64 {
+        self.share_failed(self.unsent)
+    }
+
+    fn share_failed(&self, unsent: u64) -> f64 {
+        let failed = self.errors.broken() + self.errors.status + unsent;
+        let asked = self.requests + self.errors.broken() + unsent;
         if asked == 0 { 0.0 } else { failed as f64 / asked as f64 }
     }
 

@@ -5,7 +5,7 @@
 mod support;
 
 use std::io::Write;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -283,21 +283,21 @@ fn udp_that_nobody_answers_is_told() {
     thread.join().unwrap();
 }
 
-/// A UDP socket at the port of a scripted server.
-fn datagrams_of(listener: &std::net::TcpListener) -> UdpSocket {
+/// Leads a test to its stream: a socket at the server's port, and the client whose hello came to it.
+fn greeted(control: &mut TcpStream, listener: &TcpListener) -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind(listener.local_addr().unwrap()).unwrap();
     socket.set_read_timeout(Some(BOUND)).unwrap();
-    socket
+    say(control, &[TestState::ParamExchange]);
+    read_frame(control);
+    say(control, &[TestState::CreateStreams]);
+    let (_, client) = socket.recv_from(&mut [0; 64]).unwrap();
+    (socket, client)
 }
 
 #[test]
 fn datagrams_of_which_none_came_are_lost() {
     let (port, thread) = scripted(|control, listener| {
-        let socket = datagrams_of(listener);
-        say(control, &[TestState::ParamExchange]);
-        read_frame(control);
-        say(control, &[TestState::CreateStreams]);
-        let (_, client) = socket.recv_from(&mut [0; 64]).unwrap();
+        let (socket, client) = greeted(control, listener);
         socket.send_to(b"6789", client).unwrap();
         say(control, &[TestState::TestStart, TestState::TestRunning]);
         assert_eq!(read(control, 1), [TestState::TestEnd.byte()]);
@@ -320,11 +320,7 @@ fn datagrams_of_which_none_came_are_lost() {
 #[test]
 fn data_stand_for_a_welcome_that_was_lost() {
     let (port, thread) = scripted(|control, listener| {
-        let socket = datagrams_of(listener);
-        say(control, &[TestState::ParamExchange]);
-        read_frame(control);
-        say(control, &[TestState::CreateStreams]);
-        let (_, client) = socket.recv_from(&mut [0; 64]).unwrap();
+        let (socket, client) = greeted(control, listener);
         // Its first datagram, and no welcome before it.
         let mut datagram = [0; 1000];
         datagram[11] = 1;

@@ -248,7 +248,7 @@ pub fn run(folder: &Path, plan: &Plan, progress: &mut Progress<'_>) -> Result<Di
     if let Some(why) = &target.why_named {
         outcome.missing.push(why.clone());
     }
-    if room < plan.size {
+    if room < target::whole(plan.size) {
         outcome
             .missing
             .push(format!("{room} bytes are written instead of {}: the rest stays free", plan.size));

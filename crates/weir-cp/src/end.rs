@@ -170,7 +170,9 @@ impl End {
         let event = match (said, self.far()) {
             (ToDriver::Dialled(lane, why), _) => Event::Dialled(lane, why),
             (ToDriver::Strangers(count), _) => Event::Strangers(count),
-            (ToDriver::Problem(problem), _) => Event::Problem(problem),
+            (ToDriver::Problem(problem), _) | (ToDriver::ProblemThere(problem), Role::Sender) => {
+                Event::Problem(problem)
+            }
             (ToDriver::Sample(json), far) => Event::Sample(far, json),
             (ToDriver::Abort(failure), _) => Event::Failed(CopyError::aborted(failure)),
             (ToDriver::Would(deed, name), Role::Receiver) => Event::Would(deed, name),
@@ -190,7 +192,7 @@ impl End {
             (ToDriver::Alive, _) => return Ok(()),
             (ToDriver::Hello(_) | ToDriver::Listening(_), _) => return Err(events.out_of_turn(AT_THE_START)),
             (ToDriver::Echo(_), _) => return Err(events.out_of_turn("what only one that holds says")),
-            (ToDriver::Would(..) | ToDriver::MoreNames, _) => {
+            (ToDriver::Would(..) | ToDriver::MoreNames | ToDriver::ProblemThere(_), _) => {
                 return Err(events.out_of_turn("what only its other role says"));
             }
         };

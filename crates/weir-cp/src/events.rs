@@ -39,6 +39,8 @@ pub enum Event {
     ToSender(ToSender),
     /// A path that could not be read or written.
     Problem(Problem),
+    /// The same, which the receiver told the sender.
+    ProblemThere(Problem),
     /// What a dry run would do, or what was done.
     Would(Deed, Name),
     /// The receiver has all.
@@ -74,7 +76,9 @@ impl Event {
     /// What it holds in memory, of the kinds that may come in any number; 0 of others.
     fn weight(&self) -> usize {
         match self {
-            Event::Problem(problem) => 64 + problem.name.as_bytes().len() + problem.failure.words.len(),
+            Event::Problem(problem) | Event::ProblemThere(problem) => {
+                64 + problem.name.as_bytes().len() + problem.failure.words.len()
+            }
             Event::Would(_, name) => 64 + name.as_bytes().len(),
             Event::Sample(_, json) => 64 + json.len(),
             Event::Window(sample) => {
@@ -104,7 +108,7 @@ impl Events {
     /// Tells it. Nobody hears it once the session is over, and nobody needs to. Of those that may come in any
     /// number the teller waits until there is room; evidence that nobody takes is dropped.
     pub fn send(&self, event: Event) {
-        if matches!(&event, Event::Problem(problem) if !problem.harmless) {
+        if matches!(&event, Event::Problem(problem) | Event::ProblemThere(problem) if !problem.harmless) {
             self.failed.store(true, Relaxed);
         }
         let weight = event.weight();

@@ -4,7 +4,7 @@
 //! A feed outlives sessions: where the host before this one is lost, the next receiver goes on with what is
 //! there, and whoever follows waits meanwhile. It is held in memory, some 200 bytes an entry.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_tree::source::Identity;
 use weir_tree::{Entry, Name, Target};
 
-use crate::subtrees::{BLOCK, Digest, blocks};
+use crate::subtrees::{BLOCK, Digest};
 use crate::wire::batch::Keep;
 use crate::wire::message::Failure;
 
@@ -110,8 +110,8 @@ pub(crate) struct Growing {
 struct GrowingState {
     /// Open while it grows; after that it is found by its name.
     file: Option<File>,
-    /// A bit for each block that is there.
-    there: Vec<u64>,
+    /// Runs of blocks that are there, by the first: the end of each. A hole is one, however large it is.
+    there: BTreeMap<u64, u64>,
     /// The same in the order of arrival.
     arrived: Vec<Range<u64>>,
     outcome: Option<FeedOutcome>,
@@ -160,8 +160,8 @@ impl Growing {
 
     /// Bytes that have not arrived.
     pub(crate) fn outstanding(&self) -> u64 {
-        let there: u32 = self.state.lock().there.iter().map(|word| word.count_ones()).sum();
-        self.entry.size().saturating_sub(u64::from(there) * BLOCK)
+        let there: u64 = self.state.lock().there.iter().map(|(start, end)| end - start).sum();
+        self.entry.size().saturating_sub(there.saturating_mul(BLOCK))
     }
 
     /// Runs of blocks that arrived after the first `seen`.
@@ -189,24 +189,32 @@ fn opened_again(file: &File) -> Option<File> {
 
 impl GrowingState {
     fn has(&self, index: u64) -> bool {
-        self.there.get((index / 64) as usize).is_some_and(|word| word & 1 << (index % 64) != 0)
+        self.there.range(..=index).next_back().is_some_and(|(_, end)| index < *end)
     }
 
+    /// Blocks in a row are there; whether one of them was not before.
     fn add(&mut self, run: Range<u64>) -> bool {
-        let mut is_new = false;
-        for index in run {
-            if self.has(index) || index / 64 >= self.there.len() as u64 {
-                continue;
-            }
-            self.there[(index / 64) as usize] |= 1 << (index % 64);
-            match self.arrived.last_mut() {
-                // Only while nobody can have seen the run: it is added to in this call alone.
-                Some(last) if is_new && last.end == index => last.end += 1,
-                _ => self.arrived.push(index..index + 1),
-            }
-            is_new = true;
+        if run.is_empty() {
+            return false;
         }
-        is_new
+        // It becomes one with all that it overlaps or touches.
+        let before = self.there.range(..=run.start).next_back().filter(|(_, end)| **end >= run.start);
+        let mut whole = before.map_or(run.start, |(start, _)| *start)..run.end;
+        let reached = self.there.range(whole.start..=run.end).map(|(start, end)| (*start, *end));
+        let (mut at, known) = (run.start, self.arrived.len());
+        for (start, end) in reached.collect::<Vec<_>>() {
+            self.there.remove(&start);
+            if at < start {
+                self.arrived.push(at..start);
+            }
+            at = at.max(end);
+            whole.end = whole.end.max(end);
+        }
+        if at < run.end {
+            self.arrived.push(at..run.end);
+        }
+        self.there.insert(whole.start, whole.end);
+        self.arrived.len() > known
     }
 }
 
@@ -264,14 +272,13 @@ impl Feed {
             }
             before.end(FeedOutcome::Gone);
         }
-        let there = vec![0; blocks(entry.size()).div_ceil(64) as usize];
         let growing = Arc::new(Growing {
             entry,
             offered,
             identity,
             state: Mutex::new(GrowingState {
                 file: Some(opened_again(file)?),
-                there,
+                there: BTreeMap::new(),
                 arrived: Vec::new(),
                 outcome: None,
             }),
@@ -420,5 +427,54 @@ mod tests {
         assert_eq!((there(3), there(4), there(19)), (None, Some((3, 4)), Some((3, 19))));
         keep(20, MOST_PACKED + 1);
         assert_eq!((there(20), there(19)), (None, None), "one that has no room pushes out all others");
+    }
+
+    /// A file of `size` bytes that grows in a folder.
+    fn growing(size: u64) -> (tempfile::TempDir, Feed, Arc<Growing>) {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Arc::new(Target::open(folder.path(), Default::default()).unwrap());
+        let feed = Feed::default();
+        feed.begin(&target, vec![Name::root()]);
+        let (name, mtime) = ("x".parse().unwrap(), weir_tree::entry::Time::new(0, 0).unwrap());
+        let kind = weir_tree::Kind::File { size, sparse: true };
+        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        let file = File::create(folder.path().join("x")).unwrap();
+        let growing = feed.grows(entry, None, &file).unwrap();
+        (folder, feed, growing)
+    }
+
+    #[test]
+    fn a_file_may_be_as_large_as_files_can_be() {
+        let size = i64::MAX as u64;
+        let (_folder, feed, growing) = growing(size);
+        let all = crate::subtrees::blocks(size);
+        assert_eq!(growing.outstanding(), size);
+        feed.arrived(&growing, 7..8);
+        feed.arrived(&growing, 0..all);
+        assert_eq!(growing.arrived_since(0), [7..8, 0..7, 8..all]);
+        assert_eq!([0, 7, all - 1, all].map(|index| growing.has(index)), [true, true, true, false]);
+        assert_eq!(growing.outstanding(), 0);
+    }
+
+    #[test]
+    fn a_block_arrives_once_in_whatever_runs() {
+        let (_folder, feed, growing) = growing(20 * BLOCK);
+        let mut seen = 0;
+        for (run, new) in [
+            (4..6, "[4..6]"),
+            (4..6, "[]"),
+            (6..8, "[6..8]"),
+            (10..12, "[10..12]"),
+            (5..11, "[8..10]"),
+            (2..4, "[2..4]"),
+            (0..20, "[0..2, 12..20]"),
+            (3..3, "[]"),
+        ] {
+            feed.arrived(&growing, run);
+            let arrived = growing.arrived_since(seen);
+            assert_eq!(format!("{arrived:?}"), new);
+            seen += arrived.len();
+        }
+        assert_eq!(growing.outstanding(), 0);
     }
 }

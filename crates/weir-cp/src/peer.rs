@@ -416,6 +416,7 @@ fn tell(control: &Arc<Control>, role: Role, event: Event) {
     let driver = |said: &ToDriver| Outlet::new(control).send(said);
     match event {
         Event::Problem(problem) => driver(&ToDriver::Problem(problem)),
+        Event::ProblemThere(problem) => driver(&ToDriver::ProblemThere(problem)),
         Event::ToReceiver(message) => Outlet::new(control).send(&message),
         Event::ToSender(message) => Outlet::new(control).send(&message),
         Event::Would(deed, name) => driver(&ToDriver::Would(deed, name)),

@@ -245,9 +245,9 @@ impl Relay {
 
     /// What ends at the driver.
     fn hear_peer(&self, from: Role, said: ToDriver, events: &Events) -> Result<bool, CopyError> {
-        let named = |failure: Failure| Failure {
-            words: format!("{}: {}", events.host(), failure.words),
-            kind: failure.kind,
+        let problem_at = |host: &str, problem: Problem| {
+            let words = format!("{host}: {}", problem.failure.words);
+            Event::Problem(Problem { failure: Failure { words, ..problem.failure }, ..problem })
         };
         let event = match (from, said) {
             // What was compared the sender knows of both.
@@ -268,10 +268,9 @@ impl Relay {
             (_, ToDriver::Dialled(id, why)) => Event::Dialled(id, why),
             (_, ToDriver::Sample(json)) => Event::Sample(from, json),
             (_, ToDriver::Strangers(count)) => Event::Strangers(count),
-            (_, ToDriver::Problem(problem)) => {
-                Event::Problem(Problem { failure: named(problem.failure), ..problem })
-            }
-            (_, ToDriver::Abort(failure)) => Event::Failed(CopyError::aborted(named(failure))),
+            (_, ToDriver::Problem(problem)) => problem_at(events.host(), problem),
+            (Role::Sender, ToDriver::ProblemThere(problem)) => problem_at(&self.receiver.host, problem),
+            (_, ToDriver::Abort(failure)) => Event::Failed(CopyError::aborted(failure).of(events.host())),
             _ => return Err(events.out_of_turn(NOT_NOW)),
         };
         events.send(event);

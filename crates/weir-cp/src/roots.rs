@@ -1,6 +1,6 @@
 //! Sources and target: what is copied, where to, and what it is called there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -176,10 +176,11 @@ pub fn place(
     let last = path.file_name().ok_or_else(|| refused(format!("{} names no file", path.display())))?;
     let name = Name::new(last.as_bytes()).map_err(Failure::local)?;
     let folder = around_of(&path);
-    let target = open(&folder, false, options)?;
     let begun = only.directory.then(|| name.clone());
-    let placement = Placement { target, names: vec![name], begun, goes_on: is_begun, folder: folder.clone() };
-    finish(placement, &folder, roots, same_machine, options)
+    let names = vec![name];
+    check(&names, &folder, roots, same_machine, options)?;
+    let target = open(&folder, false, options)?;
+    Ok(prepare(Placement { target, names, begun, goes_on: is_begun, folder }, options))
 }
 
 /// Whether this command had made the folder at `path` and not filled it.
@@ -219,11 +220,12 @@ fn into(
             folder.display()
         )));
     }
+    let names: Vec<Name> = roots.iter().map(|root| root.name.clone()).collect();
+    check(&names, folder, roots, same_machine, options)?;
     let target = open(folder, true, options)?;
-    let names = roots.iter().map(|root| root.name.clone()).collect();
     let folder_of = folder.to_owned();
     let placement = Placement { target, names, begun: None, goes_on: false, folder: folder_of };
-    let placement = finish(placement, folder, roots, same_machine, options)?;
+    let placement = prepare(placement, options);
     if !options.dry_run && placement.names.iter().any(Name::is_root) {
         forget_begun(folder, options);
     }
@@ -234,7 +236,8 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
     let keep = kept(options);
     let keep_dirlinks = options.selection.keep_dirlinks;
     let create = may_create && !options.dry_run;
-    let of_target = destination::Options { keep, create, sync: options.sync, keep_dirlinks };
+    let named_groups = !options.selection.owners.groups.is_empty();
+    let of_target = destination::Options { keep, create, sync: options.sync, keep_dirlinks, named_groups };
     let mkpath = options.selection.mkpath && is_missing(folder);
     if mkpath && !options.dry_run {
         let failed =
@@ -287,23 +290,24 @@ pub(crate) fn around_of(path: &Path) -> PathBuf {
 }
 
 /// What must not be: two sources of one name, a source onto itself, sources that delete what others bring.
-fn finish(
-    placement: Placement,
+/// To be asked before anything is made: of what is refused nothing is to stay.
+fn check(
+    names: &[Name],
     folder: &Path,
     roots: &[Root],
     same_machine: bool,
     options: &Options,
-) -> Result<Placement, Failure> {
-    let mut taken: HashMap<&Name, usize> = HashMap::new();
-    for (index, name) in placement.names.iter().enumerate() {
-        if !name.is_root() && taken.insert(name, index).is_some() {
+) -> Result<(), Failure> {
+    let mut taken = HashSet::new();
+    for name in names {
+        if !name.is_root() && !taken.insert(name) {
             return Err(refused(format!(
                 "two sources would both become {name}; copy them into different folders"
             )));
         }
     }
     // Each source tells what is to stay in its folders; with several in one folder none of them tells all.
-    if options.delete && roots.len() > 1 && placement.names.iter().any(Name::is_root) {
+    if options.delete && roots.len() > 1 && names.iter().any(Name::is_root) {
         return Err(refused(
             "several sources go into one folder, and --delete would remove what the others bring: copy DIR/ by itself, or \
              name the folders without / at their ends"
@@ -312,7 +316,7 @@ fn finish(
     }
     if same_machine {
         let above = around(folder);
-        for (root, name) in roots.iter().zip(&placement.names) {
+        for (root, name) in roots.iter().zip(names) {
             not_itself(&folder.join(name.as_path()), root, options)?;
             if root.directory && above.contains(&root.identity) {
                 return Err(refused(format!(
@@ -322,6 +326,11 @@ fn finish(
             }
         }
     }
+    Ok(())
+}
+
+/// Readies the target for what comes.
+fn prepare(placement: Placement, options: &Options) -> Placement {
     // What the same command had begun is its own.
     if !options.changes_folders() && !placement.goes_on {
         placement.target.spare_directories();
@@ -329,12 +338,14 @@ fn finish(
     if !options.dry_run {
         placement.target.learn_names();
     }
-    Ok(placement)
+    placement
 }
 
-/// A folder and those that it is in, up to the root.
+/// A folder and those that it is in, up to the root; of one that is yet to be made those that are there.
 fn around(folder: &Path) -> Vec<Identity> {
-    let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let here = |path: &Path| if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() };
+    let path = folder.ancestors().find_map(|path| here(path).canonicalize().ok());
+    let path = path.unwrap_or_else(|| folder.to_owned());
     path.ancestors().filter_map(|path| Some(Identity::of_metadata(&fs::metadata(path).ok()?))).collect()
 }
 

@@ -464,7 +464,7 @@ impl<'a> Session<'a> {
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(CopyError::Lost { host: self.job.host.shown().to_owned(), why: None });
                 }
-                Ok(Event::Problem(problem)) => report.problems.add(problem),
+                Ok(Event::Problem(problem) | Event::ProblemThere(problem)) => report.problems.add(problem),
                 Ok(Event::Would(deed, name)) => {
                     progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
                 }

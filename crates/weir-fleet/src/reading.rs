@@ -5,12 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-use weir_codec::digest::Algorithm;
 use weir_get::sink::folder::Target;
 use weir_get::sink::naming;
-
-/// Read at once for a digest: a millisecond of a disk, so that a signal is heard soon.
-const PIECE: usize = 1 << 20;
 
 /// Hears of the next bytes. False: no more is to be read.
 pub(crate) type Hears<'a> = dyn FnMut(&[u8]) -> bool + 'a;
@@ -84,29 +80,6 @@ pub(crate) fn is_same(file: &File, there: &File, size: u64, hears: &mut Hears<'_
         .map_err(|error| own.unread(error))
 }
 
-/// The digest of the first `size` bytes of `file`; `None`: it was not to be read to its end.
-pub(crate) fn digest(
-    file: &File,
-    algorithm: Algorithm,
-    size: u64,
-    hears: &mut Hears<'_>,
-) -> io::Result<Option<Vec<u8>>> {
-    let mut digest = algorithm.start();
-    let mut buffer = vec![0; usize::try_from(size).unwrap_or(PIECE).clamp(1, PIECE)];
-    let mut own = HeardFile::new(file, hears);
-    while own.at < size {
-        let length = usize::try_from(size - own.at).unwrap_or(PIECE).min(buffer.len());
-        match own.read(&mut buffer[..length]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => digest.update(&buffer[..length]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) if own.is_ended => return Ok(None),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Some(digest.finish()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,9 +101,7 @@ mod tests {
         };
         assert!(has_content(&target, &file, size, &mut hears).unwrap());
         assert!(is_same(&file, &there, size, &mut hears).unwrap());
-        let found = digest(&file, Algorithm::SHA256, size, &mut hears).unwrap();
-        assert_eq!(found, Some(Algorithm::SHA256.of(&vec![7; 3 << 20])));
-        assert_eq!(heard, 3 * size, "each of its bytes, each time");
+        assert_eq!(heard, 2 * size, "each of its bytes, each time");
         let mut calls = 0;
         let mut ends = |_: &[u8]| {
             calls += 1;
@@ -138,8 +109,7 @@ mod tests {
         };
         assert!(matches!(has_content(&target, &file, size, &mut ends), Err(Unread::Ended)));
         assert!(matches!(is_same(&file, &there, size, &mut ends), Err(Unread::Ended)));
-        assert!(matches!(digest(&file, Algorithm::SHA256, size, &mut ends), Ok(None)));
-        assert_eq!(calls, 6, "and no byte after that");
+        assert_eq!(calls, 4, "and no byte after that");
         std::fs::write(&one, "short").unwrap();
         assert!(matches!(is_same(&file, &there, size, &mut |_: &[u8]| true), Err(Unread::Own(_))));
     }

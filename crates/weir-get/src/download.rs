@@ -219,7 +219,9 @@ pub struct Download {
     phase: Phase,
     /// Failures in a row that brought nothing new.
     failures: u32,
-    /// Times it began anew.
+    /// Failures in a row with which all went that had come, since it could not be gone on with.
+    lost: u32,
+    /// Times it began anew for another reason than those.
     restarts: u32,
     /// It is asked for without a range: over one connection, and not to be resumed.
     plain: bool,
@@ -289,9 +291,11 @@ impl Download {
         }
     }
 
-    /// The existing file stays as it is.
+    /// The existing file stays as it is; where it came meanwhile, what was fetched goes.
     pub fn on_kept(&mut self) {
-        self.advance(Phase::Asking, Phase::Kept);
+        if matches!(self.phase, Phase::Asking | Phase::Verifying) {
+            self.phase = Phase::Kept;
+        }
     }
 
     /// The run ends. Returns whether that ends the download, which is then to be given up.
@@ -341,11 +345,17 @@ impl Download {
             return self.give_up(error);
         }
         let pause = moment.pause(self.restarts, &error);
-        let mut next = std::mem::replace(self, Download::replaced());
         // The last time over one connection: one answer is of one version, whatever each further one would be
         // of.
-        next.plain = plain || next.restarts == MAX_RESTARTS;
-        (next.phase, next.failures, next.bulk) = (Phase::Waiting, 0, None);
+        self.plain = plain || self.restarts == MAX_RESTARTS;
+        (self.failures, self.lost) = (0, 0);
+        self.requeue(error, pause)
+    }
+
+    /// Back into the queue for as long as `pause`, and then from its URL and byte 0.
+    fn requeue(&mut self, error: GetError, pause: Duration) -> Action {
+        let own = std::mem::replace(self, Download::replaced());
+        let next = Download { phase: Phase::Waiting, bulk: None, ..own };
         Action::BeginAnew { error, pause, next: Box::new(next) }
     }
 

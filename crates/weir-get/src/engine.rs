@@ -53,7 +53,7 @@ pub struct Run<'a> {
     /// Who does what.
     pub pool: Pool,
     /// `--limit-rate`.
-    pub limiter: Option<Limiter>,
+    pub limiter: Option<Arc<Limiter>>,
     /// Many objects: HTTP/2 pays.
     pub many: bool,
     lanes: Mutex<Vec<Arc<LaneState>>>,
@@ -79,6 +79,11 @@ impl Run<'_> {
         self.stop.load(Relaxed)
     }
 
+    /// What holds all its lanes at this moment: bytes a second.
+    pub(crate) fn rate_cap(&self) -> Option<f64> {
+        self.limiter.as_ref()?.rate().map(|rate| rate.0)
+    }
+
     /// The folder of `target`, or one that it lies in, held nothing when the run began, so there is no need
     /// to look at each name in it: jobs have names of their own.
     pub(crate) fn is_fresh_folder(&self, target: &Path) -> bool {
@@ -101,7 +106,8 @@ impl Run<'_> {
         if self.options.existing == Existing::Kept {
             return Ok(Home::shared(target));
         }
-        Home::of(target, self.temp.as_ref()).map_err(|source| GetError::Local {
+        let home = Home::of(target, self.temp.as_ref());
+        home.map(|home| home.with(self.options.existing)).map_err(|source| GetError::Local {
             action: "open a folder for the part of",
             path: target.path().to_owned(),
             source,
@@ -113,7 +119,9 @@ impl Run<'_> {
     /// part or the journal of another.
     pub(crate) fn take_name(&self, target: &Path, number: usize, job: &Job) -> Result<(), GetError> {
         match self.options.existing {
-            Existing::Replaced => self.names.take(target, self.claimant(target, number, job)),
+            Existing::Replaced | Existing::Stays => {
+                self.names.take(target, self.claimant(target, number, job))
+            }
             // Names are taken when files are complete.
             Existing::Kept => Ok(()),
         }
@@ -207,7 +215,7 @@ pub fn run(
         http,
         stop,
         pool: Pool::new(small, fixed, bulk_lanes(options, many)),
-        limiter: options.rate_cap.map(Limiter::new),
+        limiter: options.limiter(),
         many,
         lanes: Mutex::default(),
         results,
@@ -228,7 +236,7 @@ pub fn run(
     feed.at_hand(&run);
     let first = run.pool.first();
     // Parts elsewhere (--temp-dir) may be there all the same, and so may files of others who write there too.
-    if run.temp.is_none() && options.existing == Existing::Replaced {
+    if run.temp.is_none() && options.existing != Existing::Kept {
         run.fresh_folder = new_folder.or_else(|| fresh_folder(first.as_deref(), folder.as_deref(), count));
     }
     let mut watch = Watch::new(&run, start, output_path(first.as_deref(), folder));

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use url::Url;
@@ -11,6 +12,7 @@ use weir_http::validator::equal_weak;
 use weir_model::evidence::{Evidence, Interval};
 use weir_model::limit::Limit;
 use weir_units::Rate;
+use weir_units::limiter::Limiter;
 
 use crate::error::GetError;
 use crate::http::connection::MAX_WAIT;
@@ -202,6 +204,8 @@ pub struct Options {
     pub files_at_once: Option<u32>,
     /// `--limit-rate`.
     pub rate_cap: Option<Rate>,
+    /// In its place, what keeps a rate that may change while the run goes on.
+    pub limiter: Option<Arc<Limiter>>,
     /// For each stretch without a byte, and for the head of an answer.
     pub timeout: Duration,
     /// For a name, its connect and the handshakes.
@@ -220,8 +224,6 @@ pub struct Options {
     pub ignore_digest: bool,
     /// Take a body without a length for whole although its TLS session was not ended in order.
     pub accept_unclean: bool,
-    /// Leave files that exist alone.
-    pub no_clobber: bool,
     /// Begin at byte 0 whatever an earlier run left.
     pub fresh: bool,
     /// Fetch only what is not the same here already (`-N`).
@@ -248,6 +250,7 @@ impl Default for Options {
             lanes: None,
             files_at_once: None,
             rate_cap: None,
+            limiter: None,
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
             speed: SpeedLimit::usual(TIMEOUT),
@@ -257,7 +260,6 @@ impl Default for Options {
             any_type: false,
             ignore_digest: false,
             accept_unclean: false,
-            no_clobber: false,
             fresh: false,
             newer: false,
             remote_time: false,
@@ -270,6 +272,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What keeps the rate of a run, if anything does.
+    pub(crate) fn limiter(&self) -> Option<Arc<Limiter>> {
+        let own = || self.rate_cap.map(|rate| Arc::new(Limiter::new(rate)));
+        self.limiter.clone().or_else(own)
+    }
+
     /// What a complete file is told of its object.
     pub(crate) fn stamping(&self) -> Stamping {
         match (self.newer, self.remote_time) {

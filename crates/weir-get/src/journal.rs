@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use weir_units::boot;
 
+use crate::object::Object;
 use crate::ranges::RangeSet;
 use crate::sink::beside::{self, For, Found};
 use crate::sink::folder::{Folder, Target};
@@ -183,6 +184,11 @@ impl Journal {
     pub fn version(&self) -> Version {
         let (etag, last_modified) = (self.etag.as_deref(), self.last_modified.as_deref());
         Version::from_journal(etag, last_modified, &self.place, self.coding.as_deref())
+    }
+
+    /// Whether `object` is the one that the parts are of, by what a server says of it.
+    pub(crate) fn is_of(&self, object: &Object) -> bool {
+        object.fits(self.size) && self.version().refuse_another(&object.version, "").is_ok()
     }
 
     /// What may be trusted now.

@@ -7,6 +7,7 @@ mod ending;
 mod here;
 mod opening;
 mod refusing;
+mod resuming;
 mod storing;
 
 use std::net::{Shutdown, TcpStream};
@@ -38,6 +39,9 @@ pub const NOBODY: u32 = u32::MAX;
 /// A connection or a head takes a second over the worst of paths; from then on another lane does this one's
 /// other work.
 const STUCK: Duration = Duration::from_secs(1);
+
+/// How often a lane that sleeps looks whether the run goes on.
+const HEARD: Duration = Duration::from_millis(50);
 
 /// A lane as others see it.
 pub struct LaneState {
@@ -225,17 +229,23 @@ impl Lane<'_> {
     }
 
     /// Sleeps in short steps, so that a stop is heard.
-    fn sleep(&self, span: Duration, stage: Stage) {
+    fn sleep(&self, span: Duration, stage: Stage) -> bool {
         self.state.clock.enter(stage);
         let end = Instant::now() + span;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.run.is_stopped() || self.state.kick.load(Relaxed) {
+            if left.is_zero() || self.is_called() {
                 break;
             }
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+            std::thread::sleep(left.min(HEARD));
         }
         self.state.clock.enter(Stage::Other);
+        !self.is_called()
+    }
+
+    /// The run is over, or this lane is to look up.
+    fn is_called(&self) -> bool {
+        self.run.is_stopped() || self.state.kick.load(Relaxed)
     }
 }
 

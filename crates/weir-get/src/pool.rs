@@ -163,6 +163,8 @@ pub struct Census {
     pub active_total: Option<u64>,
     /// Jobs not opened yet.
     pub waiting: usize,
+    /// One of those at work has bytes left to be received.
+    pub is_unfinished: bool,
 }
 
 impl Pool {
@@ -538,9 +540,13 @@ impl Pool {
             active_total: Some(0),
             waiting: state.queue.len() + state.count.map_or(0, |count| count.saturating_sub(state.given)),
             active_bytes: 0,
+            is_unfinished: false,
         };
         for transfer in &state.active {
-            census.active_bytes += transfer.ledger().done().len();
+            let ledger = transfer.ledger();
+            census.active_bytes += ledger.done().len();
+            census.is_unfinished |= !ledger.is_complete();
+            drop(ledger);
             census.active_total = census.active_total.zip(transfer.size).map(|(sum, size)| sum + size);
         }
         census

@@ -2,7 +2,7 @@
 //! it. What becomes of it is decided by its [`Download`].
 
 use std::collections::BTreeSet;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,12 +12,11 @@ use url::Url;
 
 use crate::download::{Bulk, Download, Remains};
 use crate::error::{Fate, GetError};
-use crate::job::{FileReport, Job, JobOutcome, UnderWay};
+use crate::job::{FileReport, Job, JobOutcome, Options, UnderWay};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
-use crate::sink::stamp::Stamping;
 use crate::sink::{PartFile, Sink};
 use crate::verify::{self, Expectation, Follower, Found};
 use crate::version::Version;
@@ -246,20 +245,38 @@ impl Transfer {
         part.store(&journal_of(&url, &self.version, size, written, confirmed), durable)
     }
 
-    /// Held while the journal's file changes, so that none is stored after the file has got its name.
+    /// Nothing of it is worth keeping: it begins anew.
+    pub(crate) fn discard(&self) {
+        let _held = self.journalling();
+        if let Some(part) = self.sink.part() {
+            part.discard();
+        }
+    }
+
+    /// Held while the journal's file changes, so that none is stored after the file has got its name, or has
+    /// gone.
     fn journalling(&self) -> MutexGuard<'_, RangeSet> {
         self.durable.lock()
     }
 
-    /// All bytes are here: checks the digests and gives the file its name. `clock` is the calling thread's.
-    pub fn finish(&self, sync: bool, stamping: Stamping, clock: &StageClock) -> Result<Vec<Found>, GetError> {
+    /// All bytes are here: checks the digests and gives the file its name, unless `go_on` says before that
+    /// the run ends. `clock` is the calling thread's.
+    pub fn finish(
+        &self,
+        options: &Options,
+        go_on: &dyn Fn() -> bool,
+        clock: &StageClock,
+    ) -> Result<Vec<Found>, GetError> {
         let size = self.ledger().size().unwrap_or_default();
         let name = self.name();
         // The digest's thread has a clock of its own; this one has nothing to do until it is through.
         clock.enter(Stage::Idle);
         let found = match (&self.follower, &self.sink) {
             (Some(follower), Sink::Part(part)) => {
-                follower.finish(size).map_err(|source| part.failed("read back", source, None))?
+                follower.finish(size, go_on).map_err(|source| match source.kind() {
+                    io::ErrorKind::Interrupted => GetError::Interrupted,
+                    _ => part.failed("read back", source, None),
+                })?
             }
             (_, Sink::Stream(stream)) => stream.finish(),
             _ => Vec::new(),
@@ -274,16 +291,16 @@ impl Transfer {
             if self.size.is_none() {
                 part.set_size(size)?;
             }
-            part.sync_error()?;
-            if sync {
-                part.sync()?;
-            }
+            part.settle(options.sync)?;
             if self.task.piece.is_some() {
-                return Ok(found);
+                // Whoever removed the part has these bytes: what has its name now has other ones there.
+                let is_there = part.has_its_name();
+                let gone = || part.failed("fill the part of", std::io::ErrorKind::NotFound.into(), None);
+                return is_there.then_some(found).ok_or_else(gone);
             }
             let _held = self.journalling();
-            part.publish(sync)?;
-            stamping.give(part.place(), &self.version, size);
+            part.publish_while(options.sync, go_on)?;
+            options.stamping().give(part.place(), &self.version, size);
         }
         Ok(found)
     }

@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use weir_codec::digest::{Algorithm, Digest, Expected, OfParts, Strength};
@@ -18,6 +18,9 @@ use crate::error::{Fate, GetError};
 
 /// Enough to hash at full speed, small enough to stay in the L2 cache between the copy and the hash.
 const BLOCK: usize = 256 << 10;
+
+/// Between two looks whether a run that waits for its digests is to end.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// The origin of a digest that the user gave with the command.
 pub const GIVEN: &str = "--checksum";
@@ -176,7 +179,8 @@ pub(crate) fn digests_of(methods: &[Method], bytes: &[u8]) -> Vec<Found> {
 #[derive(Debug)]
 pub struct Follower {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<io::Result<Vec<Found>>>>>,
+    /// What they have come to.
+    found: Mutex<Receiver<io::Result<Vec<Found>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -194,11 +198,12 @@ impl Follower {
     pub fn start(file: File, methods: Vec<Method>) -> io::Result<Follower> {
         let shared = Arc::<Shared>::default();
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("verify".to_owned())
-            .stack_size(256 << 10)
-            .spawn(move || follow(&file, &methods, &theirs))?;
-        Ok(Follower { shared, thread: Mutex::new(Some(thread)) })
+        let (sender, found) = channel();
+        // It ends with what it follows, within a block: nobody needs to wait for that.
+        std::thread::Builder::new().name("verify".to_owned()).stack_size(256 << 10).spawn(move || {
+            let _ = sender.send(follow(&file, &methods, &theirs));
+        })?;
+        Ok(Follower { shared, found: Mutex::new(found) })
     }
 
     /// Bytes `[0, prefix)` are written.
@@ -211,14 +216,24 @@ impl Follower {
         }
     }
 
-    /// The object has `size` bytes, all of them written: waits for the digests.
-    pub fn finish(&self, size: u64) -> io::Result<Vec<Found>> {
+    /// The object has `size` bytes, all of them written: waits for the digests for as long as `go_on` says
+    /// so, and else is interrupted.
+    pub fn finish(&self, size: u64, go_on: &dyn Fn() -> bool) -> io::Result<Vec<Found>> {
         *self.shared.goal.lock() = (size, true);
         self.shared.moved.notify_one();
-        let thread = self.thread.lock().take();
-        match thread.map(JoinHandle::join) {
-            Some(Ok(found)) => found,
-            _ => Err(io::Error::other("the digest thread ended early")),
+        let found = self.found.lock();
+        loop {
+            match found.recv_timeout(BETWEEN_LOOKS) {
+                Ok(found) => return found,
+                Err(RecvTimeoutError::Timeout) if go_on() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    self.shared.stopped.store(true, Relaxed);
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other("the digest thread ended early"));
+                }
+            }
         }
     }
 

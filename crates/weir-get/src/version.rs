@@ -72,6 +72,12 @@ impl Version {
         }
     }
 
+    /// `found` is this version but for its place, where the same validators may name another object.
+    pub(crate) fn is_elsewhere(&self, found: &Version) -> bool {
+        let is_same = self.validators.agree(&found.validators) == Agreement::Same;
+        is_same && self.coding == found.coding && self.place != found.place
+    }
+
     /// Why parts of the version `found`, of `host`, may not be put beside those of this one: they may where
     /// both say that they are of one version (RFC 9110 section 15.3.7.3).
     pub(crate) fn refuse_another(&self, found: &Version, host: &str) -> Result<(), GetError> {
@@ -138,6 +144,7 @@ mod tests {
         assert_eq!(kept.agree(&version("http://a:80/x?signature=2")), Agreement::Same);
         for other in ["http://b/x", "https://a/x", "http://a:81/x", "http://a/y"] {
             assert_eq!(kept.agree(&version(other)), Agreement::Unproven, "{other}");
+            assert!(kept.is_elsewhere(&version(other)), "{other}");
         }
         assert_eq!(kept.place(), "http://a/x");
         let coded = |url: &str| {
@@ -147,6 +154,7 @@ mod tests {
             Version::of(&fields, &Url::parse(url).unwrap())
         };
         assert_eq!(kept.agree(&coded("http://a/x")), Agreement::Changed);
+        assert!(!kept.is_elsewhere(&kept) && !kept.is_elsewhere(&coded("http://b/x")));
         assert_eq!(version("http://a/x.gz").agree(&coded("http://a/x.gz")), Agreement::Same);
     }
 }

@@ -23,7 +23,8 @@ pub struct Validators {
     last_modified: Option<String>,
     /// `Last-Modified` may be used as a strong validator.
     dated: bool,
-    /// `Last-Modified` may be the time of the answer itself: it is in the answer, and a journal does not say.
+    /// `Last-Modified` may be the time at which the answer was sent: it equals `Date`, or it comes from a
+    /// journal, which does not record `Date`.
     clocked: bool,
 }
 

@@ -47,6 +47,22 @@ fn download(bed: &Bed, bytes: usize) -> Duration {
     span.unwrap()
 }
 
+/// Sends so many datagrams from the near end to the far one, and returns when the link has taken them all in.
+fn send_up(bed: &Bed, count: u64, bytes: usize) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let (data, start) = (vec![0; bytes], Instant::now());
+    for number in 1..=count {
+        // Where nobody listens the answer may be an error to the next send, and the wire has carried it all
+        // the same.
+        let _ = socket.send_to(&data, (bed.far_address(), 9));
+        // The device keeps 500 packets for the link's thread and drops what comes beyond.
+        while (number % 250 == 0 || number == count) && bed.counters().up.link.packets_in < number {
+            assert!(start.elapsed() < TIMEOUT, "packets that never came in");
+            std::thread::yield_now();
+        }
+    }
+}
+
 #[test]
 fn a_link_is_never_too_fast() {
     let slow = Direction { rate: Some(Rate(2.5e6)), ..Direction::default() };
@@ -71,23 +87,12 @@ fn a_link_with_a_full_queue_carries_its_rate() {
     let queue = Queue { limit: QueueLimit::Bytes(Bytes(10_000_000)), ..Queue::default() };
     let slow = Direction { rate: Some(Rate(2.5e6)), queue, ..Direction::default() };
     let Some(bed) = bed(&Path { up: slow, ..Path::default() }) else { return };
-    let far = bed.far_address();
     let seen = || bed.counters().up.link;
     let (wire, span) = bed
         .near()
         .run(|| {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             let start = Instant::now();
-            for number in 1..=3500 {
-                // A port where nobody listens: the answer may be an error to the next send, and the wire has
-                // carried it all the same.
-                let _ = socket.send_to(&[0; 1400], (far, 9));
-                // The device keeps 500 packets for the link's thread and drops what comes beyond.
-                while number % 250 == 0 && seen().packets_in < number {
-                    assert!(start.elapsed() < TIMEOUT, "packets that never came in");
-                    std::thread::yield_now();
-                }
-            }
+            send_up(&bed, 3500, 1400);
             let wire = seen().bytes_in;
             while seen().bytes_out < wire {
                 std::thread::sleep(Duration::from_millis(1));
@@ -108,8 +113,8 @@ fn a_round_trip_takes_at_least_its_delay() {
     let echo = bed.far().run(|| UdpSocket::bind((far, 7)).unwrap()).unwrap();
     let server = bed.far().spawn(move || {
         let mut buffer = [0; 8];
-        for _ in 0..20 {
-            let (length, from) = echo.recv_from(&mut buffer).unwrap();
+        // An empty one is the end.
+        while let (length @ 1.., from) = echo.recv_from(&mut buffer).unwrap() {
             echo.send_to(&buffer[..length], from).unwrap();
         }
     });
@@ -124,13 +129,18 @@ fn a_round_trip_takes_at_least_its_delay() {
             assert_eq!(answer[0], number);
             start.elapsed()
         };
-        (0..20).map(trip).collect::<Vec<_>>()
+        let (start, mut times) = (Instant::now(), Vec::<Duration>::new());
+        // One of them finds the machine awake; 5 ms would be an error of the emulator.
+        while times.len() < 20 || times.iter().all(|time| *time >= 2 * delay + Duration::from_millis(5)) {
+            assert!(start.elapsed() < TIMEOUT, "{times:?}");
+            times.push(trip(times.len() as u8));
+        }
+        socket.send(&[]).unwrap();
+        times
     });
     let times = times.unwrap();
     server.unwrap().join().unwrap();
     assert!(times.iter().all(|time| *time >= 2 * delay), "{times:?}");
-    // The best of twenty finds the machine awake; 5 ms would be an error of the emulator.
-    assert!(*times.iter().min().unwrap() < 2 * delay + Duration::from_millis(5), "{times:?}");
 }
 
 #[test]
@@ -139,19 +149,7 @@ fn the_share_asked_for_is_lost_and_the_rest_arrives() {
     let Some(bed) = bed(&Path { up: lossy, seed: 7, ..Path::default() }) else { return };
     let far = bed.far_address();
     let sink = bed.far().run(|| UdpSocket::bind((far, 9)).unwrap()).unwrap();
-    bed.near()
-        .run(|| {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            for number in 0..2000u32 {
-                socket.send_to(&number.to_ne_bytes(), (far, 9)).unwrap();
-            }
-        })
-        .unwrap();
-    let start = Instant::now();
-    while bed.counters().up.link.packets_in < 2000 {
-        assert!(start.elapsed() < TIMEOUT, "packets that never came in");
-        std::thread::yield_now();
-    }
+    bed.near().run(|| send_up(&bed, 2000, 4)).unwrap();
     let seen = bed.counters().up.link;
     // 200 expected, 13 the standard deviation.
     assert!((140..260).contains(&seen.lost), "{seen:?}");
@@ -199,15 +197,26 @@ fn a_child_begins_inside_and_finds_the_way() {
     assert!(text.lines().any(|line| line.starts_with("weir0\t00000000")), "no default route: {text}");
 }
 
+/// What namespaces may choose where no lab has added to it: other tests' labs keep the old list in a record.
+fn allowed_without_labs() -> String {
+    let record = || std::fs::read_to_string("/run/weir/tcp_allowed_congestion_control").unwrap_or_default();
+    loop {
+        let before = record();
+        let now = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
+        if record() == before {
+            return before.lines().next().map_or(now, str::to_owned);
+        }
+    }
+}
+
 #[test]
 fn congestion_controls_can_be_chosen() {
     let Some(bed) = bed(&Path::default()) else { return };
-    let before =
-        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
     let allowed = match congestion::allow() {
         Ok(allowed) => allowed,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
     };
+    let before = allowed_without_labs();
     let second = congestion::allow().unwrap();
     drop(allowed);
     for name in ["reno", "cubic"] {
@@ -218,9 +227,7 @@ fn congestion_controls_can_be_chosen() {
     let error = bed.set_sysctl("net.ipv4.tcp_congestion_control", "nonesuch").unwrap_err().to_string();
     assert!(error.contains("'nonesuch'") && error.contains("sysctl -w"), "{error}");
     assert!(bed.set_sysctl("vm.dirty_bytes", "1").unwrap_err().to_string().contains("only net.*"));
-    // Another test or program may need the change for longer; what counts is that the old names are still
-    // allowed.
-    let after = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
+    let after = allowed_without_labs();
     assert!(before.split_whitespace().all(|name| after.contains(name)), "{before} became {after}");
 }
 

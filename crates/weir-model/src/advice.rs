@@ -19,7 +19,7 @@ use crate::limit::Limit;
 use crate::path::buffer_for;
 use crate::rule::spent::{active, min_rtt, spent};
 use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
-use crate::words::{bytes, rate, seconds};
+use crate::words::{bytes, percent, rate, seconds};
 use weir_units::counted;
 
 /// One thing to do.
@@ -53,6 +53,13 @@ pub(crate) struct Held<'a> {
 
 /// What to do about this limit, most useful first.
 pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
+    let mut all = for_limit(limit, held);
+    // A quota holds it back by itself.
+    all.extend(for_steal(limit, held).filter(|_| !far::quota(held)));
+    all
+}
+
+fn for_limit(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     if let Some(advice) = held.foreign().then(|| far::advise(limit, held)).flatten() {
         return advice;
     }
@@ -66,6 +73,17 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         Command::Get | Command::StoreCopy => None,
     };
     own.unwrap_or_else(|| for_download(limit, held))
+}
+
+/// A core that the hypervisor gives to others is full however its work is split.
+fn for_steal(limit: Limit, held: &Held<'_>) -> Option<Advice> {
+    const MUCH: f64 = 0.2;
+    let steal = held.together.cpu.value().map(|cpu| cpu.steal).filter(|steal| *steal >= MUCH)?;
+    let action = format!(
+        "ask who runs the host of this virtual machine: its hypervisor gave {} of a processor to others",
+        percent(steal)
+    );
+    (limit == Limit::CpuCore).then(|| Advice::new(action, None))
 }
 
 /// What to do where nothing else is said of another program's transfer, of a copy or of an upload.
@@ -108,10 +126,7 @@ fn for_download(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             None,
         )],
         Limit::SendBuffer => far::for_send_buffer(held),
-        Limit::SourceDisk => vec![Advice::new(
-            "read the source from a faster disk, or ahead of need (larger reads, several at once)",
-            None,
-        )],
+        Limit::SourceDisk => vec![for_source_disk(held)],
         Limit::Compress => vec![Advice::new(
             if held.evidence.facts.codec_fixed {
                 "choose a lighter codec, or leave the choice to weir (drop --codec)"
@@ -137,6 +152,13 @@ impl Held<'_> {
     /// It is another program's transfer, for which our own flags are no help.
     fn foreign(&self) -> bool {
         self.evidence.facts.scope.is_some() || self.evidence.facts.clocks == Clocks::Sampled
+    }
+
+    /// What its threads waited for from disk were pages that they touched.
+    fn reads_pages(&self) -> bool {
+        let threads = self.together.lanes.iter().filter_map(|lane| lane.thread.value());
+        let most = threads.max_by_key(|thread| thread.found.reading_disk);
+        most.is_some_and(|thread| thread.found.reads_pages())
     }
 
     /// Bytes per second while the limit held.
@@ -200,6 +222,16 @@ impl Held<'_> {
     fn rtt(&self) -> Option<f64> {
         min_rtt(self.together, &Context::alone(self.evidence))
     }
+}
+
+fn for_source_disk(held: &Held<'_>) -> Advice {
+    let action = if held.reads_pages() {
+        "see whether its memory is short (swap in use, pages that a host took back); a mapped file can be read ahead \
+         (madvise, MADV_WILLNEED)"
+    } else {
+        "read the source from a faster disk, or ahead of need (larger reads, several at once)"
+    };
+    Advice::new(action, None)
 }
 
 fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {

@@ -63,8 +63,9 @@ pub struct Facts {
     /// of the path is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
-    /// It only takes in what the other end was agreed to send (`bench net`, receiving): it asks for nothing,
-    /// keeps no clock of handshakes and answers, tries no more connections, and `rate_cap` is the sender's.
+    /// This end only receives what both ends agreed that the other sends (`bench net`, receiving): it makes
+    /// no requests, keeps no clock of handshakes and answers, tries no more connections, and `rate_cap` is
+    /// the sender's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub takes_in: bool,
     /// Processors this process may use.

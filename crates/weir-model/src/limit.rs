@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// A limit with more than this share is a main one (design: `mixed` where two hold more than a quarter each).
+pub(crate) const QUARTER: f64 = 0.25;
+
 /// What holds a transfer back. The names in JSON are the kebab-case forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::evidence::{Evidence, Interval};
 use crate::limit::Limit;
-use crate::verdict::{MainLimit, QUARTER, Verdict};
+use crate::limit::QUARTER;
+use crate::verdict::{MainLimit, Verdict};
 use crate::words::{bytes, seconds};
 
 /// Fewer payload bytes than this in a whole run are no transfer: the least answers that anybody waits for

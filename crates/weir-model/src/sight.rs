@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::evidence::{Clocks, Evidence, Interval, LaneInterval, ThreadInterval};
 use crate::limit::Limit;
+use crate::rule::turns::{End, are_credits};
 use crate::rule::{Context, View};
 pub use crate::vantage::{Vantage, vantage};
 
@@ -51,7 +52,9 @@ fn beside(limit: Limit) -> &'static [Limit] {
         // A shaper or a policer on the way is a rate that someone set.
         PathBandwidth => &[RateLimit],
         SourceDisk => &[Application, Upstream],
-        PathLoss | SendBuffer | ReceiveWindow | Dns | Memory | SenderOrPath => &[],
+        // A queue that drops before it grows, or a policer with a short one.
+        PathLoss => &[PathBandwidth, RateLimit],
+        SendBuffer | ReceiveWindow | Dns | Memory | SenderOrPath => &[],
     }
 }
 
@@ -75,6 +78,8 @@ pub(crate) struct Sight {
     takes_in: bool,
     /// Its threads wait at a pipe, whose other end is another program.
     piped: bool,
+    /// The peer gives credits of a protocol above TCP.
+    credits: bool,
 }
 
 /// From this share of a thread's samples on it counts as waiting at a pipe: as for a main limit.
@@ -86,6 +91,7 @@ const PIPE: &str = "the program at the other end of the pipe is not among the wa
 const PROGRAM: &str = "only the end whose program it is shows it";
 const UNCLOCKED: &str = "this end asks for nothing, so that no clock of it shows them";
 const CLIENT: &str = "what a client waits for before it is accepted shows at its end";
+const BEHIND: &str = "what holds the peer's program shows at its end";
 const BUFFERED: &str =
     "the peer's buffer holds what its program has not read, and its window shows that only late";
 
@@ -107,6 +113,7 @@ impl Sight {
             foreign: evidence.facts.clocks == Clocks::Sampled || evidence.facts.takes_in,
             takes_in: evidence.facts.takes_in,
             piped: waits > QUARTER * samples,
+            credits: gives_credits(evidence),
         }
     }
 
@@ -150,13 +157,35 @@ impl Sight {
             Limit::Reader if self.view.sender_only() && self.buffered => Some(BUFFERED),
             _ => None,
         };
-        let mut held: Vec<(&Limit, &f64)> = shares.iter().filter(|(_, share)| **share >= WORTH).collect();
+        // Where none held long, the run is made of such as held for a moment.
+        let most = shares.values().copied().fold(0.0, f64::max);
+        let worth = if most > QUARTER { WORTH } else { 0.0 };
+        let mut held: Vec<(&Limit, &f64)> = shares.iter().filter(|(_, share)| **share >= worth).collect();
         held.sort_by(|a, b| b.1.total_cmp(a.1));
-        // A client knows its own time from that of the server that answers it.
-        let clients = |held: Limit| held == Limit::Application && receiver && !sender && !self.served;
-        let mut names = held.into_iter().map(|(held, _)| *held).filter(|held| !clients(*held));
-        let same = names.find(|held| beside(*held).contains(&limit));
-        here.map(str::to_owned).or_else(|| same.map(|held| format!("not told apart from {held}")))
+        let names = || held.iter().map(|(held, _)| **held);
+        let behind = names().any(|held| self.behind(held).contains(&limit)).then_some(BEHIND);
+        let same = names().filter(|held| !self.is_servers(*held)).find(|held| beside(*held).contains(&limit));
+        let here = here.or(behind).map(str::to_owned);
+        here.or_else(|| same.map(|held| format!("not told apart from {held}")))
+    }
+
+    /// A client knows its own time from that of the server that answers it.
+    fn is_servers(self, held: Limit) -> bool {
+        held == Limit::Application && self.view.receiver && !self.view.sender && !self.served
+    }
+
+    /// What may be behind `held`, where that is the doing of the peer's program: nothing of its processor,
+    /// its neighbours or its will shows here.
+    fn behind(self, held: Limit) -> &'static [Limit] {
+        use Limit::*;
+        match held {
+            Reader if self.view.sender_only() => &[CpuCore, Memory, Upstream, RateLimit],
+            // A reader that is late gives its credits late, and reads all that they let come. Where the
+            // sender was found waiting for anything else, it is its application that held.
+            SenderOrPath if self.credits && self.view.sender_only() => &[Reader, ProtocolWindow],
+            Application if self.is_servers(held) => &[CpuCore],
+            _ => &[],
+        }
     }
 
     /// What this view does not show, a line for each reason: `LIMIT, LIMIT: why`, but for limits that were
@@ -197,6 +226,21 @@ fn sends(whole: &Interval) -> bool {
 fn own_sends(whole: &Interval) -> bool {
     let mut waits = whole.lanes.iter().filter_map(|lane| lane.waits.value()).peekable();
     waits.peek().is_none() || waits.any(|waits| waits.sent > waits.came)
+}
+
+/// Four fifths of the segments that came against the data have the sizes of credits, as for one connection
+/// ([`crate::rule::turns`]).
+fn gives_credits(evidence: &Evidence) -> bool {
+    let lanes = evidence.intervals.iter().flat_map(|interval| &interval.lanes);
+    let sending = lanes.filter(|lane| End::of(lane) == End::Sends).filter_map(|lane| lane.waits.value());
+    let (mut credits, mut all) = (0_u64, 0_u64);
+    for waits in sending {
+        all = all.saturating_add(waits.came_segments);
+        if are_credits(waits.came, waits.came_segments) {
+            credits = credits.saturating_add(waits.came_segments);
+        }
+    }
+    credits >= 4 && credits.saturating_mul(5) >= all.saturating_mul(4)
 }
 
 /// A peer's reader that is late fills its buffer first. It is known to have kept up where more than twice the
@@ -273,6 +317,7 @@ mod tests {
             foreign: true,
             takes_in: false,
             piped: false,
+            credits: false,
         }
     }
 
@@ -364,9 +409,52 @@ mod tests {
         let held = |limit, share| BTreeMap::from([(limit, share)]);
         let why = view.unshown(Limit::ThinkTime, &held(Limit::Application, 0.9));
         assert_eq!(why.as_deref(), Some("not told apart from application"));
-        assert_eq!(view.unshown(Limit::ThinkTime, &held(Limit::Application, 0.05)), None);
+        let hardly = BTreeMap::from([(Limit::Application, 0.05), (Limit::PathBandwidth, 0.9)]);
+        assert_eq!(view.unshown(Limit::ThinkTime, &hardly), None);
+        // Of a run that many limits held in turn none held for much longer.
+        assert!(view.unshown(Limit::ThinkTime, &held(Limit::Application, 0.05)).is_some());
         assert_eq!(view.unshown(Limit::ThinkTime, &held(Limit::PathBandwidth, 0.9)), None);
         assert!(view.unshown(Limit::RateLimit, &held(Limit::PathBandwidth, 0.9)).is_some());
+        for limit in [Limit::PathBandwidth, Limit::RateLimit] {
+            assert!(view.unshown(limit, &held(Limit::PathLoss, 0.9)).is_some(), "{limit}: a short queue");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_the_peers_program_is_not_ruled_out_at_the_other_end() {
+        let reader = BTreeMap::from([(Limit::Reader, 0.9)]);
+        for limit in [Limit::CpuCore, Limit::Memory, Limit::Upstream, Limit::RateLimit] {
+            assert!(sight(false, true).unshown(limit, &reader).is_some(), "{limit}");
+        }
+        assert_eq!(sight(true, true).unshown(Limit::CpuCore, &reader), None, "its end is seen");
+        let application = BTreeMap::from([(Limit::Application, 0.9)]);
+        let why = |sight: Sight, limit| sight.unshown(limit, &application);
+        assert_eq!(why(sight(true, false), Limit::CpuCore).as_deref(), Some(BEHIND));
+        assert_eq!(
+            why(Sight { served: true, ..sight(true, false) }, Limit::CpuCore),
+            None,
+            "it is the server"
+        );
+        assert_eq!(why(sight(false, true), Limit::CpuCore), None);
+        let unexplained = BTreeMap::from([(Limit::SenderOrPath, 0.9)]);
+        for limit in [Limit::Reader, Limit::ProtocolWindow] {
+            assert_eq!(sight(false, true).unshown(limit, &unexplained), None, "{limit}");
+            let credits = Sight { credits: true, ..sight(false, true) };
+            assert_eq!(credits.unshown(limit, &unexplained).as_deref(), Some(BEHIND), "{limit}");
+            assert_eq!(why(credits, limit), None, "{limit}: its thread waited for something else");
+        }
+    }
+
+    #[test]
+    fn credits_are_known_by_what_comes_against_the_data() {
+        let run = |came| {
+            let waits = crate::waits::Waits { came, came_segments: 1, ..Default::default() };
+            let sender = Reading::Value(SenderInterval::default());
+            let lane = LaneInterval { sender, waits: Reading::Value(waits), ..LaneInterval::default() };
+            let interval = Interval { lanes: vec![lane], ..Interval::default() };
+            Evidence { intervals: vec![interval; 5], ..Evidence::default() }
+        };
+        assert!(gives_credits(&run(35)) && !gives_credits(&run(200)));
     }
 
     #[test]

@@ -61,6 +61,19 @@ pub struct Found {
     pub waiting_for_thread: u32,
     /// Anywhere else.
     pub elsewhere: u32,
+    /// Of `reading_disk`, those that read no file by a call but touched a page: of a mapped file, or of
+    /// memory that was swapped or taken back.
+    pub paging_in: u32,
+    /// Of `polling`, those that waited for what was handed to the kernel (io_uring, Linux AIO): of a file or
+    /// of a socket.
+    pub awaiting_kernel: u32,
+}
+
+impl Found {
+    /// Most of what was read from disk were pages that the thread touched, not a file that it read by a call.
+    pub(crate) fn reads_pages(&self) -> bool {
+        self.paging_in > self.reading_disk / 2
+    }
 }
 
 /// Takes what the same thread did next into what it did.
@@ -93,5 +106,7 @@ fn join_found(sum: Found, next: Found) -> Found {
         sleeping: sum.sleeping.saturating_add(next.sleeping),
         waiting_for_thread: sum.waiting_for_thread.saturating_add(next.waiting_for_thread),
         elsewhere: sum.elsewhere.saturating_add(next.elsewhere),
+        paging_in: sum.paging_in.saturating_add(next.paging_in),
+        awaiting_kernel: sum.awaiting_kernel.saturating_add(next.awaiting_kernel),
     }
 }

@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::advice::{self, Advice};
 use crate::evidence::{Clocks, Evidence, Interval};
 use crate::knee::Knee;
-use crate::limit::Limit;
+use crate::limit::{Limit, QUARTER};
 use crate::merge::merged;
 pub use crate::rule::judge::{IntervalVerdict, judge_interval};
 use crate::rule::judge::{choose, judgements};
 use crate::rule::silence::{self, Unseen};
-use crate::rule::{Context, Judgement, RULES, View, latency};
+use crate::rule::{Context, Judgement, RULES, View, latency, rate_limit};
 use crate::sight::Sight;
 use crate::words::{percent, seconds};
 use crate::worth::{self, Grounds};
@@ -70,12 +70,13 @@ pub struct Phase {
     pub limit: Limit,
 }
 
-/// A limit with more than this share is a main one (design: `mixed` where two hold more than a quarter each).
-pub(crate) const QUARTER: f64 = 0.25;
-
 /// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and intervals, mostly
 /// start-up.
 const SHORT: f64 = 0.1;
+
+/// Fewer intervals than these rule nothing out of a run without a limit: as of the verdicts that were
+/// measured ([`worth::of_intervals`]).
+const LEAST_INTERVALS: usize = 8;
 
 /// What held this run: pure, the same evidence gives the same words.
 pub fn explain(evidence: &Evidence) -> Verdict {
@@ -93,6 +94,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     }
     let knee = run.knee();
     let confidence = run.confidence(main, missing.len());
+    let told = main.is_some() || run.is_judged_without_one();
     // No reading is missing, there is none to be had: it takes nothing from what the others say.
     missing.extend(run.programs_limit());
     Verdict {
@@ -101,8 +103,8 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         phases: run.phases(),
         evidence: run.evidence_lines(&worded, knee),
         // Of a run that is too short to judge nothing is ruled out either.
-        innocent: if main.is_some() || run.is_unseen() { run.innocent() } else { Vec::new() },
-        not_visible: if main.is_some() { run.not_visible() } else { Vec::new() },
+        innocent: if told || run.is_unseen() { run.innocent() } else { Vec::new() },
+        not_visible: if told { run.not_visible() } else { Vec::new() },
         missing,
         advice: match main {
             Some(_) => {
@@ -230,6 +232,13 @@ impl<'a> Run<'a> {
         self.most().is_some_and(|(_, most)| most <= QUARTER * self.total)
     }
 
+    /// No limit is the run's, though it was seen for long enough to say which did not hold it: many held it
+    /// in turn, or what did does not show from here.
+    fn is_judged_without_one(&self) -> bool {
+        let long = self.total >= SHORT && self.judged().count() >= LEAST_INTERVALS && self.received() > 0;
+        long && !self.is_unseen() && (self.is_scattered() || self.evidence.facts.unseen.is_some())
+    }
+
     /// Nothing is known of most of the time.
     fn is_unseen(&self) -> bool {
         self.unseen > 0.5 * self.total
@@ -243,7 +252,10 @@ impl<'a> Run<'a> {
         let requests = lanes().fold(0, |sum: u32, lane| sum.saturating_add(lane.requests));
         match limit {
             Limit::Latency | Limit::Application => requests >= 3,
-            Limit::RateLimit => true,
+            // A pause is one piece's, where no second one followed.
+            Limit::RateLimit => self.evidence.facts.rate_cap.is_none_or(|cap| {
+                self.total > 0.0 && rate_limit::reaches(self.received() as f64 / self.total, cap)
+            }),
             // The kernel counts each attempt that fails.
             Limit::Connect => {
                 self.evidence.intervals.iter().any(|interval| interval.around.failed_attempts > 0)
@@ -261,7 +273,9 @@ impl<'a> Run<'a> {
             Some(_) => return Vec::new(),
             None if self.is_unseen() => return Vec::new(),
             None if !self.observed => "the run was too short to judge: nothing was observed".to_owned(),
-            None if self.received() == 0 => format!("no byte arrived in {}", seconds(self.total)),
+            None if self.total >= SHORT && self.received() == 0 => {
+                format!("no byte arrived in {}", seconds(self.total))
+            }
             None if self.total >= SHORT && self.is_scattered() => {
                 let most = self.most().map(|(limit, held)| format!("{limit} {}", percent(held / self.total)));
                 let most = most.unwrap_or_default();
@@ -385,15 +399,30 @@ impl<'a> Run<'a> {
                     .fold(0, |sum: u64, interval| sum.saturating_add(interval.written));
                 let held = advice::Held { evidence: self.evidence, together: &together, knee, written };
                 let mut advice = advice::advise(*limit, &held);
+                let sure = *limit != Limit::PathLoss || !self.is_doubtful(*limit);
                 for one in &mut advice {
-                    one.predicted_rate =
-                        one.predicted_rate.and_then(|promised| self.promise(&together, promised));
+                    one.predicted_rate = one
+                        .predicted_rate
+                        .filter(|_| sure)
+                        .and_then(|promised| self.promise(&together, promised));
                     // Foreign evidence may hold figures that are none.
                     one.predicted_rate = one.predicted_rate.filter(|rate| rate.is_finite() && *rate > 0.0);
                 }
                 advice
             })
             .collect()
+    }
+
+    /// For most of its time the signs of this limit are less than an even chance: those of loss, where the
+    /// link may be full as well and carries no more, whatever is changed at the ends.
+    fn is_doubtful(&self, limit: Limit) -> bool {
+        let (mut doubtful, mut all) = (0.0, 0.0);
+        for (interval, verdict) in self.intervals_of(limit) {
+            let seconds = interval.span.as_secs_f64();
+            doubtful += if verdict.strength < 0.5 { seconds } else { 0.0 };
+            all += seconds;
+        }
+        doubtful > 0.5 * all
     }
 
     /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest
@@ -576,6 +605,30 @@ mod tests {
         let short = of(3);
         assert!(short.limit.is_none() && short.innocent.is_empty(), "{short:?}");
         assert!(!of(30).innocent.is_empty());
+    }
+
+    #[test]
+    fn a_run_that_many_limits_held_in_turn_says_which_did_not() {
+        let second = four_seconds().intervals.swap_remove(0);
+        let of = |lane: LaneInterval| Interval { lanes: vec![lane], ..second.clone() };
+        let span = Duration::from_secs(1);
+        let thread = Reading::Value(ThreadInterval { cpu: span, looks: 50, ..ThreadInterval::default() });
+        let turns = [
+            second.clone(),
+            of(LaneInterval { thread, ..LaneInterval::default() }),
+            of(LaneInterval { socket_wait: span, ..LaneInterval::default() }),
+            of(LaneInterval { limited: span, ..LaneInterval::default() }),
+        ];
+        let facts = crate::evidence::Facts { rate_cap: Some(1e6), ..Default::default() };
+        let told = |rounds: usize| {
+            let intervals = vec![turns.to_vec(); rounds].concat();
+            explain(&Evidence { intervals, facts: facts.clone(), ..Evidence::default() })
+        };
+        let verdict = told(3);
+        assert_eq!(verdict.limit, None, "{:?}", verdict.shares);
+        let ruled_out = |name: &str| verdict.innocent.iter().any(|line| line.starts_with(name));
+        assert!(ruled_out("verify: ") && !ruled_out("cpu-core: "), "{:?}", verdict.innocent);
+        assert!(told(1).innocent.is_empty(), "four intervals say little");
     }
 
     #[test]

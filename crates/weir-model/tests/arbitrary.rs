@@ -112,7 +112,7 @@ fn sender() -> impl Strategy<Value = SenderInterval> {
 }
 
 fn found() -> impl Strategy<Value = Found> {
-    proptest::collection::vec(prop_oneof![0u32..30, any::<u32>()], 11).prop_map(|looks| Found {
+    proptest::collection::vec(prop_oneof![0u32..30, any::<u32>()], 13).prop_map(|looks| Found {
         running: looks[0],
         receiving: looks[1],
         sending: looks[2],
@@ -124,6 +124,8 @@ fn found() -> impl Strategy<Value = Found> {
         sleeping: looks[8],
         waiting_for_thread: looks[9],
         elsewhere: looks[10],
+        paging_in: looks[11],
+        awaiting_kernel: looks[12],
     })
 }
 

@@ -58,6 +58,12 @@ struct Expect {
     advice: Option<Vec<String>>,
     /// Bounds of the first predicted rate.
     predicted: Option<(f64, f64)>,
+    /// No advice has a rate.
+    #[serde(default)]
+    unpromised: bool,
+    /// Limits that must not be ruled out.
+    #[serde(default)]
+    open: Vec<Limit>,
 }
 
 impl Scenario {
@@ -99,9 +105,13 @@ fn check(expect: &Expect, verdict: &Verdict) -> Vec<String> {
     for part in &expect.missing {
         demand(contains(&verdict.missing, part), format!("missing '{part}'"));
     }
+    let ruled_out =
+        |limit: &Limit| verdict.innocent.iter().any(|text| text.starts_with(&format!("{limit}: ")));
     for limit in &expect.innocent {
-        let named = verdict.innocent.iter().any(|text| text.starts_with(&format!("{limit}: ")));
-        demand(named, format!("{limit} innocent"));
+        demand(ruled_out(limit), format!("{limit} innocent"));
+    }
+    for limit in &expect.open {
+        demand(!ruled_out(limit), format!("{limit} not ruled out"));
     }
     if !expect.phases.is_empty() {
         let long = |phase: &&Phase| share(&phase.limit) >= 0.1;
@@ -119,6 +129,8 @@ fn check(expect: &Expect, verdict: &Verdict) -> Vec<String> {
         }
         None => {}
     }
+    let promised = verdict.advice.iter().any(|advice| advice.predicted_rate.is_some());
+    demand(!(expect.unpromised && promised), "no rate promised".to_owned());
     if let Some((least, most)) = expect.predicted {
         let predicted = verdict.advice.iter().find_map(|advice| advice.predicted_rate);
         let within = predicted.is_some_and(|rate| (least..=most).contains(&rate));

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 pub enum Stage {
     /// Nothing to do.
     Idle,
-    /// On the way to a connection, beside the steps that follow: a proxy's answer, the connection that
-    /// another lane makes for both.
+    /// On the way to a connection, other than by the steps below: waiting for a proxy's answer, or for a
+    /// connection that another lane is opening for both.
     Connecting,
     /// Waiting for the addresses of a name.
     Resolving,
@@ -139,6 +139,14 @@ impl StageClock {
         self.since.store(now, Relaxed);
         self.totals[last].store(self.totals[last].load(Relaxed) + spent, Relaxed);
         self.stage.store(stage as u8, Relaxed);
+    }
+
+    /// Does `work`, which is one step on the way to a connection.
+    pub fn step<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        self.enter(stage);
+        let done = work();
+        self.enter(Stage::Connecting);
+        done
     }
 
     /// CPU time that a receive took.

@@ -21,8 +21,13 @@ pub enum Doing {
     Sending,
     /// Asleep until one of several descriptors is ready.
     Polling,
+    /// Asleep until the kernel has done what it was handed (io_uring, Linux AIO), of a file or of a socket.
+    AwaitingKernel,
     /// Asleep until the disk has read.
     ReadingDisk,
+    /// Asleep until a page that it touched has been read: of a mapped file, of its own memory that was
+    /// swapped, or one that a host took back.
+    PagingIn,
     /// Asleep until the disk has written, or has room in its queue.
     WritingDisk,
     /// Asleep because its writes are paced to the disk.
@@ -93,6 +98,10 @@ enum Purpose {
     /// From a file to a socket.
     Copy,
     Accept,
+    /// A page, without a call.
+    Page,
+    /// Whatever was handed to the kernel before.
+    Completion,
     Other,
 }
 
@@ -110,12 +119,13 @@ fn purpose(number: i64) -> Purpose {
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_close => Purpose::Write,
         libc::SYS_sendfile | libc::SYS_splice | libc::SYS_copy_file_range => Purpose::Copy,
         libc::SYS_accept | libc::SYS_accept4 => Purpose::Accept,
+        libc::SYS_io_uring_enter | libc::SYS_io_getevents => Purpose::Completion,
         _ => Purpose::Other,
     }
 }
 
 /// What a kernel function's name stands for. The first row whose text the name starts with counts.
-const SYMBOLS: [(&str, Meaning); 44] = [
+const SYMBOLS: [(&str, Meaning); 48] = [
     ("balance_dirty_pages", Meaning::Is(Doing::DirtyThrottle)),
     ("wait_woken", Meaning::Socket),
     ("sk_wait_data", Meaning::Is(Doing::Receiving)),
@@ -130,16 +140,19 @@ const SYMBOLS: [(&str, Meaning); 44] = [
     ("do_poll", Meaning::Is(Doing::Polling)),
     ("do_sys_poll", Meaning::Is(Doing::Polling)),
     ("do_select", Meaning::Is(Doing::Polling)),
-    ("io_cqring_wait", Meaning::Is(Doing::Polling)),
+    ("io_cqring_wait", Meaning::Is(Doing::AwaitingKernel)),
+    ("read_events", Meaning::Is(Doing::AwaitingKernel)),
     ("hrtimer_nanosleep", Meaning::Is(Doing::Sleeping)),
     ("do_nanosleep", Meaning::Is(Doing::Sleeping)),
     ("futex_", Meaning::Is(Doing::WaitingForThread)),
     ("anon_pipe_read", Meaning::Is(Doing::PipeEmpty)),
     ("pipe_read", Meaning::Is(Doing::PipeEmpty)),
+    ("pipe_wait_readable", Meaning::Is(Doing::PipeEmpty)),
     ("unix_stream_read", Meaning::Is(Doing::PipeEmpty)),
     ("unix_stream_data_wait", Meaning::Is(Doing::PipeEmpty)),
     ("anon_pipe_write", Meaning::Is(Doing::PipeFull)),
     ("pipe_write", Meaning::Is(Doing::PipeFull)),
+    ("pipe_wait_writable", Meaning::Is(Doing::PipeFull)),
     ("sock_alloc_send_pskb", Meaning::Is(Doing::PipeFull)),
     ("folio_wait_writeback", Meaning::Is(Doing::WritingDisk)),
     ("folio_wait_bit", Meaning::Disk),
@@ -152,6 +165,8 @@ const SYMBOLS: [(&str, Meaning); 44] = [
     ("__blockdev_direct_IO", Meaning::Disk),
     ("submit_bio_wait", Meaning::Disk),
     ("blk_mq_get_tag", Meaning::Disk),
+    // A file of FUSE: the program that serves it is asked.
+    ("request_wait_answer", Meaning::Disk),
     ("rq_qos_wait", Meaning::Disk),
     ("wait_on_buffer", Meaning::Disk),
     ("__wait_on_buffer", Meaning::Disk),
@@ -182,32 +197,42 @@ pub fn doing(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> D
     }
     let purpose = match call {
         Some(Call::In(number, _)) => Some(purpose(number)),
-        Some(Call::Fault) => Some(Purpose::Read),
+        Some(Call::Fault) => Some(Purpose::Page),
         Some(Call::Running | Call::Sleep) | None => None,
     };
     let meaning = symbol.and_then(|name| SYMBOLS.iter().find(|(start, _)| name.starts_with(start)));
     match (meaning.map(|(_, meaning)| *meaning), purpose) {
         (Some(Meaning::Is(doing)), _) => doing,
+        (_, Some(Purpose::Completion)) => Doing::AwaitingKernel,
         (Some(Meaning::Socket), Some(Purpose::Read)) => Doing::Receiving,
         (Some(Meaning::Socket), Some(Purpose::Write | Purpose::Copy)) => Doing::Sending,
-        (Some(Meaning::Socket), Some(Purpose::Accept)) => Doing::Polling,
+        // A wait at a socket whose call may not be read is no file's, whichever way it goes.
+        (Some(Meaning::Socket), Some(Purpose::Accept) | None) => Doing::Polling,
         (Some(Meaning::Disk), Some(Purpose::Write)) => Doing::WritingDisk,
         (Some(Meaning::Disk), Some(Purpose::Read | Purpose::Copy)) => Doing::ReadingDisk,
+        (Some(Meaning::Disk), Some(Purpose::Page)) => Doing::PagingIn,
         // A name that is not known, in the state that the kernel calls disk sleep.
         (None, Some(Purpose::Write)) if state == Some('D') => Doing::WritingDisk,
         (None, Some(Purpose::Read | Purpose::Copy)) if state == Some('D') => Doing::ReadingDisk,
+        (None, Some(Purpose::Page)) if state == Some('D') => Doing::PagingIn,
         _ => Doing::Elsewhere,
     }
 }
 
 /// Counts one look.
 pub fn count(found: &mut Found, doing: Doing) {
+    // Kinds of the counter that they are told by as well.
+    match doing {
+        Doing::PagingIn => found.paging_in += 1,
+        Doing::AwaitingKernel => found.awaiting_kernel += 1,
+        _ => {}
+    }
     let counter = match doing {
         Doing::Running => &mut found.running,
         Doing::Receiving => &mut found.receiving,
         Doing::Sending => &mut found.sending,
-        Doing::Polling => &mut found.polling,
-        Doing::ReadingDisk => &mut found.reading_disk,
+        Doing::Polling | Doing::AwaitingKernel => &mut found.polling,
+        Doing::ReadingDisk | Doing::PagingIn => &mut found.reading_disk,
         Doing::WritingDisk => &mut found.writing_disk,
         Doing::PipeFull => &mut found.pipe_full,
         Doing::PipeEmpty => &mut found.pipe_empty,
@@ -235,7 +260,30 @@ mod tests {
         let bit = |call| doing(Some('D'), Some(call), Some("folio_wait_bit_common"));
         assert_eq!(bit(Call::In(libc::SYS_pread64, 3)), Doing::ReadingDisk);
         assert_eq!(bit(Call::In(libc::SYS_fsync, 3)), Doing::WritingDisk);
-        assert_eq!(bit(Call::Fault), Doing::ReadingDisk);
+        assert_eq!(bit(Call::Fault), Doing::PagingIn);
+        let unnamed = doing(Some('D'), Some(Call::Fault), Some("some_new_name"));
+        assert_eq!(unnamed, Doing::PagingIn);
+    }
+
+    #[test]
+    fn what_was_handed_to_the_kernel_is_no_poll_and_no_read_that_is_known() {
+        let asleep = |call, symbol| doing(Some('S'), Some(Call::In(call, 3)), Some(symbol));
+        for (call, symbol) in [
+            (libc::SYS_io_uring_enter, "io_cqring_wait"),
+            (libc::SYS_io_uring_enter, "some_new_name"),
+            (libc::SYS_io_uring_enter, "io_schedule"),
+            (libc::SYS_io_getevents, "read_events"),
+            (libc::SYS_io_getevents, "do_io_getevents"),
+        ] {
+            assert_eq!(asleep(call, symbol), Doing::AwaitingKernel, "{symbol}");
+        }
+        assert_eq!(asleep(libc::SYS_read, "request_wait_answer"), Doing::ReadingDisk);
+        let mut found = Found::default();
+        for doing in [Doing::AwaitingKernel, Doing::PagingIn, Doing::Polling, Doing::ReadingDisk] {
+            count(&mut found, doing);
+        }
+        let kinds = (found.polling, found.awaiting_kernel, found.reading_disk, found.paging_in);
+        assert_eq!(kinds, (2, 1, 2, 1), "each is counted among its like as well");
     }
 
     #[test]
@@ -245,6 +293,8 @@ mod tests {
             ("poll_schedule_timeout.constprop.0", Doing::Polling),
             ("futex_do_wait", Doing::WaitingForThread),
             ("anon_pipe_write", Doing::PipeFull),
+            ("pipe_wait_readable", Doing::PipeEmpty),
+            ("pipe_wait_writable", Doing::PipeFull),
             ("hrtimer_nanosleep", Doing::Sleeping),
             ("jbd2_log_wait_commit", Doing::WritingDisk),
             ("do_wait", Doing::Elsewhere),

@@ -27,6 +27,11 @@ pub fn binary(bytes: u64) -> String {
     format!("{value:.digits$} {}", NAMES[name])
 }
 
+/// Without the zeros at the end that say nothing: `0.5`, `100`.
+pub(crate) fn trimmed(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
 /// `98 %`; tenths where they count.
 pub fn percent(share: f64) -> String {
     let percent = sane(share).min(1e4) * 100.0;

@@ -24,6 +24,7 @@ use weir_model::plan::{Cell, Column, HostsTimes, Inputs, ManyHosts, Plan};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
+use crate::figures::trimmed;
 
 /// Where Linux lets buffers end unless someone set another end: the third number of net.ipv4.tcp_wmem, the
 /// smaller of the two.
@@ -390,7 +391,7 @@ fn megabytes(rate: f64) -> String {
     let digits =
         if value >= 0.1 || value <= 0.0 { 2 } else { (2.0 - value.log10().floor()).min(12.0) as usize };
     let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    trimmed(&text).to_owned()
 }
 
 fn time(seconds: f64) -> String {

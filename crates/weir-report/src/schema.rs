@@ -460,9 +460,10 @@ fn lanes(evidence: &Evidence, most: usize, stretches: usize) -> Vec<LaneRecord> 
     lanes
 }
 
-/// Without the noise behind the ninth decimal that adding up leaves (0.30000000000000004).
+/// Without the noise behind the ninth decimal that adding up leaves (0.30000000000000004), nor a sign of
+/// nothing: a sum of no numbers is -0.
 fn tidy(value: f64) -> f64 {
-    (value * 1e9).round() / 1e9
+    (value * 1e9).round() / 1e9 + 0.0
 }
 
 fn connections(interval: &Interval) -> u32 {

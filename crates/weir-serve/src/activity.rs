@@ -24,7 +24,7 @@ pub(crate) struct Activity {
 #[derive(Debug)]
 pub(crate) struct Open(Arc<Activity>);
 
-/// What a request that is being answered waits for, or has of what all connections share.
+/// What a request that is being answered waits for, or which shared resource it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// Waits for its client: to open a window of HTTP/2, to take what was read for it, or to send what it

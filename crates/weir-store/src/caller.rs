@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
+use url::Url;
 use weir_get::GetError;
-use weir_get::http::call::{Call, Content, Reply};
+use weir_get::http::call::{AtHand, Call, Content, Reply};
 use weir_get::http::connection::Dial;
 use weir_get::http::exchange::{Client, Http};
 use weir_get::http::waiting::Waits;
@@ -18,10 +19,10 @@ use crate::error::StoreError;
 use crate::words::StoreWords;
 
 /// The first pause of several; S3's own clients begin with as much or less.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause that nobody asked for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// What is taken away after a stop has this long: the user waits for it.
 const CLEARING: Duration = Duration::from_secs(5);
@@ -39,6 +40,7 @@ pub struct Caller<'a> {
     throttled: u64,
     words: Option<String>,
     attempts: u32,
+    unanswered: u32,
 }
 
 /// What a caller needs of its surroundings.
@@ -84,7 +86,7 @@ impl<'a> Caller<'a> {
         let client = Client::new(setup.http, setup.clock, dial, setup.on_socket);
         let CallerSetup { clock, retries, .. } = setup;
         let waits = setup.http.waits();
-        Caller { setup, client, clock, waits, retries, throttled: 0, words: None, attempts: 0 }
+        Caller { setup, client, clock, waits, retries, throttled: 0, words: None, attempts: 0, unanswered: 0 }
     }
 
     /// Another line to the same store: see [`CallerSetup::clearing`].
@@ -119,6 +121,12 @@ impl<'a> Caller<'a> {
         self.attempts
     }
 
+    /// Of how many of these nobody knows whether the store has done what was asked: it did not answer, or
+    /// spoke of a fault of its own.
+    pub fn unanswered(&self) -> u32 {
+        self.unanswered
+    }
+
     /// What the store said when it last asked for fewer requests.
     pub fn throttle_words(&self) -> Option<&str> {
         self.words.as_deref()
@@ -133,12 +141,16 @@ impl<'a> Caller<'a> {
     /// the last refusal, as it stands. Only for requests that may be sent twice.
     pub fn ask(&mut self, call: &Call<'_>, content: &mut dyn Content) -> Result<Reply, StoreError> {
         let mut failed = 0;
-        self.attempts = 0;
+        (self.attempts, self.unanswered) = (0, 0);
         loop {
             // A kept connection that was closed meanwhile costs a request that counts for no failure.
             self.client.take_counts();
             let outcome = self.client.call(call, content);
-            self.attempts += self.client.take_counts().1;
+            let sent = self.client.take_counts().1;
+            let is_answered =
+                outcome.as_ref().is_ok_and(|reply| !matches!(reply.head.status, 500 | 502 | 504));
+            self.attempts += sent;
+            self.unanswered += sent.saturating_sub(u32::from(is_answered));
             let (asked, is_throttle) = match &outcome {
                 Ok(reply) if is_for_later(reply) => {
                     let now = std::time::SystemTime::now();
@@ -189,6 +201,16 @@ impl<'a> Caller<'a> {
         match reply.head.status {
             200..300 => Ok(reply),
             _ => Err(refusal(what, call, &reply)),
+        }
+    }
+
+    /// Deletes what is at `url`; what is not there counts as deleted. As [`Caller::done`] otherwise.
+    pub fn delete(&mut self, what: &str, url: Url) -> Result<(), StoreError> {
+        let call = Call { method: "DELETE", url, fields: Vec::new(), most: 1 << 20, asks_first: false };
+        let reply = self.ask(&call, &mut AtHand::default())?;
+        match reply.head.status {
+            200..300 | 404 => Ok(()),
+            _ => Err(refusal(what, &call, &reply)),
         }
     }
 

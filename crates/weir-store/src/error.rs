@@ -4,6 +4,10 @@ use weir_get::GetError;
 
 use crate::environment::End;
 
+/// What stores call a fault of their own, which may have come after what was asked was done.
+const FAULTS: [&str; 5] =
+    ["InternalError", "internalError", "backendError", "OperationTimedOut", "RequestTimeout"];
+
 /// A failed request, or one that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -130,9 +134,13 @@ impl StoreError {
         }
     }
 
-    /// The store has answered: what was asked is not done. Of a fault on the way to it nobody knows.
+    /// The store has answered: what was asked is not done. Of a fault on the way to it, or within it, nobody
+    /// knows.
     pub fn is_answer(&self) -> bool {
-        matches!(self.status(), Some(300..=499 | 501)) || matches!(self, StoreError::Refused { .. })
+        match self {
+            StoreError::Refused { code, .. } => !FAULTS.contains(&code.as_str()),
+            _ => matches!(self.status(), Some(300..=499 | 501)),
+        }
     }
 
     /// The same, of one end of a copy, where a person would not know which is meant. What says it by itself

@@ -1,5 +1,7 @@
 //! Keys in URLs: percent-encoded as signatures want them, and refused where no URL can hold them.
 
+use std::borrow::Cow;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::error::StoreError;
@@ -46,9 +48,9 @@ pub fn in_query(text: &str) -> String {
 }
 
 /// The key that a listing with `encoding-type=url` writes so: percent-encoded, and a blank as `+` (Amazon's
-/// own encoder does so; a plus sign comes as `%2B`).
-pub fn of_listing(text: &str) -> String {
-    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+/// own encoder does so; a plus sign comes as `%2B`). `None`: it is no UTF-8.
+pub fn of_listing(text: &str) -> Option<String> {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Names and values as a query has them; `None` where there are none.
@@ -64,6 +66,7 @@ mod tests {
 
     #[test]
     fn a_listing_s_keys_are_decoded() {
-        assert_eq!(of_listing("a+b%2Bc%2F%C3%A4%0A/d"), "a b+c/\u{e4}\n/d");
+        assert_eq!(of_listing("a+b%2Bc%2F%C3%A4%0A/d").as_deref(), Some("a b+c/\u{e4}\n/d"));
+        assert_eq!(of_listing("a%FF"), None);
     }
 }

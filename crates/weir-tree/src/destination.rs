@@ -14,10 +14,12 @@ mod clock;
 mod directories;
 mod durable;
 mod extras;
+mod in_place;
 mod in_progress_marker;
 mod keep_set;
 mod limit;
 mod obstacle;
+mod ownership;
 mod pending;
 mod place;
 mod protection;
@@ -55,6 +57,7 @@ pub use extras::Removed;
 pub use keep_set::KeepSet;
 use limit::Limit;
 pub use obstacle::Barrier;
+use ownership::Ownership;
 pub use pending::Pending;
 use protection::Protected;
 
@@ -69,6 +72,8 @@ pub struct Options {
     pub sync: bool,
     /// A symbolic link to a directory is taken for one, wherever it leads (rsync's `-K`).
     pub keep_dirlinks: bool,
+    /// Somebody named the groups: one that this process may not set is a loss, and not passed over.
+    pub named_groups: bool,
 }
 
 impl Default for Options {
@@ -79,6 +84,7 @@ impl Default for Options {
             create: true,
             sync: false,
             keep_dirlinks: false,
+            named_groups: false,
         }
     }
 }
@@ -95,6 +101,7 @@ pub struct Target {
 #[derive(Debug)]
 struct Shared {
     keep: Keep,
+    ownership: Ownership,
     sync: bool,
     umask: u32,
     words: AttributeLosses,
@@ -147,7 +154,7 @@ impl Target {
 
     fn of(root: &Path, directory: OwnedFd, options: Options) -> Result<Target, TreeError> {
         let identity = Identity::of(&directory).map_err(|errno| failed("open", root, errno))?;
-        let Options { keep, sync, keep_dirlinks, .. } = options;
+        let Options { keep, sync, keep_dirlinks, named_groups, .. } = options;
         let (umask, words, no_unnamed) =
             (attributes::umask(), AttributeLosses::default(), AtomicBool::new(false));
         let directories = Mutex::new(Directories::new(directory, keep_dirlinks));
@@ -155,6 +162,7 @@ impl Target {
         Ok(Target {
             shared: Arc::new(Shared {
                 keep,
+                ownership: Ownership::of_process(named_groups),
                 sync,
                 umask,
                 words,
@@ -267,9 +275,10 @@ impl Target {
     pub fn symlink(&self, entry: &Entry) -> Result<(), TreeError> {
         let Kind::Symlink { target } = &entry.kind else { return Ok(()) };
         let (directory, last) = self.place_of(&entry.name)?;
+        let keep = || self.shared.back_up(&directory, last, &entry.name);
         let make = || {
-            self.shared.before_replacing(&directory, last, &entry.name)?;
-            place::symlink(&directory, last, target, &entry.name)
+            self.shared.remember(&directory, last, &entry.name);
+            place::symlink(&directory, last, target, &entry.name, keep)
         };
         let place = || self.lending(&entry.name, make);
         self.shared.case_folding.place(&directory, &entry.name, place)?;
@@ -282,9 +291,10 @@ impl Target {
         let gone = || TreeError::of("find the first name of", &entry.name, Errno::NOENT);
         let from = self.directory_of(to)?.ok_or_else(gone)?;
         let (directory, last) = self.place_of(&entry.name)?;
+        let keep = || self.shared.back_up(&directory, last, &entry.name);
         let place = || {
-            self.shared.before_replacing(&directory, last, &entry.name)?;
-            place::hard_link((&from, to.last()), (&directory, last), &entry.name)
+            self.shared.remember(&directory, last, &entry.name);
+            place::hard_link((&from, to.last()), (&directory, last), &entry.name, keep)
         };
         self.shared.case_folding.place(&directory, &entry.name, place)
     }
@@ -335,12 +345,18 @@ impl Target {
         Ok(Source { directory, base, identity, over_link: false, is_listed: false })
     }
 
+    /// The user and the group that a copy of the entry is given to, where it does not stay with who makes it.
+    pub fn given(&self, entry: &Entry) -> (Option<u32>, Option<u32>) {
+        self.shared.ownership.given(entry, self.shared.keep)
+    }
+
     /// Gives an unchanged file, which is `there` as [`Target::existing`] found it, the attributes of `entry`
     /// where they differ. A file that needs nothing is not opened.
     pub fn mend(&self, entry: &Entry, there: &Entry) -> Result<(), TreeError> {
         let failed = |errno| TreeError::of("set the attributes of", &entry.name, errno);
         let keep = self.shared.keep;
-        let is_same = compare::same_attributes(entry, there, Keep { xattrs: false, ..keep });
+        let given = self.given(entry);
+        let is_same = compare::same_attributes(entry, there, Keep { xattrs: false, ..keep }, given);
         if is_same && !keep.xattrs {
             return Ok(());
         }

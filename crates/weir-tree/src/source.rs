@@ -203,8 +203,11 @@ pub fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, 
         Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(at..size)),
         Err(error) => return Err(error),
     };
-    let end = seek(file, SeekFrom::Hole(start))?;
-    // Another process may cut the file between the two calls.
+    // Another process may cut the file between the two calls; whoever reads it will see.
+    let end = match seek(file, SeekFrom::Hole(start)) {
+        Err(Errno::NXIO) => size,
+        end => end?,
+    };
     Ok(Some(start..end.clamp(start + 1, size)))
 }
 

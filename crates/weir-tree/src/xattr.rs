@@ -135,8 +135,9 @@ pub(crate) fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Makes the attributes those of `wanted`; what was there before goes but for what is `spared`, unless it is
-/// `fresh` and has none. The first error is returned after everything was tried.
+/// Makes the attributes those of `wanted`; what was there before goes but for what is `spared`. What is
+/// `fresh` has nothing of before but what a default ACL of its directory gave it. The first error is returned
+/// after everything was tried.
 pub(crate) fn write(
     at: At<'_>,
     wanted: &[Xattr],
@@ -144,13 +145,11 @@ pub(crate) fn write(
     spared: impl Fn(&[u8]) -> bool,
 ) -> Result<(), Errno> {
     let mut outcome = Ok(());
-    if !fresh {
-        for name in at.names(copied)? {
-            // SELinux labels every file by its policy; to take a label away is never allowed.
-            let stays = name == b"security.selinux" || wanted.iter().any(|xattr| xattr.name() == name);
-            if !stays && !spared(&name) {
-                outcome = outcome.and(at.remove(&name));
-            }
+    for name in at.names(if fresh { is_acl } else { copied })? {
+        // SELinux labels every file by its policy; to take a label away is never allowed.
+        let stays = name == b"security.selinux" || wanted.iter().any(|xattr| xattr.name() == name);
+        if !stays && !spared(&name) {
+            outcome = outcome.and(at.remove(&name));
         }
     }
     for xattr in wanted.iter().filter(|xattr| copied(xattr.name())) {

@@ -4,7 +4,9 @@
 //! By names in an open folder, so that nobody can swap the folder meanwhile. What the name is, what may be
 //! replaced and what is synced is whoever calls' own.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, linkat, openat, renameat, renameat_with, statat, unlinkat,
@@ -17,6 +19,28 @@ use rustix::path::Arg;
 pub fn create_new(folder: impl AsFd, name: impl Arg, mode: Mode) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, mode)
+}
+
+/// Hears of write errors that the file system tells at close(2) alone: NFS, CIFS and FUSE take data into
+/// memory, send it to their server when a descriptor is closed, and answer a full disk or a quota there. Each
+/// close of any descriptor does so (`filp_flush`, fs/open.c), so a second one is made and closed. File
+/// systems of local disks have nothing to do then. No sync: what a power cut leaves is not asked.
+fn flushed(file: &File) -> io::Result<()> {
+    loop {
+        let second = file.try_clone()?.into_raw_fd();
+        // SAFETY: the descriptor was made above, is nobody else's, and is not used again: Linux gives it back
+        // whatever close(2) answers.
+        #[expect(unsafe_code, reason = "the library drops the answer")]
+        match unsafe { rustix::io::try_close(second) } {
+            Err(Errno::INTR) => {}
+            answer => return Ok(answer?),
+        }
+    }
+}
+
+/// [`flushed`], and on the disk where that was asked for.
+pub fn settled(file: &File, sync: bool) -> io::Result<()> {
+    if sync { file.sync_all() } else { flushed(file) }
 }
 
 /// Puts `passing` in the place of `name`; on failure `passing` goes. For folders that nobody else writes:
@@ -59,6 +83,7 @@ mod tests {
     fn a_name_is_made_once_replaced_whole_and_never_taken_from_another() {
         let dir = tempfile::tempdir().unwrap();
         let folder = fs::File::open(dir.path()).unwrap();
+        settled(&folder, false).unwrap();
         let text = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
         fs::write(dir.path().join("x"), "old").unwrap();
         fs::File::from(create_new(&folder, "y", Mode::RUSR | Mode::WUSR).unwrap()).set_len(2).unwrap();

@@ -13,7 +13,7 @@
 //! assert_eq!("100Mbit".parse::<Rate>().unwrap(), Rate(12_500_000.0));
 //! assert_eq!(Rate(12_500_000.0).to_string(), "12.5 MB/s");
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod atomic_file;
 pub mod backoff;

@@ -36,6 +36,12 @@ impl Pacer {
         self.rate
     }
 
+    /// Passes another one from `now` on. What is owed then stays owed, and is due as the new one says.
+    pub fn set_rate(&mut self, rate: Rate, now: Instant) {
+        let Pacer { rate: old, due } = std::mem::replace(self, Pacer::new(rate));
+        self.due = due.map(|due| now + due.saturating_duration_since(now).mul_f64(old.0 / self.rate.0));
+    }
+
     /// How long after `now` all that was booked is due; zero where it is.
     pub fn wait(&self, now: Instant) -> Duration {
         self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
@@ -64,6 +70,27 @@ mod tests {
         }
         pacer.book(0, now);
         assert!(((now + pacer.wait(now)) - start).as_millis().abs_diff(5000) < 40);
+    }
+
+    #[test]
+    fn another_rate_holds_for_what_is_owed_too() {
+        let mut pacer = Pacer::new(Rate(1e6));
+        let start = Instant::now();
+        let mut now = start;
+        for turn in 0..100 {
+            if turn == 50 {
+                pacer.set_rate(Rate(2e6), now);
+            }
+            pacer.book(50_000, now);
+            now += pacer.wait(now);
+        }
+        assert!((now - start).as_millis().abs_diff(2500 + 1250) < 10);
+        pacer.book(1_000_000, now);
+        let half = now + Duration::from_millis(250);
+        pacer.set_rate(Rate(1e6), half);
+        assert_eq!(pacer.wait(half).as_millis().div_ceil(10), 50, "the other half of it");
+        pacer.set_rate(Rate(4e6), half);
+        assert_eq!(pacer.wait(half).as_millis().div_ceil(5), 25);
     }
 
     #[test]

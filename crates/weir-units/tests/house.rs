@@ -70,6 +70,7 @@ const UNSAFE: &[&str] = &[
     "weir-serve/src/listings.rs",
     "weir-serve/src/signal.rs",
     "weir-serve/src/stream.rs",
+    "weir-units/src/atomic_file.rs",
     "weir/src/cmd/lab/signals.rs",
     "weir/src/interrupt.rs",
 ];

@@ -64,8 +64,8 @@ pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// The same of a command whose work outlives a process that is killed: mounts, devices, limits, settings of
-/// the machine. A hang-up ends it in order, too, and never at once: a terminal that goes away and the shell
-/// in it may both send one. Where whoever started it has it ignore hang-ups (nohup(1)), it does.
+/// the machine. SIGHUP stops it in order too, and a second one never at once: the terminal and its shell may
+/// each send one. If SIGHUP was ignored at the start (nohup(1)), it stays ignored.
 pub fn stop_and_undo() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = stop()?;
     if !is_ignored(SIGHUP) {

@@ -11,6 +11,7 @@ use weir_report::progress;
 use weir_report::tui::File;
 use weir_report::tui::state::News;
 
+use crate::terminal::is_named;
 use crate::tui::Screen;
 
 /// Draws the line on stderr, or tells the live view.
@@ -27,9 +28,9 @@ pub struct Live {
 const BETWEEN: Duration = Duration::from_millis(100);
 
 impl Live {
-    /// A line for `files` files; nothing at all unless `shown`.
+    /// A line for `files` files; nothing at all unless `shown`, and on a terminal that can draw it anew.
     pub fn new(shown: bool, files: usize) -> Live {
-        Live { shown, files, last: None, screen: None, told: f64::NEG_INFINITY }
+        Live { shown: shown && is_named(), files, last: None, screen: None, told: f64::NEG_INFINITY }
     }
 
     /// The live view from now on, if there is one.

@@ -92,7 +92,7 @@ fn obstacle() -> Option<&'static str> {
     if !io::stderr().is_terminal() {
         return Some("stderr is not a terminal");
     }
-    if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
+    if !terminal::is_named() {
         return Some("TERM names a terminal that cannot move its cursor");
     }
     match terminal() {

@@ -17,9 +17,14 @@ pub fn kept(free: u64) -> u64 {
     (free / 8).min(1 << 30)
 }
 
+/// Whole MiB, as files are written here.
+pub(crate) fn whole(bytes: u64) -> u64 {
+    bytes >> 20 << 20
+}
+
 /// How much of `wanted` bytes may be written where `free` are free; the error is what must stay free.
 pub fn room(wanted: u64, free: u64) -> Result<u64, u64> {
-    let room = wanted.min(free - kept(free)) >> 20 << 20;
+    let room = whole(wanted.min(free - kept(free)));
     if room >= LEAST { Ok(room) } else { Err(kept(free)) }
 }
 
@@ -93,6 +98,7 @@ mod tests {
     #[test]
     fn some_room_stays_free() {
         assert_eq!(room(1 << 30, 100 << 30), Ok(1 << 30));
+        assert_eq!(room(64_000_000, 100 << 30), Ok(whole(64_000_000)));
         assert_eq!(room(200 << 30, 100 << 30), Ok(99 << 30));
         assert_eq!(room(1 << 30, 80 << 20), Ok(70 << 20));
         assert_eq!(room(1 << 30, 10 << 20), Err((10 << 20) / 8));

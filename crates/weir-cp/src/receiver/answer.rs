@@ -128,8 +128,8 @@ impl Receiver {
         let there = match self.there_is(place, &entry, digest) {
             There::Refused(failure) => return Some(Answer::Refused(failure)),
             There::LeftOut => return Some(Answer::LeftOut),
-            There::Same(there) => return Some(self.nothing(id, &entry, Some(&there))),
-            There::Linked => return Some(self.nothing(id, &entry, None)),
+            There::Same(there) => return Some(self.nothing(place, id, &entry, Some(&there))),
+            There::Linked => return Some(self.nothing(place, id, &entry, None)),
             There::Other(there) => there,
         };
         if self.options.dry_run {
@@ -170,12 +170,12 @@ impl Receiver {
     }
 
     /// Nothing is wanted of a file: it is `there`, or was linked to.
-    fn nothing(&self, id: u64, entry: &Entry, there: Option<&Entry>) -> Answer {
+    fn nothing(&self, place: &CopyDestination, id: u64, entry: &Entry, there: Option<&Entry>) -> Answer {
         if let Err(failure) = self.make_durable(entry) {
             return Answer::Refused(failure);
         }
         self.passing.same(id);
-        there.iter().for_each(|there| self.tell_attributes(entry, there));
+        there.iter().for_each(|there| self.tell_attributes(place, entry, there));
         self.counts.files.fetch_add(1, Relaxed);
         self.counts.unchanged.fetch_add(1, Relaxed);
         Answer::Nothing

@@ -395,12 +395,14 @@ impl Incoming {
 
     /// Gives the complete file its name. False where that was done or given up before.
     pub(crate) fn finish(&self) -> Result<bool, Failure> {
+        let mut held = self.pending.write();
+        // Not before the wait: it is for a sync, which may have failed.
         if self.is_spoiled() {
             let words = format_args!("cannot write {}: the disk failed to take all of it", self.entry.name);
             return Err(Failure::local(words));
         }
-        let pending = self.pending.write().take();
-        let Some(pending) = pending else { return Ok(false) };
+        let Some(pending) = held.take() else { return Ok(false) };
+        drop(held);
         pending.finish(&self.entry).map_err(|error| self.disk.failure(error))?;
         Ok(true)
     }
@@ -574,6 +576,25 @@ mod tests {
         assert!(matches!(file.write(0, &block, &digest), Ok((Progress::More, false))), "it was there");
         file.spoiled.store(true, Relaxed);
         assert!(file.finish().is_err_and(|failure| failure.words.contains("the disk failed")));
+        file.give_up(&target, file.is_spoiled());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_sync_finds_spoiled_meanwhile_gets_no_name() {
+        let (folder, target, file) = begin(WORTH_A_JOURNAL);
+        std::thread::scope(|scope| {
+            let syncing = file.pending.read();
+            let finished = scope.spawn(|| file.finish());
+            // Nobody else reads it any more once a writer waits.
+            while file.pending.try_read().is_some() {
+                std::thread::yield_now();
+            }
+            file.spoiled.store(true, Relaxed);
+            drop(syncing);
+            let failure = finished.join().unwrap().unwrap_err();
+            assert!(failure.words.contains("the disk failed"), "{failure:?}");
+        });
         file.give_up(&target, file.is_spoiled());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -22,13 +22,14 @@ impl Receiver {
             true => Keep { modes: false, ..self.kept() },
             false => self.kept(),
         };
-        Some(Change::of(entry, there.as_ref(), keep, self.options.checksum && there.is_some()))
+        let kept = (keep, place.target.given(entry));
+        Some(Change::of(entry, there.as_ref(), kept, self.options.checksum && there.is_some()))
     }
 
     /// Of a file that is there as it is to be, but for what is to be set of it.
-    pub(super) fn tell_attributes(&self, entry: &Entry, there: &Entry) {
+    pub(super) fn tell_attributes(&self, place: &CopyDestination, entry: &Entry, there: &Entry) {
         if self.options.selection.itemize {
-            let change = Change::of(entry, Some(there), self.kept(), false);
+            let change = Change::of(entry, Some(there), (self.kept(), place.target.given(entry)), false);
             self.tell(Change { act: Act::Attributes, ..change }, &entry.name);
         }
     }

@@ -26,6 +26,12 @@ pub(super) enum ReportedEntry {
     Longer,
 }
 
+impl From<Failure> for ReportedEntry {
+    fn from(failure: Failure) -> ReportedEntry {
+        ReportedEntry::Failed(failure)
+    }
+}
+
 /// Fills `raw` with the batch; `content` is for the contents meanwhile. A file that only became longer is
 /// taken as long as it was, unless it is to be `whole`.
 pub(super) fn fill(
@@ -44,7 +50,7 @@ pub(super) fn fill(
             Kind::HardLink { to } => lost.check(&item.entry.name, to, item.number),
             _ => Ok(()),
         };
-        match allowed.map_err(ReportedEntry::Failed).and_then(|()| member(item, content, &mut room, whole)) {
+        match allowed.map_err(ReportedEntry::from).and_then(|()| member(item, content, &mut room, whole)) {
             Ok((_, _)) if item.due.is_some_and(|due| *blake3::hash(&content[start..]).as_bytes() != due) => {
                 let words = format!("{} is not what came here; copy it again", item.entry.name);
                 content.truncate(start);
@@ -90,20 +96,19 @@ fn member(
             return Ok((entry, Rest::Same));
         }
         if rests && is_made_up(&file, size, found) {
-            let entry = made_up(entry, found, room).map_err(ReportedEntry::Failed)?;
-            return Ok((entry, Rest::Same));
+            return Ok((made_up(entry, found, room)?, Rest::Same));
         }
         if !whole && found == size && is_only_longer(&file, &content[start..]) {
             return Ok((entry, Rest::Longer));
         }
-        refresh(&mut entry, &file).map_err(|error| ReportedEntry::Failed(Failure::local(error)))?;
+        refresh(&mut entry, &file).map_err(Failure::local)?;
         // It has grown beyond its place in the batch.
         if entry.size() > size {
             break;
         }
     }
     let words = format!("{} changed while it was read; copy it when it rests", item.entry.name);
-    Err(ReportedEntry::Failed(Failure::new(FailureKind::Changed, words)))
+    Err(Failure::new(FailureKind::Changed, words).into())
 }
 
 /// Whether a file begins with what was read of it, and has more by now: then it was only written behind that.

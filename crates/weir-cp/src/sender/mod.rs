@@ -398,6 +398,8 @@ mod tests {
     use super::*;
     use crate::control::Control;
     use crate::secret::Secret;
+    use crate::wire::message::{Failure, FailureKind};
+    use crate::wire::to_sender::Answer;
 
     fn sender() -> Arc<Sender> {
         let receiver = Outlet::new(&Arc::new(Control::new(std::io::sink())));
@@ -406,23 +408,25 @@ mod tests {
         Sender::new(receiver, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
     }
 
+    /// The file `x` of a folder, of that size when it was seen.
+    fn waiting(folder: &std::path::Path, size: u64) -> offers::Waiting {
+        let target = weir_tree::Target::open(folder, Default::default()).unwrap();
+        let name: Name = "x".parse().unwrap();
+        let mtime = weir_tree::entry::Time::new(0, 0).unwrap();
+        let kind = weir_tree::Kind::File { size, sparse: false };
+        let source = target.source_of(&name, None).unwrap();
+        let entry = weir_tree::Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        offers::Waiting { number: 0, entry, source, attempt: 1, growing: None, due: None }
+    }
+
     /// A file that grows here and was offered: until its answer has been acted on, and not only until that
     /// has come, whoever follows it has to wait for it.
     #[test]
     fn a_file_whose_answer_is_acted_on_is_followed_still() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("x"), "content").unwrap();
-        let target = weir_tree::Target::open(folder.path(), Default::default()).unwrap();
         let offers = &sender().offers;
-        let offer = || {
-            let name: Name = "x".parse().unwrap();
-            let mtime = weir_tree::entry::Time::new(0, 0).unwrap();
-            let kind = weir_tree::Kind::File { size: 7, sparse: false };
-            let source = target.source_of(&name, None).unwrap();
-            let entry =
-                weir_tree::Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-            offers.expect(offers::Waiting { number: 0, entry, source, attempt: 1, growing: None, due: None })
-        };
+        let offer = || offers.expect(waiting(folder.path(), 7));
         let (first, second) = (offer(), offer());
         let state = |id| offers.under_way(id).map(drop);
         assert_eq!((state(first), state(second), state(7)), (Err(true), Err(true), Err(false)));
@@ -432,6 +436,26 @@ mod tests {
         // The next one is acted on only after it.
         offers.take_offered(second);
         assert_eq!((state(first), state(second)), (Err(false), Err(true)));
+    }
+
+    /// One that grew while it was read: what is found is what it is now, and not less than nothing once the
+    /// other end turns out to have it.
+    #[test]
+    fn a_file_that_is_offered_again_is_found_with_its_new_size() {
+        let (before, now) = (1 << 20, 3 << 20);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x"), vec![1; before]).unwrap();
+        let sender = sender();
+        sender.shared.found_bytes.store(before as u64, Relaxed);
+        sender.offers.count_place();
+        let first = sender.offers.expect(waiting(folder.path(), before as u64));
+        sender.offers.answers(vec![(first, Answer::All)]).unwrap();
+        std::fs::write(folder.path().join("x"), vec![2; now]).unwrap();
+        let changed = Failure::new(FailureKind::Changed, "x changed".to_owned());
+        sender.offers.stored(first, Err(changed));
+        assert_eq!(sender.has_found().bytes, now as u64);
+        sender.offers.answers(vec![(first + 1, Answer::Nothing)]).unwrap();
+        assert_eq!(sender.has_found().bytes, 0);
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Offers {
             Answer::Refused(failure) => {
                 self.free(&waiting.entry);
                 self.shared.lose(&waiting.entry, waiting.number);
-                self.shared.problem(waiting.entry.name, failure);
+                self.shared.problem_there(waiting.entry.name, failure);
                 return Ok(Some(waiting.number));
             }
         }
@@ -364,6 +364,8 @@ impl Offers {
         if !self.shared.options.in_blocks(&next.entry) {
             self.free(&file.entry);
         }
+        self.shared.found_bytes.fetch_add(next.entry.size(), Relaxed);
+        self.shared.found_bytes.fetch_sub(file.entry.size(), Relaxed);
         let entry = next.entry.clone();
         let offer = Offered { id: self.expect(next), entry, digest: None };
         self.shared.receiver.send(&ToReceiver::Offer(vec![offer]));
@@ -387,20 +389,20 @@ impl Offers {
             return self.offer_again(&file, next);
         }
         self.free(&file.entry);
-        let outcome = outcome.and_then(|stored| {
-            let other =
-                format!("{} was stored as another file: the digests differ; copy it again", file.entry.name);
-            let same = file.root() == Some(stored);
-            if same { Ok(()) } else { Err(Failure::new(FailureKind::Verification, other)) }
-        });
         match outcome {
-            Ok(()) => {
+            Ok(stored) if file.root() == Some(stored) => {
                 self.shared.count_file(&file.entry);
                 self.removal.remove_source(&file.entry, file.source());
             }
+            Ok(_) => {
+                let name = file.entry.name.clone();
+                let words = format!("{name} was stored as another file: the digests differ; copy it again");
+                self.shared.lose(&file.entry, file.number);
+                self.shared.problem(name, Failure::new(FailureKind::Verification, words));
+            }
             Err(failure) => {
                 self.shared.lose(&file.entry, file.number);
-                self.shared.problem(file.entry.name.clone(), failure);
+                self.shared.problem_there(file.entry.name.clone(), failure);
             }
         }
         self.shared.queue.settle(&[file.number]);

@@ -16,7 +16,7 @@ use super::source::SourceFile;
 use super::twice;
 use crate::control::Outlet;
 use crate::counts::Counts;
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::failed_names::FailedNames;
 use crate::feed::Feed;
 use crate::handed_in::HandedIn;
@@ -141,8 +141,13 @@ impl Shared {
         self.events.problem(Problem { name, failure, harmless: true });
     }
 
-    /// A path that could not be sent: here and there.
+    /// A path that could not be sent.
     pub(super) fn problem(&self, name: Name, failure: Failure) {
         self.events.problem(Problem { name, failure, harmless: false });
+    }
+
+    /// A path that the receiver could not take, in its words.
+    pub(super) fn problem_there(&self, name: Name, failure: Failure) {
+        self.events.send(Event::ProblemThere(Problem { name, failure, harmless: false }));
     }
 }

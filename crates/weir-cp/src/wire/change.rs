@@ -59,9 +59,13 @@ pub enum Form {
     Special,
 }
 
+/// The user and the group that a copy is given to, where it does not stay with who makes it.
+type Given = (Option<u32>, Option<u32>);
+
 impl Change {
-    /// What putting `entry` changes, where `there` is at its name; `content` where that was compared.
-    pub fn of(entry: &Entry, there: Option<&Entry>, keep: Keep, content: bool) -> Change {
+    /// What putting `entry` changes, where `there` is at its name, for a user and a group if it is given
+    /// away; `content` where that was compared.
+    pub fn of(entry: &Entry, there: Option<&Entry>, (keep, given): (Keep, Given), content: bool) -> Change {
         let form = match &entry.kind {
             Kind::File { .. } | Kind::HardLink { .. } => Form::File,
             Kind::Directory => Form::Directory,
@@ -84,7 +88,10 @@ impl Change {
             (Kind::File { .. }, _) => Act::Sent,
             _ => Act::Made,
         };
-        let mode = |a: &Entry, b: &Entry| compare::kept_mode(a, keep) != b.mode;
+        let (user, group) = given;
+        let mode = |a: &Entry, b: &Entry| {
+            compare::kept_mode_of(a, keep, (user.unwrap_or(b.uid), group.unwrap_or(b.gid))) != b.mode
+        };
         Change {
             act,
             form,
@@ -93,8 +100,8 @@ impl Change {
             size: differs(|a, b| a.is_file() && a.size() != b.size()),
             time: keep.times && differs(|a, b| a.mtime != b.mtime),
             mode: keep.modes && form != Form::Symlink && there.is_some_and(|there| mode(entry, there)),
-            owner: keep.users && differs(|a, b| a.uid != b.uid),
-            group: keep.groups && differs(|a, b| a.gid != b.gid),
+            owner: there.is_some_and(|there| user.is_some_and(|user| user != there.uid)),
+            group: there.is_some_and(|there| group.is_some_and(|group| group != there.gid)),
             to,
         }
     }

@@ -76,6 +76,8 @@ messages! {
         [12] Would(deed: Deed, name: Name),
         /// A path that could not be read or written.
         [19] Problem(problem: Problem),
+        /// The same, as the receiver told it; from a sender.
+        [44] ProblemThere(problem: Problem),
         /// The model's interval, as JSON.
         [20] Sample(json: String),
         /// The session ends.

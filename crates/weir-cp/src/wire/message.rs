@@ -18,7 +18,7 @@ use crate::secret::Secret;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
-pub const PROTOCOL: u16 = 7;
+pub const PROTOCOL: u16 = 8;
 
 /// Sources on a command line.
 pub const MAX_ROOTS: usize = 16384;

@@ -4,7 +4,7 @@
 
 /// The highest number in use. A message with a higher one is of another protocol; one with a lower one
 /// that is none of the reader's has come where it does not belong.
-pub(super) const LAST: u8 = 43;
+pub(super) const LAST: u8 = 44;
 
 /// Messages of one direction.
 pub trait Message: Sized {

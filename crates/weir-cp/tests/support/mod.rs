@@ -209,7 +209,7 @@ fn wait(events: &Mailbox<Event>, control: &Arc<Control>, mut make: impl FnMut())
             Ok(Event::Finished(_)) => return Ok(()),
             Ok(Event::LaneLost(..)) => make(),
             Ok(Event::Failed(error)) => return Err(error.to_string()),
-            Ok(Event::Problem(problem)) => return Err(problem.failure.words),
+            Ok(Event::Problem(problem) | Event::ProblemThere(problem)) => return Err(problem.failure.words),
             Ok(event) => say(control, event),
             Err(error) => return Err(format!("no end: {error}")),
         }

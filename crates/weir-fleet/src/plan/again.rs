@@ -5,29 +5,37 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
 use weir_get::list::nameless_file;
+use weir_get::list::order::key;
 use weir_get::list::sort::{Sorted, Sorter};
 
-use super::cannot_sort;
 use super::targets::{key_of, parts, record};
+use super::{NAMED, cannot_sort};
 use crate::error::FleetError;
 use crate::ledger::SqlLedger;
 use crate::object::{FleetObject, pack, unpack};
 
-/// The number of a record whose object is in the ledger: it sorts before all of the listing.
-const IN_LEDGER: u64 = 0;
+/// The numbers of objects of the listing have this bit: they sort behind those of the ledger, whose numbers
+/// stand for their sources ([`source_of`]).
+const LISTED: u64 = 1 << 63;
+
+/// What stands for the source of an object that the ledger has: two differ but once in 2^63 times.
+fn source_of(object: &FleetObject) -> u64 {
+    u64::try_from(key(&object.source) >> 65).unwrap_or_default()
+}
 
 /// The objects of a second listing.
 pub struct Spill {
     place: String,
+    is_early: bool,
     keys: Sorter,
     file: Option<BufWriter<File>>,
     count: u64,
 }
 
 impl Spill {
-    /// None yet, of the ledger at `place`.
-    pub fn new(place: &str) -> Spill {
-        Spill { place: place.to_owned(), keys: Sorter::default(), file: None, count: 0 }
+    /// None yet, of the ledger at `place`; `is_early`: its batches are given out meanwhile.
+    pub fn new(place: &str, is_early: bool) -> Spill {
+        Spill { place: place.to_owned(), is_early, keys: Sorter::default(), file: None, count: 0 }
     }
 
     /// Learns what the ledger has.
@@ -36,7 +44,7 @@ impl Spill {
         let keys = &mut self.keys;
         ledger.each_object(&mut |object| {
             if failed.is_ok() {
-                failed = keys.push(record(key_of(object), IN_LEDGER));
+                failed = keys.push(record(key_of(object), source_of(object)));
             }
         })?;
         failed.map_err(|error| cannot_sort(&error))
@@ -49,7 +57,7 @@ impl Spill {
 
     fn written(&mut self, object: &FleetObject) -> io::Result<()> {
         self.count += 1;
-        self.keys.push(record(key_of(object), self.count))?;
+        self.keys.push(record(key_of(object), LISTED | self.count))?;
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(BufWriter::new(nameless_file()?)),
@@ -61,17 +69,22 @@ impl Spill {
 
     /// What of the listing is not in the ledger, in its order.
     pub fn left(self) -> Result<Left, FleetError> {
-        let Spill { place, keys, file, count } = self;
+        let Spill { place, is_early, keys, file, count } = self;
         let found = || {
             let mut keys = keys.sorted()?;
-            let mut known = Sorter::default();
-            let mut in_ledger = None;
+            let (mut known, mut doubled) = (Sorter::default(), Vec::new());
+            let mut last = None;
             while let Some(next) = keys.next()? {
                 let (key, number) = parts(&next);
-                match number {
-                    IN_LEDGER => in_ledger = Some(key),
-                    number if in_ledger == Some(key) => known.push(record(u128::from(number), 0))?,
-                    _ => {}
+                let before = last.replace((key, number)).filter(|(other, _)| *other == key);
+                match before.map(|(_, before)| before) {
+                    None => {}
+                    Some(before) if number & LISTED != 0 => {
+                        known.push(record(u128::from(number & !LISTED), before))?;
+                    }
+                    // It went from one batch into another while the ledger was read.
+                    Some(before) if is_early && before == number => {}
+                    Some(_) => add(&mut doubled, key),
                 }
             }
             let file = file.map(|file| {
@@ -79,18 +92,27 @@ impl Spill {
                 file.rewind()?;
                 Ok::<_, io::Error>(BufReader::new(file))
             });
-            Ok((known.sorted()?, file.transpose()?))
+            Ok((known.sorted()?, doubled, file.transpose()?))
         };
-        let (known, file) = found().map_err(|error: io::Error| cannot_sort(&error))?;
-        Ok(Left { place, known, file, at: 0, count })
+        let (known, doubled, file) = found().map_err(|error: io::Error| cannot_sort(&error))?;
+        Ok(Left { place, known, doubled, file, at: 0, count })
+    }
+}
+
+/// As many as are told.
+fn add(doubled: &mut Vec<u128>, key: u128) {
+    if doubled.len() < NAMED {
+        doubled.push(key);
     }
 }
 
 /// See [`Spill::left`].
 pub struct Left {
     place: String,
-    /// The numbers of those that the ledger has.
+    /// The numbers of those whose targets the ledger has, each with what stands for its source there; or
+    /// whose targets others of the listing have, each with the number of one, which stands for no source.
     known: Sorted,
+    doubled: Vec<u128>,
     file: Option<BufReader<File>>,
     at: u64,
     count: u64,
@@ -100,28 +122,45 @@ impl Left {
     /// The next one.
     #[allow(clippy::should_implement_trait, reason = "reading may fail")]
     pub fn next(&mut self) -> Result<Option<FleetObject>, FleetError> {
-        let Some(file) = &mut self.file else { return Ok(None) };
-        let known = &mut self.known;
         while self.at < self.count {
             self.at += 1;
-            let is_known = known.peek().is_some_and(|next| parts(next).0 == u128::from(self.at));
-            let mut next = || {
-                if is_known {
-                    known.next()?;
+            match self.read()? {
+                (object, Some(source)) if source == source_of(&object) => {}
+                (object, other) => {
+                    // Another object has its target.
+                    if other.is_some() {
+                        add(&mut self.doubled, key_of(&object));
+                    }
+                    return Ok(Some(object));
                 }
-                let mut length = [0; 4];
-                file.read_exact(&mut length)?;
-                let mut packed = vec![0; u32::from_be_bytes(length) as usize];
-                file.read_exact(&mut packed)?;
-                Ok(packed)
-            };
-            let packed = next().map_err(|error: io::Error| cannot_sort(&error))?;
-            if !is_known {
-                let object = unpack(&packed).and_then(|objects| objects.into_iter().next());
-                let what = "a line of its listing was not kept".to_owned();
-                return object.map(Some).ok_or(FleetError::Damaged { place: self.place.clone(), what });
             }
         }
         Ok(None)
+    }
+
+    /// The keys of targets that several objects have, as far as that is known yet, and some of them: at first
+    /// those of the ledger alone.
+    pub fn doubled(&self) -> &[u128] {
+        &self.doubled
+    }
+
+    /// The object at its place, and what stands for the source of another one that has its target.
+    fn read(&mut self) -> Result<(FleetObject, Option<u64>), FleetError> {
+        let (known, file, at) = (&mut self.known, &mut self.file, u128::from(self.at));
+        let mut read = || {
+            let is_known = known.peek().is_some_and(|next| parts(next).0 == at);
+            let source = if is_known { known.next()?.map(|next| parts(&next).1) } else { None };
+            let file = file.as_mut().ok_or(io::ErrorKind::UnexpectedEof)?;
+            let mut length = [0; 4];
+            file.read_exact(&mut length)?;
+            let mut packed = vec![0; u32::from_be_bytes(length) as usize];
+            file.read_exact(&mut packed)?;
+            Ok((packed, source))
+        };
+        let (packed, source) = read().map_err(|error: io::Error| cannot_sort(&error))?;
+        let object = unpack(&packed).and_then(|objects| objects.into_iter().next());
+        let what = "a line of its listing was not kept".to_owned();
+        let object = object.ok_or(FleetError::Damaged { place: self.place.clone(), what })?;
+        Ok((object, source))
     }
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fs::OFlags;
 use serde::Serialize;
 use weir_codec::digest::Expected;
+use weir_store::tree::content;
 use weir_units::plain;
 
 use crate::object::FleetObject;
@@ -116,7 +117,7 @@ fn against_digest(digest: &str, target: &Path, stop: &AtomicBool) -> Comparison 
         .parse()
         .map_err(|error| format!("cannot be compared with '{digest}' of the manifest: {error}"))?;
     let (file, size) = open(target)?;
-    let found = reading::digest(&file, expected.algorithm(), size, &mut |_: &[u8]| !stop.load(Relaxed));
+    let found = content::digest(&file, expected.algorithm(), size, &mut |_: &[u8]| !stop.load(Relaxed));
     let Some(found) = found.map_err(|error| format!("cannot be compared: {}", plain(&error)))? else {
         return Ok(None);
     };

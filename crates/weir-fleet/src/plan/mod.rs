@@ -255,7 +255,7 @@ impl Plan<'_> {
             self.done(ledger.begin_early(lease)?, &place)?;
         }
         let is_new = lease.objects == 0;
-        let mut spill = again::Spill::new(&place);
+        let mut spill = again::Spill::new(&place, listing.has_own_targets());
         if !is_new {
             spill.holds(ledger)?;
         }
@@ -278,17 +278,22 @@ impl Plan<'_> {
         if let Some(why) = listing.lacks() {
             return Err(FleetError::Manifest(why));
         }
+        let mut doubled = Vec::new();
         if !is_new {
             let mut left = spill.left()?;
+            if !left.doubled().is_empty() {
+                return Err(doubles(writer.ledger, left.doubled())?);
+            }
             while let Some(object) = left.next()? {
                 self.check_stop(&place)?;
                 targets.add(&object).map_err(|error| cannot_sort(&error))?;
                 writer.push(&object, &mut report)?;
             }
+            doubled.extend_from_slice(left.doubled());
         }
         writer.end(&mut report)?;
         let Writer { ledger, lease, .. } = writer;
-        let doubled = targets.doubled(NAMED).map_err(|error| cannot_sort(&error))?;
+        doubled.extend(targets.doubled(NAMED).map_err(|error| cannot_sort(&error))?);
         if !doubled.is_empty() {
             return Err(doubles(ledger, &doubled)?);
         }

@@ -216,6 +216,10 @@ impl Mover for Across<'_> {
         2 * self.hands
     }
 
+    fn hands(&self) -> usize {
+        self.hands
+    }
+
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
         let hands = Hand::crew(self.hands);
         let hear = |hand| move |socket: Option<&Arc<TcpStream>>| Hand::set_socket(hand, socket);

@@ -4,20 +4,24 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use weir_units::Rate;
 use weir_units::backoff::doubled;
+use weir_units::human_duration;
+use weir_units::limiter::Limiter;
 
 use super::desk::{Desk, DeskTotals};
 use super::shares::LimitShares;
 use crate::error::FleetError;
 use crate::ledger::{
-    BatchLease, Claimed, Finished, FleetLedger, FleetSettings, Helped, Helper, Renewed, WaitReason,
-    WatchedBatch, WorkerId,
+    BatchLease, Claimed, Finished, FleetLedger, Helped, Helper, Renewed, WaitReason, WatchedBatch, WorkerId,
 };
 
 /// Between two looks at signals, where nothing else wakes the clerk.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Between batches that are claimed for hands without work: workers that a launcher starts over ssh come
+/// about a second apart.
+const SPREAD: Duration = Duration::from_secs(1);
 
 /// Leases are renewed this often in their length at least, so that one lost answer or two cost none.
 const RENEWALS: u32 = 3;
@@ -33,7 +37,7 @@ const RENEWING: u32 = 20;
 
 /// No byte and no object for so long: twice what the engines allow a silent server. Whatever holds the worker
 /// then, its batches are better with others.
-const STUCK: Duration = Duration::from_secs(120);
+pub const STUCK: Duration = Duration::from_secs(120);
 
 /// What may end in order after SIGTERM: Slurm and Kubernetes send SIGKILL after thirty seconds.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -87,6 +91,8 @@ pub(super) struct ClerkManner {
     pub(super) length: Duration,
     /// Leave when there is nothing now.
     pub(super) once: bool,
+    /// See [`STUCK`].
+    pub(super) stuck: Duration,
 }
 
 /// The clerk.
@@ -95,7 +101,10 @@ pub(super) struct Clerk<'a> {
     worker: WorkerId,
     desk: &'a Desk,
     shares: &'a LimitShares,
-    settings: &'a Mutex<FleetSettings>,
+    limiter: &'a Limiter,
+    own_rate: Option<Rate>,
+    /// What the fleet allows it, as it was told last.
+    rate: Option<u64>,
     signals: &'a WorkerSignals,
     manner: ClerkManner,
     renewing: Duration,
@@ -118,7 +127,10 @@ pub(super) struct ClerkSetup<'a> {
     pub(super) worker: WorkerId,
     pub(super) desk: &'a Desk,
     pub(super) shares: &'a LimitShares,
-    pub(super) settings: &'a Mutex<FleetSettings>,
+    /// What its mover keeps to.
+    pub(super) limiter: &'a Limiter,
+    /// Bytes a second at most, whatever the fleet allows.
+    pub(super) own_rate: Option<Rate>,
     pub(super) signals: &'a WorkerSignals,
     pub(super) manner: ClerkManner,
 }
@@ -126,13 +138,15 @@ pub(super) struct ClerkSetup<'a> {
 impl<'a> Clerk<'a> {
     pub(super) fn new(setup: ClerkSetup<'a>) -> Clerk<'a> {
         let now = Instant::now();
-        let ClerkSetup { ledger, worker, desk, shares, settings, signals, manner } = setup;
+        let ClerkSetup { ledger, worker, desk, shares, limiter, own_rate, signals, manner } = setup;
         Clerk {
             ledger,
             worker,
             desk,
             shares,
-            settings,
+            limiter,
+            own_rate,
+            rate: None,
             signals,
             manner,
             renewing: Duration::ZERO,
@@ -263,8 +277,12 @@ impl<'a> Clerk<'a> {
 
     /// Holds what is held, if anything moves.
     fn renew(&mut self) -> Result<(), FleetError> {
-        if self.desk.still_for() >= STUCK {
-            return Ok(());
+        // What waits for its rate does not hang.
+        if !self.limiter.wait(Instant::now()).is_zero() {
+            self.desk.stir();
+        }
+        if self.desk.still_for() >= self.manner.stuck {
+            return self.give_up();
         }
         let length = self.manner.length;
         let between = TOLD.max(self.renewing * RENEWING).min(length / RENEWALS);
@@ -275,13 +293,31 @@ impl<'a> Clerk<'a> {
             match renewed {
                 Renewed::Held { objects, settings } => {
                     self.desk.cut(held.lease, objects);
-                    self.take_settings(settings);
+                    self.take_rate(settings.rate);
                 }
                 Renewed::Lost => self.lose(held.lease),
             }
         }
         if count > 0 {
-            self.renewing = began.elapsed() / count;
+            // Of all that is held: each is told of as often.
+            let held = u32::try_from(self.desk.leases().len()).unwrap_or(1).max(1);
+            self.renewing = began.elapsed() / count * held;
+        }
+        Ok(())
+    }
+
+    /// Gives back what hangs, which was an attempt at it. The run goes on with other batches: to end it would
+    /// be to wait for what hangs, of whose end nobody asks any more.
+    fn give_up(&mut self) -> Result<(), FleetError> {
+        let why = format!("nothing of it moved for {}", human_duration(self.manner.stuck));
+        let given_up = self.desk.give_up(&why);
+        // All of them before the ledger is asked, which may not answer: a lease ends by itself.
+        for lease in &given_up {
+            self.desk.lose(*lease);
+        }
+        for lease in given_up {
+            tracing::warn!("batch {} was given back: {why}", lease.batch);
+            self.ask(|ledger| ledger.fail(lease))?;
         }
         Ok(())
     }
@@ -303,8 +339,13 @@ impl<'a> Clerk<'a> {
         let (worker, length, asked) = (self.worker, self.manner.length, Instant::now());
         match self.ask(|ledger| ledger.claim(worker, length))? {
             Claimed::Batch(claim) => {
+                // A batch more for hands that have nothing to do, before what is held is nearly done: workers
+                // that come a moment later have theirs first.
+                if !self.desk.is_short() {
+                    self.next_claim = asked + SPREAD;
+                }
                 self.watched.clear();
-                self.take_settings(claim.settings.clone());
+                self.take_rate(claim.settings.rate);
                 self.desk.add(*claim, asked);
             }
             Claimed::Leave => self.leaves = Some(WorkerEnd::Drained),
@@ -328,7 +369,7 @@ impl<'a> Clerk<'a> {
             let helper = Helper { pace, watched: std::mem::take(&mut self.watched) };
             match self.ask(|ledger| ledger.help(worker, length, &helper))? {
                 Helped::Batch(claim) => {
-                    self.take_settings(claim.settings.clone());
+                    self.take_rate(claim.settings.rate);
                     self.desk.add(*claim, asked);
                     return Ok(());
                 }
@@ -342,15 +383,16 @@ impl<'a> Clerk<'a> {
         Ok(())
     }
 
-    /// A rate that changes is heard by the engines when they begin anew.
-    fn take_settings(&mut self, new: FleetSettings) {
-        let mut settings = self.settings.lock();
-        if settings.rate != new.rate {
-            let rate = new.rate.map_or("as it comes".to_owned(), |rate| Rate(rate as f64).to_string());
-            tracing::info!("this worker's part of its host's rate is {rate} now");
-            self.desk.end_run();
+    /// What the fleet allows from now on, also for what moves already.
+    fn take_rate(&mut self, rate: Option<u64>) {
+        if rate == self.rate {
+            return;
         }
-        *settings = new;
+        self.rate = rate;
+        let of_fleet = rate.map(|rate| Rate(rate as f64));
+        let shown = of_fleet.map_or("as it comes".to_owned(), |rate| rate.to_string());
+        tracing::info!("this worker's part of its host's rate is {shown} now");
+        self.limiter.set(slower(self.own_rate, of_fleet), Instant::now());
     }
 
     /// The ledger did not answer: what is held goes on meanwhile.
@@ -409,5 +451,12 @@ impl<'a> Clerk<'a> {
         let answer = question(self.ledger);
         self.asked += began.elapsed();
         answer
+    }
+}
+
+fn slower(own: Option<Rate>, of_fleet: Option<Rate>) -> Option<Rate> {
+    match (own, of_fleet) {
+        (Some(Rate(own)), Some(Rate(of_fleet))) => Some(Rate(own.min(of_fleet))),
+        (own, of_fleet) => own.or(of_fleet),
     }
 }

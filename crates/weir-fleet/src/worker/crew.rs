@@ -88,7 +88,7 @@ fn watch(
     observer: &mut dyn Observer,
 ) {
     let (start, mut before) = (Instant::now(), crew.moved.load(Relaxed));
-    let mut watch = HandsWatch::new(crew.hands, crew.target, run.rate);
+    let mut watch = HandsWatch::new(crew.hands, crew.target, run.limiter);
     while ended.recv_timeout(SAMPLE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         watch.look();
         let now = Instant::now();

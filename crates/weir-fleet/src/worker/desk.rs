@@ -126,9 +126,9 @@ pub struct HeldNow {
 }
 
 impl Desk {
-    /// An empty one, of which `at_once` objects at most are begun and not ended.
-    pub(super) fn new(at_once: usize) -> Desk {
-        let state = DeskState::new(at_once);
+    /// An empty one, of which `at_once` objects at most are begun and not ended, by so many hands.
+    pub(super) fn new(at_once: usize, hands: usize) -> Desk {
+        let state = DeskState::new(at_once, hands);
         Desk { state: Mutex::new(state), room: Condvar::new(), news: Condvar::new() }
     }
 }
@@ -139,10 +139,11 @@ impl Desk {
     pub(super) fn next(&self, wait: Duration) -> NextTask {
         let until = Instant::now() + wait;
         let mut state = self.lock();
+        state.is_deaf = false;
         loop {
-            // A run that is to end gets no more: it may have another rate than what comes now is moved at.
+            // A run that is ending would give it back.
             let is_ending = state.stop.load(Relaxed);
-            if let Some(task) = if is_ending { None } else { state.take() } {
+            if !is_ending && let Some(task) = state.take() {
                 return NextTask::Task(task);
             }
             if state.has_news {
@@ -220,6 +221,12 @@ impl Desk {
     /// Something moves.
     pub(super) fn stir(&self) {
         self.lock().stirred = Instant::now();
+    }
+
+    /// Something was read, which counts as moving. False: the run is to end.
+    pub(super) fn goes_on(&self, stop: &AtomicBool) -> bool {
+        self.stir();
+        !stop.load(Relaxed)
     }
 
     /// A run begins: what ends it before the desk does.
@@ -330,6 +337,18 @@ impl Desk {
         is_moving
     }
 
+    /// Nothing moves of all that is held, for `why`. Of last attempts that is told as how they failed; the
+    /// leases of the others.
+    pub(super) fn give_up(&self, why: &str) -> Vec<BatchLease> {
+        let mut state = self.lock();
+        for at in 0..state.batches.len() {
+            state.fail_last(at, why);
+        }
+        state.stirred = Instant::now();
+        state.is_deaf = true;
+        state.batches.iter().filter(|held| !held.is_last).map(|held| held.lease).collect()
+    }
+
     /// Leases that are held.
     pub(super) fn leases(&self) -> Vec<BatchLease> {
         self.lock().batches.iter().map(|held| held.lease).collect()
@@ -341,7 +360,7 @@ impl Desk {
         let mut state = self.lock();
         // Twice what is done until it is told again.
         let soon = (state.pace.1 * 2.0 * later.as_secs_f64()) as usize;
-        let at_once = state.at_once;
+        let (at_once, least) = (state.at_once, state.least());
         let under_way = state.totals.under_way;
         let in_flight: u64 = state.batches.iter().map(|held| held.in_flight_bytes).sum();
         let now = |held: &mut HeldBatch| {
@@ -354,7 +373,7 @@ impl Desk {
             // The objects in flight have their share of what is under way.
             let share = held.in_flight_bytes as f64 / in_flight.max(1) as f64;
             let bytes = ended + (under_way as f64 * share) as u64;
-            held.limit = held.next.saturating_add(soon.max(held.at_once(at_once))).min(held.count);
+            held.limit = held.next.saturating_add(soon.max(held.at_once(at_once, least))).min(held.count);
             held.told = (Instant::now(), true);
             HeldNow { lease: held.lease, reached: held.limit as u64, bytes }
         };
@@ -374,7 +393,12 @@ impl Desk {
     /// What is held will be done before another batch can be here.
     pub(super) fn wants_more(&self) -> bool {
         let state = self.lock();
-        !state.is_last && state.is_low()
+        !state.is_last && !state.is_deaf && state.is_low()
+    }
+
+    /// The same, were all hands busy.
+    pub(super) fn is_short(&self) -> bool {
+        self.lock().is_short()
     }
 
     /// Bytes and objects a second, of late.

@@ -179,7 +179,7 @@ impl<'a> Fetch<'a> {
     fn options(&self, run: &MoverRun<'_>) -> Options {
         Options {
             lanes: self.lanes,
-            rate_cap: run.rate,
+            limiter: Some(Arc::clone(run.limiter)),
             max_wait: MAX_WAIT,
             retries: RETRIES,
             any_type: true,

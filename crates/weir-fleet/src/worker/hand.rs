@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use weir_model::evidence::{Evidence, Facts, Interval, LaneInterval};
+use weir_model::evidence::{Evidence, Facts, LaneInterval};
 use weir_model::fleet::NOT_JUDGED;
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
@@ -22,7 +22,7 @@ use weir_observe::stage_clock::{Stage, StageClock, StageTimes};
 use weir_observe::thread::{Tid, current_tid};
 use weir_observe::watch::{Cadence, INTERVAL};
 use weir_observe::{LaneProbe, Sampler};
-use weir_units::Rate;
+use weir_units::limiter::Limiter;
 
 /// In one call that reads and writes.
 pub(super) const COPY: Stage = Stage::Receive;
@@ -145,6 +145,7 @@ struct HandInterval {
 /// Looks at hands.
 pub(super) struct HandsWatch<'a> {
     hands: &'a [Hand],
+    limiter: &'a Limiter,
     seen: Vec<SeenHand>,
     sampler: Sampler,
     evidence: Evidence,
@@ -157,15 +158,15 @@ pub(super) struct HandsWatch<'a> {
 
 impl<'a> HandsWatch<'a> {
     /// `target`: the folder that they write to, if they do.
-    pub(super) fn new(hands: &'a [Hand], target: Option<&Path>, rate: Option<Rate>) -> HandsWatch<'a> {
+    pub(super) fn new(hands: &'a [Hand], target: Option<&Path>, limiter: &'a Limiter) -> HandsWatch<'a> {
         let facts = Facts {
-            rate_cap: rate.map(|rate| rate.0),
             memory: weir_observe::memory::available(),
             cpus: weir_observe::cpu::available_cpus(),
             ..Facts::default()
         };
         HandsWatch {
             hands,
+            limiter,
             seen: hands.iter().map(|_| SeenHand::default()).collect(),
             sampler: Sampler::new(Some(target.unwrap_or(Path::new(".")))),
             evidence: Evidence { facts, ..Evidence::default() },
@@ -217,22 +218,13 @@ impl<'a> HandsWatch<'a> {
             stages.limited += one.spent.wall(Stage::Limited);
             stages.idle += one.lane.idle;
         }
-        let pauses = [Stage::Backoff, Stage::Failed, Stage::Unreached, Stage::Broken].map(|stage| {
-            let longest = all.iter().map(|one| one.spent.wall(stage)).max();
-            longest.unwrap_or_default().min(ended.span)
-        });
-        let [server_backoff, server_failing, unreached, broken] = pauses;
-        let mut interval = Interval {
-            server_backoff,
-            server_failing,
-            unreached,
-            broken,
-            ..ended.evidence(host, all.into_iter().map(|one| one.lane).collect())
-        };
+        let (lanes, spent): (Vec<_>, Vec<_>) = all.into_iter().map(|one| (one.lane, one.spent)).unzip();
+        let mut interval = ended.with_pauses(ended.evidence(host, lanes), spent.iter());
         interval.received = moved;
         if self.is_local {
             interval.sending = weir_model::evidence::Reading::Value(stages);
         }
+        self.evidence.facts.rate_cap = self.limiter.rate().map(|rate| rate.0);
         let verdict = judge_interval(&interval, &Context::live(&self.evidence));
         self.evidence.push(interval, MOST_INTERVALS);
         // Between two folders it is a word for nothing.

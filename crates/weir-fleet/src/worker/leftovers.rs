@@ -82,7 +82,7 @@ mod tests {
 
     /// A desk with an object, taken from it.
     fn begun() -> (Desk, FleetTask) {
-        let desk = Desk::new(8);
+        let desk = Desk::new(8, 1);
         let object = FleetObject { target: b"a".to_vec(), size: Some(9), ..FleetObject::default() };
         let claim = BatchClaim {
             lease: BatchLease { batch: 1, fence: 1 },

@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use weir_codec::digest::{Digest, Expected};
 use weir_get::GetError;
@@ -23,10 +22,10 @@ use weir_get::sink::folder::{Folders, Target};
 use weir_get::sink::home::Home;
 use weir_get::sink::{PartFile, small_file};
 use weir_observe::stage_clock::Stage;
+use weir_store::tree::content;
 use weir_tree::compare::Keep;
-use weir_tree::{Name, TreeError, destination};
+use weir_tree::{Name, TreeError, destination, source};
 use weir_units::Rate;
-use weir_units::limiter::Limiter;
 
 use super::crew::{self, Crew};
 use super::desk::{Desk, FleetTask, TaskEnd, TaskShare};
@@ -98,6 +97,13 @@ impl SeenFile {
     }
 }
 
+/// A file of the manifest that is to be copied, open, as it was then.
+struct OpenedObject<'a> {
+    object: &'a FleetObject,
+    file: File,
+    seen: SeenFile,
+}
+
 impl LocalCopy {
     /// From the folder, or the file, `from` into the folder `to`, which are there, or to nowhere; so many
     /// files at once.
@@ -127,33 +133,33 @@ impl LocalCopy {
         }
         let Some(to) = &self.to else { return self.count(object, limits) };
         let path = to.place(object)?;
-        let (file, seen) = self.open(object)?;
+        let from = self.open(object)?;
         let cannot = |error: &io::Error| failed(&path, error);
         let target = self.folders.target(&path).map_err(|error| cannot(&error))?;
         if target.look().map_err(|error| cannot(&error))?.is_some() {
-            return is_there(&target, object, &file, &seen, limits);
+            return from.is_there(&target, limits);
         }
-        if seen.size <= SMALL {
-            let copied = small(&target, object, &file, &seen, limits)?;
-            return Ok(copied.then_some(TaskEnd::Moved(seen.size)));
+        if from.seen.size <= SMALL {
+            let copied = from.small(&target, limits)?;
+            return Ok(copied.then_some(TaskEnd::Moved(from.seen.size)));
         }
-        let end = large(&target, object, &file, &seen, limits)?;
+        let end = from.large(&target, limits)?;
         to.leftovers.is_placed(&path);
         Ok(end)
     }
 
     /// Reads it to its end and keeps nothing.
     fn count(&self, object: &FleetObject, limits: Limits<'_>) -> Result<Option<TaskEnd>, TaskEnd> {
-        let (file, seen) = self.open(object)?;
+        let from = self.open(object)?;
         let expected = expected(object)?;
         let mut found = expected.as_ref().map(|expected| expected.algorithm().start());
         let piece = u64::try_from(BUFFER.min(limits.piece())).unwrap_or(u64::MAX);
-        let mut buffer = vec![0; usize::try_from(seen.size.min(piece)).unwrap_or_default()];
+        let mut buffer = vec![0; usize::try_from(from.seen.size.min(piece)).unwrap_or_default()];
         let mut at = 0;
-        while at < seen.size {
-            let length = usize::try_from((seen.size - at).min(piece)).unwrap_or_default();
+        while at < from.seen.size {
+            let length = usize::try_from((from.seen.size - at).min(piece)).unwrap_or_default();
             limits.hand.clock.enter(Stage::Read);
-            file.read_exact_at(&mut buffer[..length], at).map_err(|error| cannot_read(object, &error))?;
+            from.file.read_exact_at(&mut buffer[..length], at).map_err(|error| from.cannot_read(&error))?;
             limits.hand.clock.enter(Stage::Verify);
             found.iter_mut().for_each(|found| found.update(&buffer[..length]));
             at += length as u64;
@@ -161,12 +167,12 @@ impl LocalCopy {
                 return Ok(None);
             }
         }
-        is_as_it_was(object, &file, &seen)?;
+        from.is_as_it_was()?;
         is_meant(object, expected.as_ref(), found)?;
-        Ok(Some(TaskEnd::Moved(seen.size)))
+        Ok(Some(TaskEnd::Moved(from.seen.size)))
     }
 
-    fn open(&self, object: &FleetObject) -> Result<(File, SeenFile), TaskEnd> {
+    fn open<'a>(&self, object: &'a FleetObject) -> Result<OpenedObject<'a>, TaskEnd> {
         let shown = object.source_text();
         let bad = |class, why: String| TaskEnd::Failed(class, format!("cannot read '{shown}': {why}"));
         let name = Name::new(object.source.as_slice())
@@ -190,133 +196,190 @@ impl LocalCopy {
             let why = "it is not the file of the manifest any more; make a new plan for it".to_owned();
             return Err(bad(FailureClass::Changed, why));
         }
-        Ok((file, seen))
+        Ok(OpenedObject { object, file, seen })
     }
 }
 
-/// Something has the name: is it a copy of this file, which is the one that is meant? `Ok(None)`: the run was
-/// ended.
-fn is_there(
-    target: &Target,
-    object: &FleetObject,
-    file: &File,
-    seen: &SeenFile,
-    limits: Limits<'_>,
-) -> Result<Option<TaskEnd>, TaskEnd> {
-    let expected = expected(object)?;
-    let mut found = expected.as_ref().map(|expected| expected.algorithm().start());
-    limits.hand.clock.enter(Stage::Read);
-    let is_same = reading::has_content(target, file, seen.size, &mut |bytes: &[u8]| {
-        found.iter_mut().for_each(|found| found.update(bytes));
-        // Others take a large file from a hand that tells of no byte.
-        limits.hand.compares(bytes.len() as u64);
-        !limits.run.stop.load(Relaxed)
-    });
-    match is_same {
-        Ok(true) => {}
-        Ok(false) => {
-            let differs = GetError::Differs { path: target.path().to_owned() };
-            return Err(TaskEnd::Failed(FailureClass::Name, differs.to_string()));
+impl OpenedObject<'_> {
+    /// Something has the name: is it a copy of this file, which is the one that is meant? `Ok(None)`: the run
+    /// was ended.
+    fn is_there(&self, target: &Target, limits: Limits<'_>) -> Result<Option<TaskEnd>, TaskEnd> {
+        let expected = expected(self.object)?;
+        let mut found = expected.as_ref().map(|expected| expected.algorithm().start());
+        limits.hand.clock.enter(Stage::Read);
+        let is_same = reading::has_content(target, &self.file, self.seen.size, &mut |bytes: &[u8]| {
+            found.iter_mut().for_each(|found| found.update(bytes));
+            // Others take a large file from a hand that tells of no byte.
+            limits.hand.compares(bytes.len() as u64);
+            !limits.run.stop.load(Relaxed)
+        });
+        match is_same {
+            Ok(true) => {}
+            Ok(false) => {
+                let differs = GetError::Differs { path: target.path().to_owned() };
+                return Err(TaskEnd::Failed(FailureClass::Name, differs.to_string()));
+            }
+            Err(Unread::Ended) => return Ok(None),
+            Err(Unread::Own(error)) => return Err(self.cannot_read(&error)),
+            Err(Unread::Other(error)) => {
+                let (shown, why) = (target.path().display(), weir_units::plain(&error));
+                return Err(TaskEnd::Failed(class_of_io(&error), format!("cannot read {shown}: {why}")));
+            }
         }
-        Err(Unread::Ended) => return Ok(None),
-        Err(Unread::Own(error)) => return Err(cannot_read(object, &error)),
-        Err(Unread::Other(error)) => {
-            let (shown, why) = (target.path().display(), weir_units::plain(&error));
-            return Err(TaskEnd::Failed(class_of_io(&error), format!("cannot read {shown}: {why}")));
-        }
+        self.is_as_it_was()?;
+        is_meant(self.object, expected.as_ref(), found)?;
+        Ok(Some(TaskEnd::Same(self.seen.size)))
     }
-    is_as_it_was(object, file, seen)?;
-    is_meant(object, expected.as_ref(), found)?;
-    Ok(Some(TaskEnd::Same(seen.size)))
-}
 
-/// False: the run was ended.
-fn small(
-    target: &Target,
-    object: &FleetObject,
-    file: &File,
-    seen: &SeenFile,
-    limits: Limits<'_>,
-) -> Result<bool, TaskEnd> {
-    let mut bytes = vec![0; usize::try_from(seen.size).unwrap_or_default()];
-    limits.hand.clock.enter(Stage::Read);
-    file.read_exact_at(&mut bytes, 0).map_err(|error| cannot_read(object, &error))?;
-    if !limits.pass(bytes.len() as u64) {
-        return Ok(false);
-    }
-    if let Some(expected) = expected(object)?
-        && expected.algorithm().of(&bytes) != expected.bytes()
-    {
-        return Err(wrong_digest(object, &expected));
-    }
-    is_as_it_was(object, file, seen)?;
-    limits.hand.clock.enter(Stage::Write);
-    let new = seen.of_a_copy(file);
-    small_file::store_if_free(target, &bytes, false, &new).map_err(|error| of_get(&error))?;
-    Ok(true)
-}
-
-/// `Ok(None)`: the run was ended.
-fn large(
-    target: &Target,
-    object: &FleetObject,
-    file: &File,
-    seen: &SeenFile,
-    limits: Limits<'_>,
-) -> Result<Option<TaskEnd>, TaskEnd> {
-    let part = PartFile::open(target, Home::shared(target)).map_err(|error| of_get(&error))?;
-    let filled = fill(&part, object, file, seen, limits);
-    if !matches!(filled, Ok(true)) {
-        part.discard();
-        return filled.map(|_| None);
-    }
-    // Somebody was faster: it is compared here, where that is heard of.
-    if target.look().is_ok_and(|there| there.is_some()) {
-        part.discard();
-        return is_there(target, object, file, seen, limits);
-    }
-    limits.hand.clock.enter(Stage::Write);
-    part.publish_as(false, &seen.of_a_copy(file)).map_err(|error| {
-        part.discard();
-        of_get(&error)
-    })?;
-    Ok(Some(TaskEnd::Moved(seen.size)))
-}
-
-/// False: the run was ended.
-fn fill(
-    part: &PartFile,
-    object: &FleetObject,
-    file: &File,
-    seen: &SeenFile,
-    limits: Limits<'_>,
-) -> Result<bool, TaskEnd> {
-    let cannot = |error: &io::Error| failed(part.target(), error);
-    part.restart().map_err(|error| of_get(&error))?;
-    let blocks = file.metadata().map_err(|error| cannot_read(object, &error))?.blocks();
-    if blocks * 512 < seen.size {
-        part.file().set_len(seen.size).map_err(|error| cannot(&error))?;
-    } else {
-        part.reserve(seen.size).map_err(|error| of_get(&error))?;
-    }
-    let mut at = 0;
-    while let Some(data) = data_from(file, at, seen.size).map_err(|error| cannot_read(object, &error))? {
-        if !copy(object, file, part, data.clone(), limits)? {
+    /// False: the run was ended.
+    fn small(&self, target: &Target, limits: Limits<'_>) -> Result<bool, TaskEnd> {
+        let mut bytes = vec![0; usize::try_from(self.seen.size).unwrap_or_default()];
+        limits.hand.clock.enter(Stage::Read);
+        self.file.read_exact_at(&mut bytes, 0).map_err(|error| self.cannot_read(&error))?;
+        if !limits.pass(bytes.len() as u64) {
             return Ok(false);
         }
-        at = data.end;
+        if let Some(expected) = expected(self.object)?
+            && expected.algorithm().of(&bytes) != expected.bytes()
+        {
+            return Err(wrong_digest(self.object, &expected));
+        }
+        self.is_as_it_was()?;
+        limits.hand.clock.enter(Stage::Write);
+        let new = self.seen.of_a_copy(&self.file);
+        small_file::store_if_free(target, &bytes, false, &new).map_err(|error| of_get(&error))?;
+        Ok(true)
     }
-    is_as_it_was(object, file, seen)?;
-    let Some(expected) = expected(object)? else { return Ok(true) };
-    limits.hand.clock.enter(Stage::Verify);
-    let found = reading::digest(part.file(), expected.algorithm(), seen.size, &mut |_: &[u8]| {
-        limits.run.desk.stir();
-        !limits.run.stop.load(Relaxed)
-    });
-    match found.map_err(|error| cannot(&error))? {
-        None => Ok(false),
-        Some(found) if expected.matches(&found) => Ok(true),
-        Some(_) => Err(wrong_digest(object, &expected)),
+
+    /// `Ok(None)`: the run was ended.
+    fn large(&self, target: &Target, limits: Limits<'_>) -> Result<Option<TaskEnd>, TaskEnd> {
+        let part = PartFile::open(target, Home::shared(target)).map_err(|error| of_get(&error))?;
+        let filled = self.fill(&part, limits);
+        if !matches!(filled, Ok(true)) {
+            part.discard();
+            return filled.map(|_| None);
+        }
+        // Somebody was faster: it is compared here, where that is heard of.
+        if target.look().is_ok_and(|there| there.is_some()) {
+            part.discard();
+            return self.is_there(target, limits);
+        }
+        limits.hand.clock.enter(Stage::Write);
+        part.publish_as(false, &self.seen.of_a_copy(&self.file)).map_err(|error| {
+            part.discard();
+            of_get(&error)
+        })?;
+        Ok(Some(TaskEnd::Moved(self.seen.size)))
+    }
+
+    /// False: the run was ended.
+    fn fill(&self, part: &PartFile, limits: Limits<'_>) -> Result<bool, TaskEnd> {
+        let cannot = |error: &io::Error| failed(part.target(), error);
+        part.restart().map_err(|error| of_get(&error))?;
+        let blocks = self.file.metadata().map_err(|error| self.cannot_read(&error))?.blocks();
+        if blocks * 512 < self.seen.size {
+            part.file().set_len(self.seen.size).map_err(|error| cannot(&error))?;
+        } else {
+            part.reserve(self.seen.size).map_err(|error| of_get(&error))?;
+        }
+        let mut at = 0;
+        while at < self.seen.size
+            && let Some(data) = source::next_data(&self.file, at, self.seen.size)
+                .map_err(|errno| self.cannot_read(&errno.into()))?
+        {
+            if !self.copy(part, data.clone(), limits)? {
+                return Ok(false);
+            }
+            at = data.end;
+        }
+        self.is_as_it_was()?;
+        let Some(expected) = expected(self.object)? else { return Ok(true) };
+        limits.hand.clock.enter(Stage::Verify);
+        let hears = &mut |_: &[u8]| limits.run.desk.goes_on(limits.run.stop);
+        let found = content::digest(part.file(), expected.algorithm(), self.seen.size, hears);
+        match found.map_err(|error| cannot(&error))? {
+            None => Ok(false),
+            Some(found) if expected.matches(&found) => Ok(true),
+            Some(_) => Err(wrong_digest(self.object, &expected)),
+        }
+    }
+
+    /// Copies these bytes to their place. False: the run was ended.
+    fn copy(
+        &self,
+        part: &PartFile,
+        range: std::ops::Range<u64>,
+        limits: Limits<'_>,
+    ) -> Result<bool, TaskEnd> {
+        let (mut at, mut pieces) = (range.start, 0_u32);
+        while at < range.end {
+            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(limits.piece());
+            let (mut from, mut to) = (at, at);
+            limits.hand.clock.enter(COPY);
+            let called = Instant::now();
+            let copied = match rustix::fs::copy_file_range(
+                &self.file,
+                Some(&mut from),
+                part.file(),
+                Some(&mut to),
+                length,
+            ) {
+                Ok(copied) => copied,
+                Err(Errno::INTR) => 0,
+                // It cannot between these two, or one of them fails: two calls tell which.
+                Err(_) => self.by_hand(part, at, length, limits.hand)?,
+            };
+            let is_real = Rate::of(copied as u64, called.elapsed()).0 < SHARING;
+            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX).saturating_sub(copied);
+            let apart = match is_real && left > 0 && pieces % APART == 0 {
+                true => self.by_hand(part, at + copied as u64, left.min(BUFFER), limits.hand)?,
+                false => 0,
+            };
+            let copied = copied + apart;
+            pieces += 1;
+            // The file has become shorter.
+            if copied == 0 && SeenFile::of(&self.file).is_ok_and(|seen| seen.size <= at) {
+                return Err(self.cannot_read(&io::ErrorKind::UnexpectedEof.into()));
+            }
+            at += copied as u64;
+            if !limits.pass(copied as u64) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// By a call that reads and one that writes, whose times are told apart.
+    fn by_hand(&self, part: &PartFile, at: u64, length: usize, hand: &Hand) -> Result<usize, TaskEnd> {
+        let mut buffer = vec![0; length.min(BUFFER)];
+        hand.clock.enter(Stage::Read);
+        let begun = Instant::now();
+        let got = self.file.read_at(&mut buffer, at).map_err(|error| self.cannot_read(&error))?;
+        let read = begun.elapsed();
+        hand.clock.enter(Stage::Write);
+        part.write_at(at, &mut [IoSlice::new(&buffer[..got])]).map_err(|error| of_get(&error))?;
+        hand.times_apart(read, begun.elapsed().saturating_sub(read));
+        Ok(got)
+    }
+
+    fn is_as_it_was(&self) -> Result<(), TaskEnd> {
+        if SeenFile::of(&self.file).is_ok_and(|now| now == self.seen) {
+            return Ok(());
+        }
+        let reason =
+            format!("{} changed while it was copied; make a new plan for it", self.object.source_text());
+        Err(TaskEnd::Failed(FailureClass::Changed, reason))
+    }
+
+    /// One that ends too soon is another one now.
+    fn cannot_read(&self, error: &io::Error) -> TaskEnd {
+        let (class, why) = match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                (FailureClass::Changed, "it was cut while it was read; make a new plan for it".to_owned())
+            }
+            _ => (class_of_io(error), weir_units::plain(error)),
+        };
+        TaskEnd::Failed(class, format!("cannot read '{}': {why}", self.object.source_text()))
     }
 }
 
@@ -325,7 +388,6 @@ fn fill(
 struct Limits<'a> {
     hand: &'a Hand,
     run: &'a MoverRun<'a>,
-    limiter: Option<&'a Limiter>,
     moved: &'a AtomicU64,
 }
 
@@ -334,12 +396,13 @@ impl Limits<'_> {
     fn pass(&self, bytes: u64) -> bool {
         self.moved.fetch_add(bytes, Relaxed);
         self.hand.carries(bytes);
-        let until = self.limiter.map(|limiter| Instant::now() + limiter.book(bytes, Instant::now()));
+        let (limiter, booked) = (self.run.limiter, Instant::now());
+        let until = booked + limiter.book(bytes, booked);
         loop {
             if self.run.stop.load(Relaxed) {
                 return false;
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default();
+            let left = limiter.left(until, Instant::now());
             if left.is_zero() {
                 return true;
             }
@@ -349,93 +412,8 @@ impl Limits<'_> {
     }
 
     fn piece(&self) -> usize {
-        self.limiter.map_or(PIECE, |limiter| limiter.piece().min(PIECE))
+        self.run.limiter.piece(PIECE)
     }
-}
-
-/// The next stretch of `file` that is no hole.
-fn data_from(file: &File, at: u64, size: u64) -> io::Result<Option<std::ops::Range<u64>>> {
-    if at >= size {
-        return Ok(None);
-    }
-    let start = match seek(file, SeekFrom::Data(at)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok(None),
-        // A file system that knows of no holes.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(at..size)),
-        Err(errno) => return Err(errno.into()),
-    };
-    let end = seek(file, SeekFrom::Hole(start)).unwrap_or(size).min(size);
-    Ok((start < end).then_some(start..end))
-}
-
-/// Copies these bytes to their place. False: the run was ended.
-fn copy(
-    object: &FleetObject,
-    file: &File,
-    part: &PartFile,
-    range: std::ops::Range<u64>,
-    limits: Limits<'_>,
-) -> Result<bool, TaskEnd> {
-    let (mut at, mut pieces) = (range.start, 0_u32);
-    while at < range.end {
-        let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(limits.piece());
-        let (mut from, mut to) = (at, at);
-        limits.hand.clock.enter(COPY);
-        let called = Instant::now();
-        let copied =
-            match rustix::fs::copy_file_range(file, Some(&mut from), part.file(), Some(&mut to), length) {
-                Ok(copied) => copied,
-                Err(Errno::INTR) => 0,
-                // It cannot between these two, or one of them fails: two calls tell which.
-                Err(_) => by_hand(object, file, part, at, length, limits.hand)?,
-            };
-        let is_real = Rate::of(copied as u64, called.elapsed()).0 < SHARING;
-        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX).saturating_sub(copied);
-        let apart = match is_real && left > 0 && pieces % APART == 0 {
-            true => by_hand(object, file, part, at + copied as u64, left.min(BUFFER), limits.hand)?,
-            false => 0,
-        };
-        let copied = copied + apart;
-        pieces += 1;
-        // The file has become shorter.
-        if copied == 0 && SeenFile::of(file).is_ok_and(|seen| seen.size <= at) {
-            return Err(cannot_read(object, &io::ErrorKind::UnexpectedEof.into()));
-        }
-        at += copied as u64;
-        if !limits.pass(copied as u64) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// By a call that reads and one that writes, whose times are told apart.
-fn by_hand(
-    object: &FleetObject,
-    file: &File,
-    part: &PartFile,
-    at: u64,
-    length: usize,
-    hand: &Hand,
-) -> Result<usize, TaskEnd> {
-    let mut buffer = vec![0; length.min(BUFFER)];
-    hand.clock.enter(Stage::Read);
-    let begun = Instant::now();
-    let got = file.read_at(&mut buffer, at).map_err(|error| cannot_read(object, &error))?;
-    let read = begun.elapsed();
-    hand.clock.enter(Stage::Write);
-    part.write_at(at, &mut [IoSlice::new(&buffer[..got])]).map_err(|error| of_get(&error))?;
-    hand.times_apart(read, begun.elapsed().saturating_sub(read));
-    Ok(got)
-}
-
-fn is_as_it_was(object: &FleetObject, file: &File, seen: &SeenFile) -> Result<(), TaskEnd> {
-    if SeenFile::of(file).is_ok_and(|now| now == *seen) {
-        return Ok(());
-    }
-    let reason = format!("{} changed while it was copied; make a new plan for it", object.source_text());
-    Err(TaskEnd::Failed(FailureClass::Changed, reason))
 }
 
 fn expected(object: &FleetObject) -> Result<Option<Expected>, TaskEnd> {
@@ -459,17 +437,6 @@ fn wrong_digest(object: &FleetObject, expected: &Expected) -> TaskEnd {
     TaskEnd::Failed(FailureClass::Digest, reason)
 }
 
-/// One that ends too soon is another one now.
-fn cannot_read(object: &FleetObject, error: &io::Error) -> TaskEnd {
-    let (class, why) = match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            (FailureClass::Changed, "it was cut while it was read; make a new plan for it".to_owned())
-        }
-        _ => (class_of_io(error), weir_units::plain(error)),
-    };
-    TaskEnd::Failed(class, format!("cannot read '{}': {why}", object.source_text()))
-}
-
 fn failed(path: &Path, error: &io::Error) -> TaskEnd {
     let reason = format!("cannot write {}: {}", path.display(), weir_units::plain(error));
     TaskEnd::Failed(class_of_io(error), reason)
@@ -484,12 +451,14 @@ impl Mover for LocalCopy {
         2 * self.hands
     }
 
+    fn hands(&self) -> usize {
+        self.hands
+    }
+
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
-        let limiter = run.rate.map(Limiter::new);
-        let limiter = limiter.as_ref();
         let hands = Hand::crew(self.hands);
         let make = |number: usize| -> Box<crew::OneTask<'_>> {
-            let limits = Limits { hand: &hands[number], run, limiter, moved: &self.moved };
+            let limits = Limits { hand: &hands[number], run, moved: &self.moved };
             Box::new(move |task: &FleetTask| match self.one(limits, task) {
                 Ok(end) => end,
                 Err(end) => Some(end),

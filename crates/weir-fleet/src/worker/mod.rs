@@ -2,7 +2,7 @@
 //!
 //! Two threads talk over a [`desk`]: the [`clerk`] with the ledger, and the mover with the engine, which is
 //! one run over all batches, so that connections and the number of lanes outlive each. A run is ended and
-//! begun anew only where a batch was lost while it moved, or the rate of the host was changed.
+//! begun anew only where a batch was lost while it moved.
 //!
 //! | from | to | mover | engine |
 //! | --- | --- | --- | --- |
@@ -41,21 +41,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use weir_get::job::Observer;
 use weir_units::Rate;
+use weir_units::limiter::Limiter;
 
 use self::clerk::{Clerk, ClerkManner, ClerkSetup};
-pub use self::clerk::{WorkerEnd, WorkerSignals};
+pub use self::clerk::{STUCK, WorkerEnd, WorkerSignals};
 use self::desk::{Desk, DeskTotals};
 use self::shares::{LimitShares, Watcher};
 use crate::error::FleetError;
-use crate::ledger::{FleetLedger, FleetSettings, WorkerIdentity};
+use crate::ledger::{FleetLedger, WorkerIdentity};
 
 /// Moves what the desk gives.
 pub trait Mover: Sync {
     /// Objects that it has begun at once, at most.
     fn at_once(&self) -> usize;
+
+    /// Those that move one of them at a time each: they are given as many, however large.
+    fn hands(&self) -> usize {
+        1
+    }
 
     /// Until there is nothing more, or `run.stop` is set: then all that was begun is given back.
     fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer);
@@ -70,8 +75,8 @@ pub struct MoverRun<'a> {
     pub desk: &'a Desk,
     /// What held it: for movers whose engine has no eyes of its own.
     pub shares: &'a LimitShares,
-    /// Bytes a second at most.
-    pub rate: Option<Rate>,
+    /// Bytes a second at most, which may change meanwhile.
+    pub limiter: &'a Arc<Limiter>,
     /// Ends it.
     pub stop: &'a Arc<AtomicBool>,
 }
@@ -87,6 +92,8 @@ pub struct WorkerManner {
     pub once: bool,
     /// Bytes a second at most, whatever the fleet allows.
     pub rate: Option<Rate>,
+    /// Gives up what it holds after so long without a byte and an object ([`STUCK`]).
+    pub stuck: Duration,
 }
 
 /// What a worker did.
@@ -118,16 +125,17 @@ pub fn run(
 ) -> Result<WorkerReport, FleetError> {
     let began = Instant::now();
     let worker = ledger.join(&manner.who)?;
-    let (desk, shares) = (Desk::new(mover.at_once()), LimitShares::new(began));
-    let settings = Mutex::new(FleetSettings::default());
+    let (desk, shares) = (Desk::new(mover.at_once(), mover.hands()), LimitShares::new(began));
+    let limiter = Arc::new(Limiter::open(manner.rate));
     let clerk = Clerk::new(ClerkSetup {
         ledger,
         worker,
         desk: &desk,
         shares: &shares,
-        settings: &settings,
+        limiter: &limiter,
+        own_rate: manner.rate,
         signals,
-        manner: ClerkManner { length: manner.lease, once: manner.once },
+        manner: ClerkManner { length: manner.lease, once: manner.once, stuck: manner.stuck },
     });
     let (end, asked) = std::thread::scope(|scope| {
         let clerk = std::thread::Builder::new().name("clerk".to_owned()).spawn_scoped(scope, || clerk.run());
@@ -137,8 +145,7 @@ pub fn run(
         };
         while !desk.is_over() {
             let stop = desk.begin_run();
-            let rate = slower(manner.rate, settings.lock().rate);
-            let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
+            let run = MoverRun { desk: &desk, shares: &shares, limiter: &limiter, stop: &stop };
             mover.run(&run, &mut Watcher { desk: &desk, shares: &shares, looks_on: &mut *observer });
         }
         clerk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -146,12 +153,4 @@ pub fn run(
     mover.leave(&desk);
     let (totals, failures) = (desk.totals(), desk.failures());
     Ok(WorkerReport { end: end?, totals, failures, span: began.elapsed(), asked })
-}
-
-fn slower(own: Option<Rate>, of_fleet: Option<u64>) -> Option<Rate> {
-    let of_fleet = of_fleet.map(|bytes| Rate(bytes as f64));
-    match (own, of_fleet) {
-        (Some(Rate(own)), Some(Rate(of_fleet))) => Some(Rate(own.min(of_fleet))),
-        (own, of_fleet) => own.or(of_fleet),
-    }
 }

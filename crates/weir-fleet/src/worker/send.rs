@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -35,7 +36,6 @@ use super::why::{class_of_io, class_of_store};
 use super::{Mover, MoverRun};
 use crate::class::FailureClass;
 use crate::object::FleetObject;
-use crate::reading;
 
 /// Files of a run of the engine: long against the moment in which its last connections have nothing to do.
 const LOT: usize = 500;
@@ -156,7 +156,8 @@ impl<'a> Sender<'a> {
         Options {
             lanes: self.manner.lanes,
             files_at_once: None,
-            rate_cap: run.rate,
+            rate_cap: None,
+            limiter: Some(Arc::clone(run.limiter)),
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
             retries: RETRIES,
@@ -368,18 +369,12 @@ impl<'a> Send<'a> {
             return Ok(Some(true));
         }
         let Some((algorithm, value)) = content::digest_of(&there) else { return Ok(Some(false)) };
-        let own = reading::digest(&file, algorithm, data.len(), &mut |_: &[u8]| goes_on(run));
+        let own = content::digest(&file, algorithm, data.len(), &mut |_: &[u8]| run.desk.goes_on(run.stop));
         match own.map_err(local)? {
             Some(own) => Ok(Some(own == value)),
             None => Err(StoreError::Http(GetError::Interrupted)),
         }
     }
-}
-
-/// Bytes were read: something moves. False: the run is to end.
-fn goes_on(run: &MoverRun<'_>) -> bool {
-    run.desk.stir();
-    !run.stop.load(Relaxed)
 }
 
 /// The file has the digest that the manifest names, if it names one.
@@ -392,7 +387,8 @@ fn verified(run: &MoverRun<'_>, task: &FleetTask, job: Job) -> Result<Job, TaskE
     };
     let file = File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
-    let found = reading::digest(&file, expected.algorithm(), size, &mut |_: &[u8]| goes_on(run));
+    let hears = &mut |_: &[u8]| run.desk.goes_on(run.stop);
+    let found = content::digest(&file, expected.algorithm(), size, hears);
     // Of a run that was ended nothing is told.
     if found.map_err(cannot)?.is_some_and(|found| expected.matches(&found)) {
         return Ok(job);

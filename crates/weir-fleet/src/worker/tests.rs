@@ -8,8 +8,8 @@ use super::desk::{FleetTask, TaskEnd};
 use super::*;
 use crate::class::FailureClass;
 use crate::ledger::{
-    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, Helped, Helper, PlanEnds, Renewed,
-    VerdictSpan, WaitReason, WorkerId,
+    BatchClaim, BatchLease, BatchResults, BatchWork, Claimed, Finished, FleetSettings, Helped, Helper,
+    PlanEnds, Renewed, VerdictSpan, WaitReason, WorkerId,
 };
 use crate::object::FleetObject;
 
@@ -40,6 +40,8 @@ struct TestLedger {
     renewals: (usize, Says),
     finishes: (usize, Says),
     rate: Option<u64>,
+    /// What it is from the next renewal on.
+    next_rate: Option<u64>,
 }
 
 impl TestLedger {
@@ -109,6 +111,7 @@ impl FleetLedger for TestLedger {
     }
 
     fn renew(&mut self, lease: BatchLease, _: Duration, _: u64, _: u64) -> Result<Renewed, FleetError> {
+        self.rate = self.next_rate.take().or(self.rate);
         match TestLedger::odd(&mut self.renewals)? {
             Some(Odd::Lost) => {
                 self.lose(lease);
@@ -143,6 +146,8 @@ impl FleetLedger for TestLedger {
     fn fail(&mut self, lease: BatchLease) -> Result<bool, FleetError> {
         self.held.retain(|held| *held != lease);
         self.failed.push(lease.batch);
+        // Behind all others.
+        self.waiting.insert(0, lease.batch);
         Ok(true)
     }
 
@@ -181,7 +186,7 @@ fn moves(task: &FleetTask, _: &AtomicBool) -> Option<TaskEnd> {
 
 fn manner(lease: Duration) -> WorkerManner {
     let who = WorkerIdentity { host: "h".to_owned(), pid: 1, version: "1".to_owned() };
-    WorkerManner { who, lease, once: false, rate: None }
+    WorkerManner { who, lease, once: false, rate: None, stuck: STUCK }
 }
 
 const LONG: Duration = Duration::from_secs(30);
@@ -235,6 +240,42 @@ fn a_batch_that_is_lost_while_it_moves_is_dropped() {
     assert!(!is_first.load(Relaxed));
 }
 
+/// One that hangs until the run is ended, where that is the first attempt, or each.
+fn hangs(is_first_alone: bool) -> impl Mover {
+    let was_tried = AtomicBool::new(false);
+    ByHand(move |task: &FleetTask, stop: &AtomicBool| {
+        let hangs = task.object.source == b"1/0" && !(was_tried.swap(true, Relaxed) && is_first_alone);
+        if hangs {
+            while !stop.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            return None;
+        }
+        moves(task, stop)
+    })
+}
+
+const SOON: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_batch_that_hangs_is_given_back_and_the_others_are_done() {
+    let mut ledger = TestLedger::with(3);
+    let manner = WorkerManner { stuck: SOON, ..manner(LONG) };
+    let report = run(&mut ledger, &hangs(true), &manner, &WorkerSignals::default(), &mut ()).unwrap();
+    assert_eq!((report.end, ledger.moved(), ledger.done.len()), (WorkerEnd::Complete, 30, 3));
+    assert!(ledger.failed.contains(&1), "{:?}", ledger.failed);
+}
+
+#[test]
+fn what_hangs_at_its_last_attempt_has_failed() {
+    let mut ledger = TestLedger { is_last: true, ..TestLedger::with(1) };
+    let manner = WorkerManner { stuck: SOON, ..manner(LONG) };
+    let report = run(&mut ledger, &hangs(false), &manner, &WorkerSignals::default(), &mut ()).unwrap();
+    assert_eq!((report.end, ledger.done.len(), ledger.failed.len()), (WorkerEnd::Complete, 1, 0));
+    let failures = &ledger.done[0].1.failures;
+    assert!(failures.iter().any(|failure| failure.position == 0), "{failures:?}");
+}
+
 #[test]
 fn objects_that_others_took_are_left_to_them() {
     let mut ledger = TestLedger::with(1);
@@ -245,8 +286,8 @@ fn objects_that_others_took_are_left_to_them() {
 
 #[test]
 fn a_new_rate_is_heard_while_a_batch_moves() {
-    let mut ledger = TestLedger::with(1);
-    ledger.rate = Some(500);
+    const HEARD: Duration = Duration::from_secs(10);
+    let mut ledger = TestLedger { rate: Some(500), next_rate: Some(250), ..TestLedger::with(1) };
     let runs = AtomicU64::new(0);
     struct Counting<'a>(&'a AtomicU64);
     impl Mover for Counting<'_> {
@@ -256,19 +297,26 @@ fn a_new_rate_is_heard_while_a_batch_moves() {
 
         fn run(&self, run: &MoverRun<'_>, observer: &mut dyn Observer) {
             self.0.fetch_add(1, Relaxed);
-            // Nothing is begun by a run that does not know the rate.
-            let rate = run.rate;
-            let held = ByHand(move |task: &FleetTask, stop: &AtomicBool| match rate {
-                Some(_) => moves(task, stop),
-                None => Some(TaskEnd::Failed(FailureClass::Other, "it is held to no rate".to_owned())),
+            let (limiter, began) = (Arc::clone(run.limiter), Instant::now());
+            let held = ByHand(move |task: &FleetTask, stop: &AtomicBool| {
+                let failed = |why: &str| Some(TaskEnd::Failed(FailureClass::Other, why.to_owned()));
+                while limiter.rate() != Some(Rate(250.0)) {
+                    // Nothing is begun before the first rate is known.
+                    if limiter.rate().is_none() {
+                        return failed("it is held to no rate");
+                    }
+                    if began.elapsed() >= HEARD {
+                        return failed("the new rate is not heard of");
+                    }
+                    std::thread::yield_now();
+                }
+                moves(task, stop)
             });
             held.run(run, observer);
         }
     }
     work(&mut ledger, &Counting(&runs), LONG);
-    // One, where the first batch was there before the run began.
-    assert_eq!(ledger.moved(), 10);
-    assert!((1..=2).contains(&runs.load(Relaxed)));
+    assert_eq!((ledger.moved(), runs.load(Relaxed)), (10, 1));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use weir_fleet::plan::list::{ListListing, TargetNames};
 use weir_fleet::plan::tree::TreeListing;
 use weir_fleet::plan::{Found, LeftOut, Listing, Plan, PlanReport, PlanRules};
 
-use crate::{LEASE, clock, ends, folder, object, sqlite, who};
+use crate::{LEASE, batch, clock, ends, folder, object, sqlite, who};
 
 /// What a test lists, and where it breaks off.
 struct Given {
@@ -96,6 +96,42 @@ fn objects_that_share_a_target_are_named_and_nothing_is_moved() {
     let worker = ledger.join(&who(1)).unwrap();
     let waits = ledger.claim(worker, LEASE).unwrap();
     assert!(matches!(waits, Claimed::Wait(WaitReason::Planning, _)), "{waits:?}");
+}
+
+/// Two objects for the first one's target.
+fn doubled() -> [FleetObject; 2] {
+    [object(1, 1), FleetObject { target: object(1, 1).target, ..object(2, 1) }]
+}
+
+#[test]
+fn a_plan_that_was_refused_is_refused_again() {
+    let (folder, clock) = (folder(), clock());
+    let mut ledger = sqlite(&folder.path().join("l"), &clock);
+    for time in ["first", "second"] {
+        let mut listing = Given { unique: false, ..Given::of(doubled()) };
+        let error = write(&mut ledger, &mut listing, false).unwrap_err().to_string();
+        let named = "objects share a target: folder/0000001 to folder/0000001, ";
+        assert!(error.contains(named), "{time}: {error}");
+        let status = ledger.status().unwrap();
+        assert!(!status.sealed && status.planned.objects == 2, "{time}: {status:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_plan_of_another_object_for_a_target_is_not_gone_on_with() {
+    let (folder, clock) = (folder(), clock());
+    let [own, other] = doubled();
+    for (name, listed) in [("both", vec![own.clone(), other.clone()]), ("other", vec![other])] {
+        let mut ledger = sqlite(&folder.path().join(name), &clock);
+        let mut lease = ledger.begin(&ends(), "a test", 5).unwrap();
+        ledger.append(&mut lease, &[batch(std::slice::from_ref(&own))], &[]).unwrap();
+        ledger.abandon(&lease).unwrap();
+        let mut listing = Given { unique: false, ..Given::of(listed) };
+        let error = write(&mut ledger, &mut listing, false).unwrap_err().to_string();
+        let both = "folder/0000001 to folder/0000001, folder/0000002 to folder/0000001";
+        assert!(error.contains(both), "{name}: {error}");
+        assert!(!ledger.status().unwrap().sealed, "{name}");
+    }
 }
 
 #[test]

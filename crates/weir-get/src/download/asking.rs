@@ -103,7 +103,8 @@ impl Download {
         }
         // What is decoded on the way cannot be gone on with or compared, and neither can parts of it be asked
         // for.
-        let may_use_what_is_here = !wishes.fresh && self.restarts == 0 && !wishes.decodes;
+        let is_first = self.restarts == 0 && self.lost == 0;
+        let may_use_what_is_here = !wishes.fresh && is_first && !wishes.decodes;
         let in_parts = wishes.in_parts && !wishes.decodes;
         self.phase = Phase::Asking;
         self.looks = 0;

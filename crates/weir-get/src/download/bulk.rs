@@ -40,6 +40,18 @@ pub struct Bulk {
     at_failure: u64,
     /// Answers in a row that brought less than was asked for, and too little to be worth a request.
     crumbs: u32,
+    refusals: Refusals,
+}
+
+/// Answers in a row, without a byte between them, that refuse the rest of what came in parts. Several servers
+/// may stand behind one name, and one may be odd for a moment.
+#[derive(Debug, Clone, Default)]
+struct Refusals {
+    count: u32,
+    /// Bytes done at the last one.
+    done: u64,
+    /// Until the pause after the last one that counted is over, further ones tell nothing new.
+    paused_to: Option<Instant>,
 }
 
 impl Bulk {
@@ -55,6 +67,7 @@ impl Bulk {
             paused_to: None,
             at_failure: done,
             crumbs: 0,
+            refusals: Refusals::default(),
         }
     }
 
@@ -99,6 +112,25 @@ impl Bulk {
         let pause = moment.pause(*failures, error);
         self.paused_to = Some(moment.time + pause);
         (*failures, pause)
+    }
+
+    /// The rest was refused once more. Returns how long to pause before it is asked for again; `None`: it is
+    /// the server's manner, or nothing is here to which the rest could be put.
+    fn pause_after_refusal(&mut self, error: &GetError, at: &Standing, moment: &Moment) -> Option<Duration> {
+        let (seen, is_pinned) = (&mut self.refusals, self.pinned);
+        if at.done > std::mem::replace(&mut seen.done, at.done) {
+            seen.count = 0;
+        }
+        let counts = seen.paused_to.is_none_or(|end| at.began >= end);
+        seen.count += u32::from(counts);
+        if at.done == 0 || !is_pinned || seen.count >= LOOKS {
+            return None;
+        }
+        let pause = moment.pause(seen.count, error);
+        if counts {
+            seen.paused_to = Some(moment.time + pause);
+        }
+        Some(pause)
     }
 
     /// An answer of `bytes` has ended before what was asked for did, or not (`is_short`). Returns whether
@@ -172,7 +204,11 @@ impl Download {
     /// Lanes carry the object from here on.
     pub(crate) fn on_bulk(&mut self, bulk: Bulk) {
         if self.phase == Phase::Asking {
-            (self.phase, self.failures, self.looks) = (Phase::Bulk, 0, 0);
+            // What comes in parts is not lost with its connection.
+            if bulk.ranged {
+                self.lost = 0;
+            }
+            (self.phase, self.failures, self.looks) = (Phase::Bulk, self.lost, 0);
             self.bulk = Some(Box::new(bulk));
         }
     }
@@ -348,6 +384,7 @@ impl Download {
             return Action::Leave;
         }
         match error {
+            error @ GetError::Status { .. } if is_whole => self.refused(error, at, moment),
             error if is_whole => self.begin_anew(error, true, moment),
             // They are what there is.
             GetError::Crumbs { .. } => Action::Leave,
@@ -361,9 +398,8 @@ impl Download {
         let Some(bulk) = &self.bulk else { return Action::Leave };
         match error {
             GetError::Dropped | GetError::Interrupted => Action::Leave,
-            GetError::EmptyRange { .. } | GetError::NoParts { .. } if bulk.to_file => {
-                self.begin_anew(error, true, moment)
-            }
+            GetError::NoParts { .. } if bulk.to_file => self.refused(error, at, moment),
+            GetError::EmptyRange { .. } if bulk.to_file => self.begin_anew(error, true, moment),
             // Nothing has been passed on, and the next request of a transfer without parts is a plain one.
             GetError::EmptyRange { .. } => Action::Leave,
             GetError::Crumbs { .. } if bulk.to_file => Action::AskPlainly(error),
@@ -376,6 +412,28 @@ impl Download {
                 self.failed(error, is_permanent, at, moment)
             }
         }
+    }
+
+    /// The rest was refused, and a plain request brings all of it: what is here goes for that only where the
+    /// rest is refused again and again.
+    fn refused(&mut self, error: GetError, at: &Standing, moment: &Moment) -> Action {
+        let pause = self.bulk.as_mut().and_then(|bulk| {
+            let pause = bulk.pause_after_refusal(&error, at, moment)?;
+            bulk.ranged = true;
+            Some(pause)
+        });
+        match pause {
+            Some(pause) => self.back_off(error, at, pause),
+            None => self.begin_anew(error, true, moment),
+        }
+    }
+
+    /// The next part after a pause.
+    fn back_off(&mut self, error: GetError, at: &Standing, pause: Duration) -> Action {
+        self.waits_for(&error, pause);
+        let others = at.others > 0;
+        let stays = others || !error.is_overload() && pause < LONG;
+        Action::BackOff { error, pause, stays, others }
     }
 
     /// An answer is of another version, or may be. One lane asks what the URL gives now.
@@ -419,7 +477,7 @@ impl Download {
         };
         let before = std::mem::replace(&mut bulk.at_failure, at.done);
         if at.done >= before.saturating_add(enough) {
-            (self.failures, self.waited) = (0, Duration::ZERO);
+            (self.failures, self.waited) = (self.lost, Duration::ZERO);
         }
         if !others && !error.is_permanent() && error.asks_beyond(moment.rules.max_wait, self.waited) {
             return self.come_back(error);
@@ -430,11 +488,10 @@ impl Download {
             return self.exhausted(error, at, moment);
         }
         if !bulk.ranged && at.done > 0 {
-            return self.begin_anew(error, false, moment);
+            self.lost = failures;
+            return self.requeue(error, pause);
         }
-        self.waits_for(&error, pause);
-        let stays = others || !error.is_overload() && pause < LONG;
-        Action::BackOff { error, pause, stays, others }
+        self.back_off(error, at, pause)
     }
 
     /// No retry is left, or nothing that it could go on with.

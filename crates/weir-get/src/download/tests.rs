@@ -99,6 +99,11 @@ fn at(done: u64, others: usize) -> Standing {
     Standing { began: Instant::now() + Duration::from_secs(3600), done, others, is_resumable: false }
 }
 
+/// The same, of a part that a later run could go on from.
+fn resumable_at(done: u64) -> Standing {
+    Standing { is_resumable: true, ..at(done, 0) }
+}
+
 /// The lane is alone, and nothing is here yet.
 fn fail(download: &mut Download, error: GetError) -> Action {
     download.on_error(error, &at(0, 0), &moment())
@@ -586,6 +591,69 @@ fn after_the_last_retry_a_plain_request_is_tried_where_parts_may_be_what_fails()
     assert!(matches!(plainly(status(404, None)), Action::GiveUp(_)));
 }
 
+/// Of several servers behind a name one may give no parts, or be odd for a moment.
+#[test]
+fn what_came_in_parts_goes_only_after_the_third_refusal() {
+    let no_parts = || GetError::NoParts { host: HOST.to_owned() };
+    let refuse = |download: &mut Download, done, error: GetError| {
+        let action = download.on_error(error, &resumable_at(done), &moment());
+        match action {
+            Action::AskPlainly(error) => download.on_plain(error, true, &resumable_at(done), &moment()),
+            action => action,
+        }
+    };
+    for error in [&(|| status(403, None)) as &dyn Fn() -> GetError, &no_parts] {
+        let mut download = bulk(true, true);
+        // A byte between two of them begins the count anew.
+        for done in [1, 1, 2, 2] {
+            let action = refuse(&mut download, done, error());
+            assert!(matches!(action, Action::BackOff { stays: true, others: false, .. }), "{action:?}");
+            assert!(download.is_ranged());
+        }
+        assert!(next(refuse(&mut download, 2, error())).plain);
+        // Where nothing is here nothing can be lost.
+        assert!(next(refuse(&mut bulk(true, true), 0, error())).plain);
+    }
+    let mut download = bulk(true, true);
+    let now = moment();
+    let mut after = |millis| {
+        let standing = Standing { began: now.time + Duration::from_millis(millis), ..resumable_at(1) };
+        download.on_error(no_parts(), &standing, &now)
+    };
+    // What is asked for before the pause after the last one is over, of 200 and of 400 ms, does not count.
+    for (millis, is_over) in [(0, false), (199, false), (200, false), (399, false), (400, true)] {
+        let action = after(millis);
+        assert_eq!(matches!(action, Action::BeginAnew { .. }), is_over, "{millis}: {action:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_is_begun_anew_as_often_as_the_user_allows() {
+    for retries in [0, 1, 6] {
+        let moment = Moment { rules: Rules { retries, ..moment().rules }, ..moment() };
+        let mut download = bulk(false, true);
+        for count in 0..retries {
+            let mut again = next(download.on_error(broken(), &at(1, 0), &moment));
+            assert!(!again.plain && again.restarts == 0, "{count}");
+            again.on_begin(Wishes { in_parts: true, go_on: true, ..Wishes::default() });
+            let ask = Step::Ask { ranged: true, only_if_changed: false };
+            assert_eq!(steps(&mut again, true), [Step::Check, ask], "nothing that is here is used");
+            again.on_bulk(Bulk::new(Arc::new(version("a")), Some(SIZE), false, true, 0));
+            download = again;
+        }
+        let action = download.on_error(broken(), &at(1, 0), &moment);
+        assert!(matches!(action, Action::GiveUp(GetError::Broken { .. })), "{retries}: {action:?}");
+    }
+    // What does come in parts is progress.
+    let mut again = next(bulk(false, true).on_error(broken(), &at(1, 0), &moment()));
+    again.on_begin(Wishes::default());
+    again.on_bulk(Bulk::new(Arc::new(version("a")), Some(SIZE), true, true, 0));
+    for done in 1..10 {
+        let action = again.on_error(broken(), &at(done, 0), &moment());
+        assert!(matches!(action, Action::BackOff { .. }), "{action:?}");
+    }
+}
+
 #[test]
 fn bytes_on_trust_are_fetched_anew_if_the_digest_does_not_match() {
     let verifying = |download: &mut Download| {
@@ -647,4 +715,9 @@ fn an_existing_file_that_stays_is_no_download() {
     download.on_kept();
     assert_eq!(download.phase(), Phase::Kept);
     assert!(download.is_over());
+    // Nor is one whose name was taken before all was here.
+    let mut download = bulk(true, true);
+    assert!(matches!(download.on_complete(), Action::Verify));
+    download.on_kept();
+    assert_eq!(download.phase(), Phase::Kept);
 }

@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
         let sampler = Sampler::new(output.as_deref());
         let options = run.options;
         let facts = Facts {
-            rate_cap: options.rate_cap.map(|rate| rate.0),
+            rate_cap: run.rate_cap(),
             lanes_fixed: options.lanes.or(options.files_at_once),
             memory: weir_observe::memory::available(),
             receive_buffer: options.receive_buffer.map(|bytes| bytes as u64),
@@ -164,7 +164,7 @@ impl<'a> Watch<'a> {
                 thread.throttled = throttled;
             }
         }
-        let ended = self.cadence.close_at_work(now, at_work(&lanes).saturating_add(throttled));
+        let ended = self.cadence.close_at_work(now, lanes.iter(), throttled);
         let span = ended.span;
         let interval = self.interval(&ended, host, lanes);
         let over: Vec<u32> =
@@ -208,39 +208,28 @@ impl<'a> Watch<'a> {
         let written = self.seen.iter().map(|seen| seen.wrote).sum();
         // Most of it, since an interval may begin or end with some work.
         let rests = lanes.iter().all(|lane| lane.idle.mul_f64(2.0) >= ended.span);
-        let interval = Interval { written, left: Some(self.is_left()), ..ended.evidence(host, lanes) };
+        let census = self.run.pool.census();
+        // What is not listed yet may be something.
+        let left = !census.is_all || census.waiting > 0 || census.is_unfinished;
+        let interval = Interval { written, left: Some(left), ..ended.evidence(host, lanes) };
         if ended.stood_still {
             return interval;
         }
-        let census = self.run.pool.census();
         let is_unlisted = rests && !census.is_all && census.waiting == 0;
-        let longest = |stage| {
-            let times = self.seen.iter().map(|seen| seen.spent.wall(stage));
-            times.max().unwrap_or_default().min(ended.span)
-        };
-        Interval {
-            server_backoff: longest(Stage::Backoff),
-            server_failing: longest(Stage::Failed),
-            unreached: longest(Stage::Unreached),
-            broken: longest(Stage::Broken),
+        let interval = Interval {
             unlisted: if is_unlisted { ended.span } else { Duration::ZERO },
             verify_busy,
             verify_backlog,
             around: Around { attempts, ..Around::default() },
             ..interval
-        }
-    }
-
-    /// Something is left to be received, or it is not known that nothing is.
-    fn is_left(&self) -> bool {
-        let census = self.run.pool.census();
-        let active = self.run.pool.active();
-        !census.is_all || census.waiting > 0 || active.iter().any(|transfer| !transfer.ledger().is_complete())
+        };
+        ended.with_pauses(interval, self.seen.iter().map(|seen| &seen.spent))
     }
 
     /// What the jobs that were given so far say of the run.
     fn learn_jobs(&mut self) {
         let facts = &mut self.evidence.facts;
+        facts.rate_cap = self.run.rate_cap();
         facts.to_stdout = self.run.streams.load(Relaxed);
         facts.tls = self.run.tls.load(Relaxed);
         let waits = self.run.http.waits();
@@ -269,7 +258,7 @@ impl<'a> Watch<'a> {
 
     fn tune(&mut self, interval: &Interval, limit: Limit, now: Instant) {
         let Some(tuner) = &mut self.tuner else { return };
-        if self.run.options.rate_cap.is_some_and(|cap| at_own_limit(interval, cap.0)) {
+        if self.run.rate_cap().is_some_and(|cap| at_own_limit(interval, cap)) {
             return tuner.pass();
         }
         let census = self.run.pool.census();
@@ -399,12 +388,6 @@ impl<'a> Watch<'a> {
             interrupted,
         }
     }
-}
-
-/// How long a lane's thread ran, or was ready to: the longest.
-fn at_work(lanes: &[LaneInterval]) -> Duration {
-    let threads = lanes.iter().filter_map(|lane| lane.thread.value());
-    threads.map(|thread| thread.cpu.saturating_add(thread.runqueue)).max().unwrap_or_default()
 }
 
 /// The longest of the lanes' shortest round trips.

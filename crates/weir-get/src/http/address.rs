@@ -45,10 +45,7 @@ pub struct Way<'a> {
 /// Connects to `host:port`.
 pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, GetError> {
     let addresses = resolve(host, port, way)?;
-    way.clock.enter(Stage::Dialling);
-    let connected = race(&addresses, way);
-    way.clock.enter(Stage::Connecting);
-    connected.map_err(|source| match source.kind() {
+    way.clock.step(Stage::Dialling, || race(&addresses, way)).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => GetError::Interrupted,
         _ => {
             way.names.doubt(host);
@@ -59,13 +56,14 @@ pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, GetErr
 
 /// Connects to a socket of this machine in place of the network.
 pub(crate) fn connect_unix(place: &UnixPlace, way: &Way<'_>) -> Result<TcpStream, GetError> {
-    way.clock.enter(Stage::Dialling);
-    let connected = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
+    let dial = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.connect_timeout(&place.address()?, way.dial.connect_timeout)?;
         Ok(socket.into())
-    });
-    way.clock.enter(Stage::Connecting);
-    connected.map_err(|source| GetError::Connect { to: format!("the socket {}", place.shown()), source })
+    };
+    way.clock
+        .step(Stage::Dialling, dial)
+        .map_err(|source| GetError::Connect { to: format!("the socket {}", place.shown()), source })
 }
 
 /// The addresses of `host`, in the order in which they are tried.
@@ -83,10 +81,7 @@ fn look_up(host: &str, way: &Way<'_>) -> Result<Vec<SocketAddr>, GetError> {
     let host = zoned.as_deref().unwrap_or(host);
     let lookup = way.names.look_up(host, way.dial.connect_timeout);
     let until = way.may_put_aside.then(|| Instant::now() + WAITED.saturating_sub(lookup.age()));
-    way.clock.enter(Stage::Resolving);
-    let found = lookup.wait(until, &|| way.dial.is_stopped());
-    way.clock.enter(Stage::Connecting);
-    match found {
+    match way.clock.step(Stage::Resolving, || lookup.wait(until, &|| way.dial.is_stopped())) {
         None => Err(GetError::NamePending(lookup)),
         Some(Ok(found)) => Ok(found.to_vec()),
         Some(Err(NameError::Stopped)) => Err(GetError::Interrupted),

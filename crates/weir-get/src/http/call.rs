@@ -340,6 +340,8 @@ impl Client<'_> {
                     if answers < MAX_ANSWERS
                         && reader.is_some_and(|proxy| self.http.can_answer(proxy, &head, sent.as_ref())) =>
                 {
+                    // Answered, if not by who was asked.
+                    self.uncount_request();
                     answers += 1;
                 }
                 Ok(head) => return Ok((head, connection)),

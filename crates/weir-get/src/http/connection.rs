@@ -182,6 +182,18 @@ impl Connection {
         self.reusable && self.is_end()
     }
 
+    /// Nothing has come behind the last answer, neither bytes nor an end: what comes next answers what is
+    /// sent next. Records of TLS without bytes, such as a ticket, count as nothing.
+    pub(crate) fn is_quiet(&mut self, clock: &StageClock) -> bool {
+        (self.decoded, self.filled) = (0, 0);
+        if self.is_plain() {
+            return !self.is_readable();
+        }
+        // What is received here is lost, and the connection with it.
+        let found = self.socket.set_nonblocking(true).and_then(|()| self.receive(1, clock));
+        matches!(found, Err(error) if is_timeout(&error)) && self.socket.set_nonblocking(false).is_ok()
+    }
+
     /// What is to be said of an end that was taken all the same, without its mark.
     pub(crate) fn unclean(&self) -> Option<&'static str> {
         self.unclean

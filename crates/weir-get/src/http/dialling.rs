@@ -59,10 +59,7 @@ impl Client<'_> {
             None => Under::Socket(&line.socket),
         };
         let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
-        self.clock.enter(Stage::Securing);
-        let done = session.handshake(&mut under, &go_on);
-        self.clock.enter(Stage::Connecting);
-        match done {
+        match self.clock.step(Stage::Securing, || session.handshake(&mut under, &go_on)) {
             Ok(()) => Ok(session),
             Err(error) if is_timeout(&error) && self.dial.is_stopped() => Err(GetError::Interrupted),
             Err(error) if is_timeout(&error) => {

@@ -587,15 +587,21 @@ impl<'a> Client<'a> {
         self.requests += 1;
     }
 
-    /// The connection to `origin` that was kept, or a new one.
+    /// One that is asked again since the answer wanted it.
+    pub(super) fn uncount_request(&mut self) {
+        self.requests = self.requests.saturating_sub(1);
+    }
+
+    /// The connection to `origin` that was kept, if it can carry another request, or a new one.
     pub(super) fn connection(
         &mut self,
         origin: &Origin,
         proxy: Option<&Proxy>,
     ) -> Result<Box<Connection>, GetError> {
-        let connection = match self.kept.take() {
-            Some((kept, connection)) if kept == *origin => connection,
-            _ => Box::new(self.open(origin, proxy)?),
+        let kept = self.kept.take().filter(|(kept, _)| kept == origin);
+        let connection = match kept.and_then(|(_, mut one)| one.is_quiet(self.clock).then_some(one)) {
+            Some(kept) => kept,
+            None => Box::new(self.open(origin, proxy)?),
         };
         (self.on_socket)(Some(connection.socket()));
         Ok(connection)

@@ -9,9 +9,11 @@
 //! 4. Nothing that can be left out, where the status speaks of the request's fields: what curl sends by
 //!    itself.
 //!
+//! A close, and a status of trouble that may pass, count as a refusal when they come again for the URL.
+//!
 //! A step that is taken is said and kept for the origin, so that its other files need no refusal to begin
-//! with, unless parts have come from there. A refusal of all steps is an answer: the first one's words count,
-//! and the URL is asked for in one way from then on.
+//! with, unless parts have come from there or the status may pass. A refusal of all steps is an answer: the
+//! first one's words count, and the URL is asked for in one way from then on.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -81,13 +83,15 @@ struct Learnt {
     origins: HashMap<Origin, Known>,
     /// URLs that were refused at every step.
     settled: HashSet<u64>,
-    /// URLs whose connection was closed without an answer.
-    closed: HashSet<u64>,
+    /// URLs that failed in a way that may pass.
+    failed: HashSet<u64>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     gives_parts: bool,
+    /// How often a step helped after trouble that may pass.
+    passing: u8,
     /// What it does not have it lacks at every step.
     means_absence: bool,
     first: Step,
@@ -135,11 +139,11 @@ impl Ladder {
             }
     }
 
-    /// A connection was closed without an answer; whether that is the second time for `url`.
-    pub(crate) fn closed_again(&self, url: &Url) -> bool {
+    /// `url` failed in a way that may pass; whether that is the second time.
+    pub(crate) fn failed_again(&self, url: &Url) -> bool {
         let mut learnt = self.learnt();
-        make_room(&mut learnt.closed);
-        !learnt.closed.insert(key(url))
+        make_room(&mut learnt.failed);
+        !learnt.failed.insert(key(url))
     }
 
     /// `origin` has sent a part that was asked for.
@@ -156,6 +160,15 @@ impl Ladder {
             known.first = known.first.max(step);
         }
         lasts
+    }
+
+    /// A step helped at `origin` after trouble that may pass. Returns whether that was once too often: then
+    /// it is the server's manner.
+    pub(crate) fn helped_again(&self, origin: &Origin) -> bool {
+        let mut learnt = self.learnt();
+        let known = learnt.of(origin);
+        known.passing = known.passing.saturating_add(1);
+        known.passing > 2
     }
 
     /// No step helped with `url`, which was refused with this status first. What is not there at one step and
@@ -298,6 +311,6 @@ mod tests {
         ladder.settled(&origin, &url, Some(404));
         assert!(!ladder.may_help(&origin, &other, Some(Step::Whole), Some(404)));
         assert!(ladder.may_help(&origin, &other, Some(Step::Whole), Some(403)));
-        assert!(!ladder.closed_again(&url) && ladder.closed_again(&url));
+        assert!(!ladder.failed_again(&url) && ladder.failed_again(&url));
     }
 }

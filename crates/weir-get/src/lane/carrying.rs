@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_observe::thread::thread_cpu_now;
 
-use super::{Lane, decode, refuse_unfit};
+use super::{HEARD, Lane, decode, refuse_unfit};
 use crate::download::{Carried, Carry};
 use crate::error::GetError;
 use crate::http::connection::BLOCK;
@@ -142,16 +142,19 @@ impl Lane<'_> {
 
     /// How much to ask of the socket at once.
     pub(super) fn piece(&self) -> usize {
-        self.run.limiter.as_ref().map_or(BLOCK, |limiter| limiter.piece())
+        self.run.limiter.as_ref().map_or(BLOCK, |limiter| limiter.piece(BLOCK))
     }
 
     /// Counts bytes and keeps to `--limit-rate`.
     pub(super) fn received(&mut self, bytes: u64) {
         self.state.received.fetch_add(bytes, Relaxed);
-        if let Some(limiter) = &self.run.limiter {
-            let pause = limiter.book(bytes, Instant::now());
-            if pause > Duration::ZERO {
-                self.sleep(pause, Stage::Limited);
+        let Some(limiter) = &self.run.limiter else { return };
+        let booked = Instant::now();
+        let until = booked + limiter.book(bytes, booked);
+        loop {
+            let left = limiter.left(until, Instant::now());
+            if left.is_zero() || !self.sleep(left.min(HEARD), Stage::Limited) {
+                return;
             }
         }
     }

@@ -122,7 +122,8 @@ impl Lane<'_> {
     fn back_off(&mut self, transfer: &Transfer, error: &GetError, pause: Duration, stays: bool) {
         self.say_pause(&transfer.url, error, pause);
         if stays {
-            return self.sleep(pause, error.pause_stage());
+            self.sleep(pause, error.pause_stage());
+            return;
         }
         // Its place among those that carry is free for another file meanwhile.
         self.run.pool.rest(transfer.job, Instant::now() + pause);
@@ -135,9 +136,7 @@ impl Lane<'_> {
         tracing::warn!("{}", Restart::Object { name, why: format!("{error:#}") });
         self.run.cut_lanes_of(transfer, self.state.id);
         self.run.pool.deactivate(transfer.job);
-        if let Some(part) = transfer.sink.part() {
-            part.discard();
-        }
+        transfer.discard();
         self.put_off(&transfer.task, error, pause);
         self.run.pool.requeue(Waiting::new(transfer.job, Arc::clone(&transfer.task), next), pause);
     }
@@ -182,11 +181,18 @@ impl Lane<'_> {
 
     /// All bytes are here.
     fn finish(&mut self, transfer: &Arc<Transfer>) {
-        let options = self.run.options;
-        let finished = transfer.finish(options.sync, options.stamping(), &self.state.clock);
-        let (found, result) = match finished {
+        // What no later run could go on with is brought to its end.
+        let go_on = || !self.run.is_stopped() || !transfer.is_resumable();
+        let (found, result) = match transfer.finish(self.run.options, &go_on, &self.state.clock) {
             Ok(found) => (found, Ok(())),
-            Err(error) => (Vec::new(), Err(error)),
+            Err(error) => match self.stays_after_all(&transfer.task, error) {
+                Ok(report) => {
+                    transfer.download().on_kept();
+                    let FileReport { notes, connections, .. } = transfer.report(JobOutcome::Skipped, &[]);
+                    return self.ended(transfer.job, FileReport { notes, connections, ..report });
+                }
+                Err(error) => (Vec::new(), Err(error)),
+            },
         };
         let moment = self.run.moment();
         let action = transfer.download().on_verified(result, &moment);
@@ -202,9 +208,14 @@ impl Lane<'_> {
             }
             _ => JobOutcome::Complete,
         };
+        self.ended(transfer.job, transfer.report(outcome, &found));
+    }
+
+    /// A bulk object is dealt with.
+    fn ended(&self, job: usize, report: FileReport) {
         self.state.clock.enter(Stage::Other);
         self.state.objects.fetch_add(1, Relaxed);
-        self.run.report(transfer.job, transfer.report(outcome, &found));
+        self.run.report(job, report);
     }
 }
 

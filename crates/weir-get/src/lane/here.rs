@@ -32,7 +32,6 @@ use crate::journal::Journal;
 use crate::object::{self, Object, Part};
 use crate::pool::Waiting;
 use crate::ranges::RangeSet;
-use crate::sink::folder::Target;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::{Stamp, Standing};
 use crate::sink::{self, Existing, PartFile, in_place};
@@ -73,7 +72,7 @@ impl Lane<'_> {
         let stamp =
             self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place));
         // Where nothing may be replaced a file of the same size that is not older may still be another one.
-        stamp.filter(|stamp| self.run.options.existing == Existing::Replaced || stamp.is_whole())
+        stamp.filter(|stamp| self.run.options.existing != Existing::Kept || stamp.is_whole())
     }
 
     /// A file that stays as it is has what the user expects of it, or it is said.
@@ -169,7 +168,7 @@ impl Lane<'_> {
         {
             return Err(GetError::NotPinned { host: object::host_of(&job.url), detail });
         }
-        self.clear_after_another(target)?;
+        self.clear_after_another(job, target)?;
         Ok(Some(Box::new(FileReport {
             path: Some(target.to_owned()),
             bytes: here.size(),
@@ -181,12 +180,9 @@ impl Lane<'_> {
     }
 
     /// A host of a shared tree that ended right after it had given the file its name left the journal.
-    fn clear_after_another(&self, target: &Path) -> Result<(), GetError> {
+    fn clear_after_another(&self, job: &Job, target: &Path) -> Result<(), GetError> {
         if self.run.options.existing == Existing::Kept && self.has_journal(target) {
-            let place = self.run.target(target)?;
-            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-            part.restart()?;
-            part.discard();
+            self.fresh_part(job, target)?.discard();
         }
         Ok(())
     }
@@ -412,9 +408,7 @@ impl Lane<'_> {
         size: u64,
     ) -> Result<Adopted, GetError> {
         self.run.take_name(target, index, job)?;
-        let place: Target = self.run.target(target)?;
-        let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-        part.restart()?;
+        let part = self.fresh_part(job, target)?;
         part.reserve(size).inspect_err(|_| part.discard())?;
         self.state.clock.enter(Stage::Write);
         let copied = in_place::copy_while(&left.file, part.file(), left.size, &|| !self.run.is_stopped());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use url::Url;
 
 use super::{Lane, decode, refuse_unfit};
-use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
+use crate::download::{Destination, Download, Step, Taken, Wishes};
 use crate::error::{DECLARED, GetError};
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Output, Pinned};
@@ -64,7 +64,10 @@ impl Lane<'_> {
         self.client.may_put_aside(Some(waiting.aside()));
         self.client.expects_proven(job.is_proven());
         waiting.download.on_begin(self.wishes(job));
-        let opened = self.try_open(&mut waiting, job);
+        let opened = self.try_open(&mut waiting, job).or_else(|error| {
+            let report = self.stays_after_all(job, error);
+            report.map(|report| Opened::kept(&mut waiting.download, report))
+        });
         self.client.may_put_aside(None);
         self.count();
         match opened {
@@ -285,60 +288,6 @@ impl Lane<'_> {
         answer
     }
 
-    /// Goes on from `journal`. `None`: the object changed or the server gives no parts; begin again.
-    pub(super) fn resume(
-        &mut self,
-        waiting: &mut Waiting,
-        job: &Job,
-        part: PartFile,
-        journal: &Journal,
-    ) -> Result<Option<Opened>, GetError> {
-        let opening = resuming(waiting, part, journal);
-        let Some(gap) = opening.done.gap_after(0, journal.size) else {
-            let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
-            if self.run.pool.begin_bulk(transfer.job, transfer.task.host(), None) != BulkPlace::Taken {
-                return Err(GetError::Interrupted);
-            }
-            self.run.pool.activate(&transfer);
-            return Ok(Some(Opened::Bulk(transfer, Ok(()))));
-        };
-        // Bounded by the gap, so that nothing that is here already is sent again.
-        let end = Some(gap.end).filter(|end| *end < journal.size);
-        let range = Some((gap.start, end));
-        let version = opening.version.clone();
-        loop {
-            let answer = self.client.get(job.home(), &job.url, range, version.if_range(), self.run.many);
-            let (answer, judged) = match answer {
-                Ok(mut answer) => {
-                    let judged = answer.judge(Some(gap.start));
-                    (Some(answer), judged)
-                }
-                // A store that was asked for this version alone says no in place of sending another.
-                Err(error @ GetError::Changed { .. }) => (None, Err(error)),
-                Err(error) => return Err(error),
-            };
-            let host = object::host_of(answer.as_ref().map_or(&job.url, |answer| &answer.url));
-            match (waiting.download.on_rest(judged, journal.size, &version, &host)?, answer) {
-                (Rest::Sent(object), Some(answer)) => {
-                    let mut opening = Opening { location: answer.url.clone(), ..opening };
-                    let holds_to = object.holds_to;
-                    opening.notes.clone_from(&answer.notes);
-                    let whole = Object { size: Some(journal.size), ..object };
-                    self.add_declared(&mut opening.expectations, &mut opening.notes, &answer, &whole);
-                    let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
-                    return Ok(Some(self.begin(transfer, answer, holds_to)));
-                }
-                (Rest::AskAgain | Rest::Sent(_), _) => self.client.close(),
-                (Rest::Lost(why), _) => {
-                    self.client.close();
-                    let name = opening.sink.target().unwrap_or(Path::new("")).display().to_string();
-                    tracing::warn!("{}", Restart::Object { name, why });
-                    return Ok(None);
-                }
-            }
-        }
-    }
-
     /// The first answer of a fresh object is here: small ones are stored at once, others become transfers.
     fn take_in(
         &mut self,
@@ -393,9 +342,7 @@ impl Lane<'_> {
         let Accepted { answer, object, expectations, notes } = accepted;
         let sink = match target {
             Some(target) => {
-                let place = self.run.target(target)?;
-                let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-                part.restart()?;
+                let part = self.fresh_part(job, target)?;
                 if let Some(size) = object.size {
                     part.reserve(size).inspect_err(|_| part.discard())?;
                 }
@@ -460,7 +407,7 @@ impl Lane<'_> {
 
     /// The user's word counts; the strongest of the server's is checked beside it. Where that cannot be
     /// checked, it is `noted` why.
-    fn add_declared(
+    pub(super) fn add_declared(
         &mut self,
         expectations: &mut Vec<Expectation>,
         notes: &mut Vec<String>,
@@ -490,9 +437,22 @@ impl Lane<'_> {
         home.is_ok_and(|home| home.has_journal())
     }
 
+    /// The part of `target`, with nothing in it. What came from another URL is put aside before, unless the
+    /// user gives that up (`--force`).
+    pub(super) fn fresh_part(&self, job: &Job, target: &Path) -> Result<PartFile, GetError> {
+        let place = self.run.target(target)?;
+        let open = || PartFile::open(&place, self.run.home_of(&place)?);
+        let mut part = open()?;
+        if !self.run.options.fresh && part.put_aside_of_another(&object::identity(&job.url))? {
+            part = open()?;
+        }
+        part.restart()?;
+        Ok(part)
+    }
+
     /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was
     /// long in coming.
-    fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
+    pub(super) fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
         // From here on the job is no longer one that could wait in the queue.
         self.client.may_put_aside(None);
         self.state.clock.enter(Stage::Idle);
@@ -522,26 +482,6 @@ impl Lane<'_> {
             _ => Err(GetError::Interrupted),
         };
         Opened::Bulk(transfer, result)
-    }
-}
-
-/// What opens a transfer that goes on from `journal`.
-fn resuming(waiting: &Waiting, part: PartFile, journal: &Journal) -> Opening {
-    let job = &waiting.task;
-    let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
-    Opening {
-        job: waiting.job,
-        task: Arc::clone(job),
-        url: job.url.clone(),
-        location: job.url.clone(),
-        size: Some(journal.size),
-        version: journal.version(),
-        ranged: true,
-        done: journal.stored().without_islands(LEAST_PART, journal.size),
-        durable: durable.without_islands(LEAST_PART, journal.size),
-        sink: Sink::Part(part),
-        expectations: job.expectations.clone(),
-        notes: Vec::new(),
     }
 }
 

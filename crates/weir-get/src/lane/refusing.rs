@@ -25,18 +25,32 @@ impl Lane<'_> {
             Ok(metadata) if metadata.is_dir() && !target.is_symlink() => {
                 Err(GetError::IsDirectory { path: target.to_owned() })
             }
-            Ok(metadata) if self.run.options.no_clobber => {
-                let found = self.check_here(job, target)?;
-                Ok(Some(FileReport {
-                    path: Some(target.to_owned()),
-                    bytes: metadata.len(),
-                    digest: found.first().cloned(),
-                    verified: !found.is_empty(),
-                    outcome: JobOutcome::Skipped,
-                    ..job.blank_report()
-                }))
-            }
+            Ok(_) if self.run.options.existing == Existing::Stays => self.skipped(job, target).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    /// The report of a file that stays (`--no-clobber`), if it has what the user expects of it.
+    fn skipped(&self, job: &Job, target: &Path) -> Result<FileReport, GetError> {
+        let found = self.check_here(job, target)?;
+        Ok(FileReport {
+            path: Some(target.to_owned()),
+            bytes: std::fs::metadata(target).map_or(0, |there| there.len()),
+            digest: found.first().cloned(),
+            verified: !found.is_empty(),
+            outcome: JobOutcome::Skipped,
+            ..job.blank_report()
+        })
+    }
+
+    /// The same of a file that came while its object was fetched; any other error as it is.
+    pub(super) fn stays_after_all(&self, job: &Job, error: GetError) -> Result<FileReport, GetError> {
+        match error {
+            // A link that leads nowhere is no file that could stay.
+            GetError::Differs { path } if self.run.options.existing == Existing::Stays && path.exists() => {
+                self.skipped(job, &path)
+            }
+            error => Err(error),
         }
     }
 

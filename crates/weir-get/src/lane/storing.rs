@@ -13,7 +13,7 @@ use crate::job::{FileReport, Job};
 use crate::object;
 use crate::pool::Waiting;
 use crate::sink::attributes::NewFile;
-use crate::sink::{self, Existing, PartFile, small_file};
+use crate::sink::{self, Existing, small_file};
 use crate::verify;
 use weir_observe::stage_clock::Stage;
 
@@ -60,15 +60,13 @@ impl Lane<'_> {
         if !self.run.is_fresh_folder(target) && self.has_journal(target) {
             // The object was larger when an earlier run began with it. That part goes now that all of this is
             // here, and has its digest.
-            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-            part.restart()?;
-            part.discard();
+            self.fresh_part(job, target)?.discard();
         }
         self.state.clock.enter(Stage::Write);
         let home = || self.run.home_of(&place);
         let stored = match self.run.options.existing {
             Existing::Replaced => sink::store_whole(&place, home, &body, self.run.options.sync),
-            Existing::Kept => {
+            Existing::Kept | Existing::Stays => {
                 small_file::store_if_free(&place, &body, self.run.options.sync, &NewFile::default())
             }
         };

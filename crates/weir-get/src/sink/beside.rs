@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, XattrFlags, fcntl_setfl, fgetxattr, fremovexattr,
-    fsetxattr, fstat, openat, seek, unlinkat,
+    fsetxattr, fstat, openat, seek, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -217,10 +217,7 @@ fn distrust(stat: &Stat, folder: &Folder) -> Option<&'static str> {
 /// Gives what has this name one that nothing has, and returns that; `None` if nothing has it any more.
 pub fn put_aside(folder: &Folder, name: &OsStr) -> io::Result<Option<std::path::PathBuf>> {
     for number in 1..=ASIDES {
-        let ending = format!(".aside-{number}");
-        let bytes = name.as_bytes();
-        let mut aside = OsStr::from_bytes(&bytes[..bytes.len().min(MAX_NAME - ending.len())]).to_owned();
-        aside.push(&ending);
+        let aside = aside_name(name, number);
         match atomic_file::rename_to_free(folder, name, &aside) {
             Err(Errno::EXIST) => {}
             Err(Errno::NOENT) => return Ok(None),
@@ -228,6 +225,19 @@ pub fn put_aside(folder: &Folder, name: &OsStr) -> io::Result<Option<std::path::
         }
     }
     Err(Errno::EXIST.into())
+}
+
+/// Whether nothing more can be put aside of this name.
+pub fn is_aside_full(folder: &Folder, name: &OsStr) -> bool {
+    statat(folder, aside_name(name, ASIDES), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+fn aside_name(name: &OsStr, number: usize) -> OsString {
+    let ending = format!(".aside-{number}");
+    let bytes = name.as_bytes();
+    let mut aside = OsStr::from_bytes(&bytes[..bytes.len().min(MAX_NAME - ending.len())]).to_owned();
+    aside.push(&ending);
+    aside
 }
 
 #[cfg(test)]

@@ -63,6 +63,11 @@ impl Home {
         Home { folder: Arc::clone(target.folder()), part, journal, existing: Existing::Kept }
     }
 
+    /// The same; `existing`: what becomes of a file that has the target's name.
+    pub(crate) fn with(self, existing: Existing) -> Home {
+        Home { existing, ..self }
+    }
+
     /// A file that has the part's name is a part of weir's. In a shared tree nothing else has such names.
     pub(super) fn is_weirs(&self, file: &File) -> bool {
         let has_journal = || !matches!(beside::peek(&self.folder, &self.journal, For::Reading), Ok(None));
@@ -92,11 +97,15 @@ impl Home {
     /// The journal of a part of `url` ([`object::identity`]) whose bytes a later run can go on from. Nothing
     /// is changed.
     pub(crate) fn resumable(&self, url: &str) -> Option<Journal> {
+        self.left().filter(|left| object::identity_of_text(&left.url) == url)
+    }
+
+    /// The journal of a part that holds some bytes, of whatever URL. Nothing is changed.
+    pub(super) fn left(&self) -> Option<Journal> {
         let journal = self.read_journal()?;
         let part = self.folder.look(&self.part).ok().flatten()?;
         let has_size = u64::try_from(part.st_size).is_ok_and(|size| size == journal.size);
-        let is_of_url = object::identity_of_text(&journal.url) == url;
-        (has_size && is_of_url && !journal.stored().is_empty()).then_some(journal)
+        (has_size && !journal.stored().is_empty()).then_some(journal)
     }
 
     fn read_journal(&self) -> Option<Journal> {

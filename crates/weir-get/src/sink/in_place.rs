@@ -15,7 +15,7 @@ use rustix::fs::{
     openat,
 };
 use rustix::io::Errno;
-use weir_units::Bytes;
+use weir_units::{Bytes, atomic_file};
 
 use super::folder::{Folder, Target, is_same, kind};
 
@@ -70,9 +70,7 @@ pub fn write(from: &File, kept: &Path, to: &File, sync: bool) -> io::Result<()> 
     };
     copy(from, to, size).map_err(mixed)?;
     to.set_len(size).map_err(|error| mixed((size, error)))?;
-    if sync {
-        to.sync_all().map_err(|error| mixed((size, error)))?;
-    }
+    atomic_file::settled(to, sync).map_err(|error| mixed((size, error)))?;
     Ok(())
 }
 

@@ -36,6 +36,9 @@ pub enum Existing {
     /// It stays, since other hosts may be writing the same tree: with the same content the job is done, with
     /// another one it fails ([`GetError::Differs`]).
     Kept,
+    /// It stays, since the user wants it so (`--no-clobber`). Its name is taken as for `Kept`; the part grows
+    /// where one that replaces a file does.
+    Stays,
 }
 
 /// The sink of one bulk object.

@@ -1,7 +1,7 @@
 //! Gives a complete, verified file its name: by rename, or by writing in place where a rename is not
 //! possible.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -22,6 +22,8 @@ const COMPARED: usize = 128 << 10;
 pub enum Failure {
     /// The name is as it was.
     Rename(io::Error),
+    /// The same, as far as a copy of the part on another file system came.
+    Copy(io::Error),
     /// The error says what the file holds now.
     InPlace(io::Error),
     /// Another file has the name, and stays.
@@ -32,6 +34,15 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure::Rename(error)
     }
+}
+
+/// How a part on another file system is copied beside its name.
+#[derive(Clone, Copy)]
+pub struct CopyRules<'a> {
+    /// The copy is on the disk before it has the name.
+    pub sync: bool,
+    /// It goes on for as long as this says so.
+    pub go_on: &'a dyn Fn() -> bool,
 }
 
 /// The last check before a file gets its name: only a file or a link may be replaced. The first check may be
@@ -52,7 +63,7 @@ pub(crate) fn give_name(
     home: &Folder,
     part: &OsStr,
     target: &Target,
-    sync: bool,
+    rules: CopyRules<'_>,
 ) -> Result<(), Failure> {
     let old = may_replace(target)?;
     if !home.has(part, file)? {
@@ -64,7 +75,7 @@ pub(crate) fn give_name(
     let kept = home.shown(part);
     let write_in_place = |to: io::Result<File>, why: &str| {
         let to = to.map_err(|error| Failure::InPlace(in_place::unchanged(&error, &kept)))?;
-        in_place::write(file, &kept, &to, sync).map_err(Failure::InPlace)?;
+        in_place::write(file, &kept, &to, rules.sync).map_err(Failure::InPlace)?;
         tracing::warn!("{}: {why}; written in place", target.path().display());
         beside::remove(home, part, file);
         Ok(())
@@ -91,17 +102,15 @@ pub(crate) fn give_name(
     }
     beside::unmark(file);
     attributes::give(file, target, old.as_ref())?;
-    let renamed = match renameat(home, part, target.folder(), target.name()) {
+    let renamed = renameat(home, part, target.folder(), target.name());
+    let (named, failure): (io::Result<()>, fn(io::Error) -> Failure) = match renamed {
         Ok(()) => return is_named(file, target).map_err(Failure::Rename),
-        Err(Errno::XDEV) => copy_over(file, target, old.as_ref(), sync),
-        Err(errno) => Err(errno.into()),
+        Err(Errno::XDEV) => (copy_over(file, target, old.as_ref(), rules), Failure::Copy),
+        Err(errno) => (Err(errno.into()), Failure::Rename),
     };
-    let error = match renamed {
-        Ok(()) => {
-            beside::remove(home, part, file);
-            return Ok(());
-        }
-        Err(error) => error,
+    let Err(error) = named else {
+        beside::remove(home, part, file);
+        return Ok(());
     };
     attributes::take_back(file);
     match (fixed, Errno::from_io_error(&error)) {
@@ -109,7 +118,7 @@ pub(crate) fn give_name(
         (Some(old), Some(Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
             write_in_place(in_place::open(target, old), "its folder cannot be written")
         }
-        _ => Err(Failure::Rename(of_a_stranger(error, regular, target.folder()))),
+        _ => Err(failure(of_a_stranger(error, regular, target.folder()))),
     }
 }
 
@@ -122,6 +131,7 @@ pub(crate) fn give_free_name(
     part: &OsStr,
     target: &Target,
     new: &NewFile,
+    rules: CopyRules<'_>,
 ) -> Result<(), Failure> {
     if !part.is_empty() && !home.has(part, file)? {
         let text = format!("another file was put in the place of {}", home.shown(part).display());
@@ -129,13 +139,21 @@ pub(crate) fn give_free_name(
     }
     beside::unmark(file);
     attributes::give_new(file, target, new)?;
-    let named = match part.is_empty() {
+    let is_elsewhere = !std::ptr::eq(home, &**target.folder());
+    let named = match is_elsewhere || part.is_empty() {
         true => small_file::link(file, target, target.name()),
         false => atomic_file::rename_to_free(home, part, target.name()),
     };
     match named {
-        Ok(()) => return is_named(file, target).map_err(Failure::Rename),
+        Ok(()) => {
+            if is_elsewhere {
+                beside::remove(home, part, file);
+            }
+            return is_named(file, target).map_err(Failure::Rename);
+        }
         Err(Errno::EXIST) => {}
+        // On another file system, or one without second names.
+        Err(_) if is_elsewhere => return give_copy_free_name(file, home, part, target, new, rules),
         Err(errno) => {
             attributes::take_back(file);
             return Err(io::Error::from(errno).into());
@@ -143,10 +161,32 @@ pub(crate) fn give_free_name(
     }
     let size = file.metadata()?.len();
     let is_same = has_content(target, &mut FromStart::new(file), size);
+    let is_same = is_same.inspect_err(|_| attributes::take_back(file))?;
     if !part.is_empty() {
         beside::remove(home, part, file);
     }
-    if is_same? { Ok(()) } else { Err(Failure::Differs) }
+    if is_same { Ok(()) } else { Err(Failure::Differs) }
+}
+
+/// The same where only a copy of the part can have the name.
+fn give_copy_free_name(
+    file: &File,
+    home: &Folder,
+    part: &OsStr,
+    target: &Target,
+    new: &NewFile,
+    rules: CopyRules<'_>,
+) -> Result<(), Failure> {
+    let copied = copy_beside(file, target, rules).map_err(Failure::Copy);
+    let named = copied.and_then(|(passing, copy)| {
+        let named = give_free_name(&copy, target.folder(), &passing, target, new, rules);
+        named.inspect_err(|_| beside::remove(target.folder(), &passing, &copy))
+    });
+    match named {
+        Ok(()) | Err(Failure::Differs) => beside::remove(home, part, file),
+        Err(_) => attributes::take_back(file),
+    }
+    named
 }
 
 /// A file, read from its start wherever others read and write it.
@@ -206,14 +246,23 @@ pub fn is_same(bytes: &mut dyn Read, there: &mut dyn Read, size: u64) -> io::Res
 }
 
 /// The part grew on another file system: a copy of it beside the target gets the name.
-fn copy_over(file: &File, target: &Target, old: Option<&Stat>, sync: bool) -> io::Result<()> {
+fn copy_over(file: &File, target: &Target, old: Option<&Stat>, rules: CopyRules<'_>) -> io::Result<()> {
+    let (passing, copy) = copy_beside(file, target, rules)?;
+    let given = attributes::give(&copy, target, old);
+    given.inspect_err(|_| beside::remove(target.folder(), &passing, &copy))?;
+    swap_in(&copy, target, &passing)
+}
+
+/// A copy of the part, beside its target under a name for a moment.
+fn copy_beside(file: &File, target: &Target, rules: CopyRules<'_>) -> io::Result<(OsString, File)> {
     // It stays what it is until the copy has the name.
     beside::mark(file);
-    let (passing, copy) = beside::create_passing(target.folder(), target.name())?;
     let size = file.metadata()?.len();
-    let copied = in_place::copy(file, &copy, size).map_err(|(_, error)| error);
-    let synced = copied.and_then(|()| if sync { copy.sync_all() } else { Ok(()) });
-    synced.and_then(|()| attributes::give(&copy, target, old)).and_then(|()| swap_in(&copy, target, &passing))
+    let (passing, copy) = beside::create_passing(target.folder(), target.name())?;
+    let copied = in_place::copy_while(file, &copy, size, rules.go_on).map_err(|(_, error)| error);
+    let synced = copied.and_then(|()| atomic_file::settled(&copy, rules.sync));
+    synced.inspect_err(|_| beside::remove(target.folder(), &passing, &copy))?;
+    Ok((passing, copy))
 }
 
 /// Puts `file`, called `passing` beside it, in the place of `target`; `passing` is gone after.

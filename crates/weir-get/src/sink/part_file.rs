@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ use rustix::io::{pwrite, pwritev};
 use weir_http::filename::KEPT;
 use weir_tree::pages::{self, Pages};
 use weir_tree::room::with_room;
-use weir_units::Bytes;
+use weir_units::{Bytes, atomic_file};
 
 use super::Existing;
 use super::attributes::NewFile;
@@ -21,7 +21,7 @@ use super::beside::{self, For, Found};
 use super::folder::{Folder, Target};
 use super::home::{Home, with_ending};
 use super::in_place;
-use super::naming::{self, Failure};
+use super::naming::{self, CopyRules, Failure};
 use crate::error::GetError;
 use crate::journal::{self, Journal};
 use crate::object;
@@ -106,38 +106,54 @@ impl PartFile {
     /// The part of `target`, of `size` bytes, in a tree that other hosts write too: each fills a piece of it.
     /// It stays, whatever becomes of a piece.
     pub fn open_piece(target: &Target, size: u64) -> Result<PartFile, GetError> {
-        let home = Home::shared(target);
-        let (folder, part) = (&home.folder, &home.part);
-        let failed =
-            |source| GetError::Local { action: "open", path: folder.shown(part), source, kept: None };
         for _ in 0..TRIES {
-            let file = match open_or_create(folder, part).map_err(failed)? {
-                Found::Ours(file) => file,
-                Found::Nothing => continue,
-                Found::Blocked(why) => return Err(GetError::Refused(format!("cannot share a part: {why}"))),
-            };
-            // Whoever fetches all of it has it alone.
-            if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK) {
-                return Err(GetError::Locked { path: target.path().to_owned() });
+            let Some(part) = PartFile::piece(target, open_or_create)? else { continue };
+            if part.file.metadata().map(|data| data.len()).ok() != Some(size) {
+                part.set_size(size)?;
             }
-            if !folder.has(part, &file).map_err(failed)? {
-                continue;
-            }
-            if file.metadata().map_err(failed)?.len() != size {
-                file.set_len(size).map_err(failed)?;
-            }
-            let part = PartFile::new(file, target, home);
-            part.journalled.store(false, Relaxed);
-            part.precious.store(true, Relaxed);
             return Ok(part);
         }
         Err(GetError::Locked { path: target.path().to_owned() })
     }
 
+    /// The same, if it is there with this size: none is made.
+    pub fn existing_piece(target: &Target, size: u64) -> Result<Option<PartFile>, GetError> {
+        let part = PartFile::piece(target, |folder, part| beside::open(folder, part, For::Writing))?;
+        Ok(part.filter(|part| part.file.metadata().is_ok_and(|data| data.len() == size)))
+    }
+
+    /// The part of a shared tree that `find` finds, held against whoever wants all of it; `None`: it is not
+    /// there, or was replaced meanwhile.
+    fn piece(
+        target: &Target,
+        find: impl Fn(&Folder, &OsStr) -> io::Result<Found>,
+    ) -> Result<Option<PartFile>, GetError> {
+        let home = Home::shared(target);
+        let (folder, part) = (&home.folder, &home.part);
+        let failed =
+            |source| GetError::Local { action: "open", path: folder.shown(part), source, kept: None };
+        let file = match find(folder, part).map_err(failed)? {
+            Found::Ours(file) => file,
+            Found::Nothing => return Ok(None),
+            Found::Blocked(why) => return Err(GetError::Refused(format!("cannot share a part: {why}"))),
+        };
+        // Whoever fetches all of it has it alone.
+        if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK) {
+            return Err(GetError::Locked { path: target.path().to_owned() });
+        }
+        if !folder.has(part, &file).map_err(failed)? {
+            return Ok(None);
+        }
+        let part = PartFile::new(file, target, home);
+        part.journalled.store(false, Relaxed);
+        part.precious.store(true, Relaxed);
+        Ok(Some(part))
+    }
+
     /// Somebody blocks the part's name, so the file grows under a name that only this run knows.
     fn for_this_run(target: &Target, mut home: Home, why: &str) -> Result<PartFile, GetError> {
         match home.existing {
-            Existing::Replaced => {
+            Existing::Replaced | Existing::Stays => {
                 tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
             }
             Existing::Kept => tracing::info!("{why}; this download has a part of its own"),
@@ -145,7 +161,7 @@ impl PartFile {
         // Without a name it ends with its process.
         let unnamed = match home.existing {
             Existing::Kept => beside::create_unnamed(&home.folder).ok(),
-            Existing::Replaced => None,
+            Existing::Replaced | Existing::Stays => None,
         };
         let made = match unnamed {
             Some(file) => Ok((OsString::new(), file)),
@@ -257,6 +273,37 @@ impl PartFile {
         }
     }
 
+    /// Puts aside what an earlier run left of another URL than `url` ([`object::identity`]), and says where
+    /// that is: it may be all that somebody has of it. Returns whether there was any: then this is no part
+    /// any more, and its names are free.
+    pub(crate) fn put_aside_of_another(&self, url: &str) -> Result<bool, GetError> {
+        let Home { folder, part, journal, existing } = &self.home;
+        // Of a tree that hosts share each name is one object, wherever it comes from. A query may hold what
+        // is new in each run, a signature: each would leave a part more.
+        let place = |url: &str| url.split('?').next().unwrap_or_default().to_owned();
+        let is_another = |left: &Journal| {
+            *existing != Existing::Kept && place(&object::identity_of_text(&left.url)) != place(url)
+        };
+        let Some(left) = self.home.left().filter(is_another) else { return Ok(false) };
+        let held = Bytes(left.stored().len());
+        let put_aside = |name: &OsStr| match beside::put_aside(folder, name) {
+            Ok(aside) => Ok(aside.unwrap_or_else(|| folder.shown(name)).display().to_string()),
+            Err(error) => Err(GetError::Refused(format!(
+                "cannot put aside {}, of which another url brought {held}: {}; move it away, or pass --force",
+                folder.shown(name).display(),
+                weir_units::plain(&error)
+            ))),
+        };
+        // So many that nobody wants them; one that is written over is not the first.
+        if beside::is_aside_full(folder, part) {
+            return Ok(false);
+        }
+        // The part first: without a journal it would be written over, should a kill come in between.
+        let (part, journal) = (put_aside(part)?, put_aside(journal)?);
+        tracing::warn!("{held} that came from another url are kept in {part}, with {journal}");
+        Ok(true)
+    }
+
     /// Forgets what was there.
     pub fn restart(&self) -> Result<(), GetError> {
         // For what it puts aside.
@@ -337,10 +384,22 @@ impl PartFile {
     /// Waits until the file's bytes are on the disk.
     pub fn sync(&self) -> Result<(), GetError> {
         self.sync_error()?;
-        self.file.sync_data().map_err(|source| {
-            self.sync_error.store(source.raw_os_error().unwrap_or(libc::EIO), Relaxed);
-            self.failed("sync", source, None)
-        })
+        self.file.sync_data().map_err(|source| self.lacks("sync", source))
+    }
+
+    /// Hears what the file system did not take of the file's bytes; with `sync` they are on the disk.
+    pub(crate) fn settle(&self, sync: bool) -> Result<(), GetError> {
+        if sync {
+            return self.sync();
+        }
+        self.sync_error()?;
+        atomic_file::settled(&self.file, false).map_err(|source| self.lacks("write", source))
+    }
+
+    /// Nobody knows which of the bytes that were written are there.
+    fn lacks(&self, action: &'static str, source: io::Error) -> GetError {
+        self.sync_error.store(source.raw_os_error().unwrap_or(libc::EIO), Relaxed);
+        self.failed(action, source, None)
     }
 
     /// The error of an earlier sync, which holds for all that was written before it.
@@ -364,10 +423,21 @@ impl PartFile {
 
     /// The same; where existing files stay ([`Existing::Kept`]) it gets what `new` says with its name.
     pub fn publish_as(&self, sync: bool, new: &NewFile) -> Result<(), GetError> {
+        self.give_name(new, CopyRules { sync, go_on: &|| true })
+    }
+
+    /// As [`PartFile::publish`]; a copy on the way goes on for as long as `go_on` says so.
+    pub(crate) fn publish_while(&self, sync: bool, go_on: &dyn Fn() -> bool) -> Result<(), GetError> {
+        self.give_name(&NewFile::default(), CopyRules { sync, go_on })
+    }
+
+    fn give_name(&self, new: &NewFile, rules: CopyRules<'_>) -> Result<(), GetError> {
         let Home { folder, part, .. } = &self.home;
         let named = match self.home.existing {
-            Existing::Replaced => naming::give_name(&self.file, folder, part, &self.target, sync),
-            Existing::Kept => naming::give_free_name(&self.file, folder, part, &self.target, new),
+            Existing::Replaced => naming::give_name(&self.file, folder, part, &self.target, rules),
+            Existing::Kept | Existing::Stays => {
+                naming::give_free_name(&self.file, folder, part, &self.target, new, rules)
+            }
         };
         match named {
             Ok(()) => {}
@@ -376,6 +446,10 @@ impl PartFile {
                 return Err(GetError::Differs { path: self.target().to_owned() });
             }
             Err(Failure::Rename(source)) => return Err(self.failed("rename to", source, None)),
+            Err(Failure::Copy(source)) if source.kind() == io::ErrorKind::Interrupted => {
+                return Err(GetError::Interrupted);
+            }
+            Err(Failure::Copy(source)) => return Err(self.failed("copy to", source, None)),
             Err(Failure::InPlace(source)) => {
                 self.precious.store(true, Relaxed);
                 return Err(self.failed("write in place", source, None));
@@ -405,9 +479,18 @@ impl PartFile {
 
     /// It has its name, under which its user finds it.
     pub fn is_there(&self) -> bool {
-        self.keeps_journal()
-            && !self.home.part.is_empty()
-            && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
+        self.keeps_journal() && self.has_its_name()
+    }
+
+    /// The part's name leads to this very file.
+    pub(crate) fn has_its_name(&self) -> bool {
+        let Home { folder, part, .. } = &self.home;
+        !part.is_empty() && folder.has(part, &self.file).unwrap_or(false)
+    }
+
+    /// Where it grows, for messages only.
+    pub fn shown(&self) -> PathBuf {
+        self.home.folder.shown(&self.home.part)
     }
 
     /// Where it will be, if another process finds it beside that, with its journal.
@@ -543,9 +626,12 @@ mod tests {
         other.write_at(0, &mut [IoSlice::new(b"abc")]).unwrap();
         one.discard();
         assert!(Home::shared(&target).has_part() && !target.path().exists());
+        assert!(PartFile::existing_piece(&target, 6).unwrap().is_some());
+        assert!(PartFile::existing_piece(&target, 7).unwrap().is_none(), "it is another one");
         other.publish(false).unwrap();
         assert_eq!(fs::read(target.path()).unwrap(), b"abcdef");
-        assert!(!Home::shared(&target).has_part());
+        assert!(PartFile::existing_piece(&target, 6).unwrap().is_none());
+        assert!(!Home::shared(&target).has_part() && !one.has_its_name());
         let whole = PartFile::open(&target, Home::shared(&target)).unwrap();
         let refused = PartFile::open_piece(&target, 6);
         assert!(whole.keeps_journal() && matches!(refused, Err(GetError::Locked { .. })));

@@ -54,9 +54,7 @@ fn write_if_free(target: &Target, bytes: &[u8], sync: bool, new: &NewFile) -> io
             let file = File::from(file);
             (&file).write_all(bytes)?;
             new.give_time(&file);
-            if sync {
-                file.sync_all()?;
-            }
+            atomic_file::settled(&file, sync)?;
             link(&file, target, target.name())
         }
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
@@ -64,7 +62,7 @@ fn write_if_free(target: &Target, bytes: &[u8], sync: bool, new: &NewFile) -> io
             let written = file
                 .write_all(bytes)
                 .and_then(|()| attributes::give_new(&file, target, new))
-                .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+                .and_then(|()| atomic_file::settled(&file, sync));
             let named = written
                 .map(|()| atomic_file::rename_to_free(target.folder(), passing.as_os_str(), target.name()));
             if !matches!(named, Ok(Ok(()))) {
@@ -95,9 +93,7 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
         Err(errno) => return unless_in_place(target, errno.into()),
     };
     (&file).write_all(bytes)?;
-    if sync {
-        file.sync_all()?;
-    }
+    atomic_file::settled(&file, sync)?;
     match link(&file, target, target.name()) {
         Err(Errno::EXIST) => {}
         other => return Ok(other.map(|()| Stored::Named)?),
@@ -190,7 +186,7 @@ fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
         .and_then(|()| if sync { file.sync_data() } else { Ok(()) })
         .map(|()| beside::unmark(&file))
         .and_then(|()| attributes::give(&file, target, old.as_ref()))
-        .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+        .and_then(|()| atomic_file::settled(&file, sync));
     if let Err(error) = written {
         beside::remove(target.folder(), &passing, &file);
         return Err(error);

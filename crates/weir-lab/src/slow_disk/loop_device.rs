@@ -33,7 +33,7 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// Attaches `image` to the next free one.
     pub(crate) fn attach(image: &Path) -> Result<LoopDevice, SlowError> {
-        // Of what it may say this is the most: there are no loop devices, or not for this process.
+        // losetup fails mostly because there are no loop devices, or none that this process may use.
         let said = tool(Command::new("losetup").args(["--find", "--show"]).arg(image))
             .map_err(SlowError::into_refusal)?;
         let mut device = LoopDevice { path: PathBuf::from(said.trim()), number: String::new() };

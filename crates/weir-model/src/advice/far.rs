@@ -52,7 +52,7 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
 }
 
 /// A quota of its control group held its threads back for a fifth of the time or more.
-fn quota(held: &Held<'_>) -> bool {
+pub(super) fn quota(held: &Held<'_>) -> bool {
     let threads = held.together.lanes.iter().filter_map(|lane| lane.thread.value());
     let throttled: f64 = threads.map(|thread| thread.throttled.as_secs_f64()).fold(0.0, f64::max);
     throttled >= 0.2 * held.together.span.as_secs_f64() && throttled > 0.0
@@ -251,7 +251,9 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Clocks, Evidence, Facts, Interval, LaneInterval, Reading, Shaper, ThreadInterval};
+    use crate::evidence::{
+        Clocks, CpuInterval, Evidence, Facts, Found, Interval, LaneInterval, Reading, Shaper, ThreadInterval,
+    };
     use crate::waits::Waits;
     use std::time::Duration;
 
@@ -320,6 +322,35 @@ mod tests {
         assert!(reordered[0].contains("what reorders the path"), "{reordered:?}");
         let lost = actions(Limit::PathLoss, Facts::default(), lane(3));
         assert!(lost[0].contains("BBR"), "{lost:?}");
+    }
+
+    #[test]
+    fn pages_that_are_read_back_are_a_matter_of_memory() {
+        let lane = |paging_in| {
+            let found = Found { reading_disk: 5, paging_in, ..Found::default() };
+            let thread = ThreadInterval { looks: 5, found, ..ThreadInterval::default() };
+            LaneInterval { thread: Reading::Value(thread), ..LaneInterval::default() }
+        };
+        let pages = actions(Limit::SourceDisk, Facts::default(), lane(4));
+        assert!(pages[0].contains("memory is short") && !pages[0].contains("larger reads"), "{pages:?}");
+        let calls = actions(Limit::SourceDisk, Facts::default(), lane(1));
+        assert!(calls[0].contains("larger reads"), "{calls:?}");
+    }
+
+    #[test]
+    fn a_core_that_the_hypervisor_gives_to_others_is_asked_for_there() {
+        let evidence =
+            Evidence { facts: Facts { clocks: Clocks::Sampled, ..Facts::default() }, ..Evidence::default() };
+        let advised = |steal| {
+            let cpu = Reading::Value(CpuInterval { steal, ..CpuInterval::default() });
+            let together = Interval { span: Duration::from_secs(1), cpu, ..Interval::default() };
+            let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
+            let all = super::super::advise(Limit::CpuCore, &held).into_iter().map(|advice| advice.action);
+            all.collect::<Vec<_>>().join("; ")
+        };
+        assert!(advised(0.25).contains("gave 25 % of a processor to others"), "{}", advised(0.25));
+        assert!(advised(0.1).contains("split its work"), "{}", advised(0.1));
+        assert!(!advised(0.1).contains("hypervisor"), "{}", advised(0.1));
     }
 
     #[test]

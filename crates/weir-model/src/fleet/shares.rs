@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::HeldBy;
 use super::timeline::HostLine;
 use crate::limit::Limit;
-use crate::verdict::{MainLimit, QUARTER};
+use crate::limit::QUARTER;
+use crate::verdict::MainLimit;
 use crate::worth::{self, Grounds};
 use weir_units::counted;
 

@@ -32,7 +32,7 @@
 use std::time::Duration;
 
 use super::spent::{active, kept_busy, min_rtt, spent};
-use super::{Context, Judge, Judgement, cpu_core, dns, waits};
+use super::{Context, Judge, Judgement, cpu_core, dns, failing, waits};
 use crate::around::{Around, Attempt, Crowded, Listener, Step};
 use crate::evidence::{Clocks, Interval, LaneInterval};
 use crate::words::{percent, seconds};
@@ -49,9 +49,6 @@ const TLS_WORK: Duration = Duration::from_millis(50);
 /// Programs that try again wait longer each time: of common ones a minute at most (curl --retry doubles from
 /// a second on).
 const RETRY: f64 = 60.0;
-
-/// From this share of an interval on a verdict counts a limit.
-const LARGE: f64 = 0.25;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -172,10 +169,8 @@ fn is_of_here(attempt: &Attempt, interval: &Interval, context: &Context<'_>) -> 
 
 /// The words for the rest of our own lanes after attempts that failed, and its share of the time.
 fn unreached(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
-    let span = interval.span.as_secs_f64();
-    let share = if span > 0.0 { (interval.unreached.as_secs_f64() / span).min(1.0) } else { 0.0 };
-    let why = context.facts.broke.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
-    (share >= LARGE && interval.received == 0).then(|| {
+    let (share, why) = failing::large(interval.unreached, interval, context.facts.broke.as_ref())?;
+    (interval.received == 0).then(|| {
         let waited = percent(share);
         let words = format!(
             "no connection came about, and requests waited {waited} of the time to be sent again{why}"
@@ -270,15 +265,14 @@ fn failed_at_once(interval: &Interval, context: &Context<'_>) -> Option<(bool, S
     if !idle(&interval) || !at_rest || around.share(around.rest.other_sockets) > 0.5 {
         return None;
     }
-    let past: Vec<&Interval> =
-        std::iter::once(interval).chain(context.recent(RETRY)).take_while(idle).collect();
-    let failed = past.iter().map(|interval| interval.around.failed_attempts).fold(0, u64::saturating_add);
+    let past = || std::iter::once(interval).chain(context.recent(RETRY)).take_while(idle);
+    let failed = past().map(|interval| interval.around.failed_attempts).fold(0, u64::saturating_add);
     let tries = |around: &Around| {
         around.own_failed_attempts > 0 || around.attempts.iter().any(|attempt| attempt.step == Step::Syn)
     };
-    let near = past.into_iter().chain(context.following(RETRY).take_while(idle));
-    let is_own = near.map(|interval| &interval.around).any(tries);
     (failed > 0).then(|| {
+        let mut near = past().chain(context.following(RETRY).take_while(idle));
+        let is_own = near.any(|interval| tries(&interval.around));
         let rest = around.rest.samples();
         let who = around.rest.who.as_deref().unwrap_or(context.who());
         let rests = if rest > 0 {

@@ -10,23 +10,30 @@
 //!
 //! Convicts when full lanes make up half of the lanes' time or more. Of a foreign program, whose threads are
 //! not known to be at work for the lane, only where bytes lay unread, the thread was found reading a socket,
-//! or the program owed an answer: else whoever reads keeps up with what comes.
+//! or the program owed an answer: else whoever reads keeps up with what comes. And where it ran less than
+//! half of the time, only where it was found ready to run in half of the looks, or what came has stopped its
+//! sender: a group's quota may have held back others of the group.
 //!
 //! Acquits: threads whose copies wait for memory ([`super::memory`]), that run less, or, without their own
 //! clocks, that mostly wait for data.
 //!
 //! Can be wrong: the full thread may be spinning on memory that the sender, on the same machine, keeps busy.
 
+use std::cell::LazyCell;
 use std::time::Duration;
 
 use super::spent::{active, spent, working};
-use super::{Context, Judgement};
+use super::stall::stopped_sender;
+use super::{Context, Judgement, waits};
 use crate::evidence::{Clocks, Interval, LaneInterval, ThreadInterval};
 use crate::path::SEGMENT;
 use crate::words::percent;
 
 /// The share of samples with an answer owed from which [`super::application`] would name that.
 const OWES: f64 = 0.3;
+
+/// Seconds over which looks are counted.
+const REACH: f64 = 0.2;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -38,7 +45,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     }
     let spent = spent(interval);
     let blocked = spent.write_blocked;
-    let lanes: Vec<Load> = working(interval).map(|lane| Load::of(lane, interval)).collect();
+    let lanes: Vec<Load> = working(interval).map(|lane| Load::of(lane, interval, context)).collect();
     let all: f64 = lanes.iter().map(|lane| lane.active).sum();
     let Some(busiest) = lanes.iter().rev().max_by(|a, b| a.cpu.total_cmp(&b.cpu)) else {
         return Judgement::acquit("no connection was active");
@@ -46,7 +53,12 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let sampled = context.facts.clocks == Clocks::Sampled;
     // An answer that is owed waits for its thread as well.
     let owes = interval.around.share(interval.around.owing) >= OWES;
-    let holds = |lane: &&Load<'_>| lane.is_full(blocked) && (!sampled || owes || lane.lags());
+    let stopped = LazyCell::new(|| stopped_sender(interval, context));
+    let kept = |lane: &Load<'_>| {
+        let itself = lane.lane.thread.value().is_none_or(|thread| was_ready(thread, lane.cpu));
+        itself || *stopped
+    };
+    let holds = |lane: &&Load<'_>| lane.is_full(blocked) && (!sampled || owes || (lane.lags() && kept(lane)));
     let full: f64 = lanes.iter().filter(holds).map(|lane| lane.active).sum();
     if full < 0.5 * all || full <= 0.0 {
         // Stage clocks leave out what lies between the stages, so they can convict but not acquit.
@@ -74,7 +86,8 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
 
 /// The largest share of a core that one lane's thread took.
 pub(crate) fn busiest_thread(interval: &Interval) -> Option<f64> {
-    working(interval).map(|lane| Load::of(lane, interval).cpu).max_by(f64::total_cmp).filter(|cpu| *cpu > 0.0)
+    let shares = working(interval).map(|lane| thread_shares(lane, active(lane, interval)).0);
+    shares.max_by(f64::total_cmp).filter(|cpu| *cpu > 0.0)
 }
 
 /// Whole processors without work: the sum of what each had left.
@@ -102,16 +115,29 @@ pub(crate) fn thread_load(thread: &ThreadInterval, seconds: f64) -> ThreadLoad {
     let share = |time: std::time::Duration| {
         if seconds > 0.0 { (time.as_secs_f64() / seconds).min(1.0) } else { 0.0 }
     };
-    let ready = if thread.looks >= 10 {
-        (f64::from(thread.found.running) / f64::from(thread.looks)).min(1.0)
-    } else {
-        0.0
-    };
     ThreadLoad {
         cpu: share(thread.cpu),
         runqueue: share(thread.runqueue),
         throttled: share(thread.throttled),
-        ready,
+        ready: ready(thread.found.running, thread.looks),
+    }
+}
+
+fn ready(running: u32, looks: u32) -> f64 {
+    if looks >= 10 { (f64::from(running) / f64::from(looks)).min(1.0) } else { 0.0 }
+}
+
+/// What a thread did not run of its time it was kept from, as far as looks tell: it ran half of it or more,
+/// or was found ready in half of them. Its group's quota may have held back others.
+pub(crate) fn was_ready(thread: &ThreadInterval, cpu: f64) -> bool {
+    cpu >= 0.5 || thread.found.running >= thread.looks.div_ceil(2)
+}
+
+/// `; the hypervisor took 20 %`; empty where it took next to nothing or that is not known.
+pub(crate) fn steal_in_words(interval: &Interval) -> String {
+    match interval.cpu.value() {
+        Some(cpu) if cpu.steal >= 0.05 => format!("; the hypervisor took {}", percent(cpu.steal)),
+        _ => String::new(),
     }
 }
 
@@ -149,19 +175,32 @@ struct Load<'a> {
     ready: f64,
 }
 
+/// The shares of `active` seconds that a lane's thread ran, and was kept from it.
+fn thread_shares(lane: &LaneInterval, active: f64) -> (f64, f64) {
+    // Without the thread's own clock the stage clocks are a lower bound of it.
+    let stages = lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64() + lane.write_cpu.as_secs_f64();
+    let (cpu, runqueue) = match lane.thread.value() {
+        Some(thread) => (thread.cpu, thread.runqueue.saturating_add(thread.throttled)),
+        None => (Duration::try_from_secs_f64(stages).unwrap_or_default(), Duration::ZERO),
+    };
+    let share = |time: Duration| if active > 0.0 { (time.as_secs_f64() / active).min(1.0) } else { 0.0 };
+    (share(cpu), share(runqueue))
+}
+
 impl<'a> Load<'a> {
-    fn of(lane: &'a LaneInterval, interval: &Interval) -> Load<'a> {
+    fn of(lane: &'a LaneInterval, interval: &Interval, context: &Context<'_>) -> Load<'a> {
         let active = active(lane, interval);
-        // Without the thread's own clock the stage clocks are a lower bound of it.
-        let stages =
-            lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64() + lane.write_cpu.as_secs_f64();
-        let (cpu, runqueue) = match lane.thread.value() {
-            Some(thread) => (thread.cpu, thread.runqueue.saturating_add(thread.throttled)),
-            None => (Duration::try_from_secs_f64(stages).unwrap_or_default(), Duration::ZERO),
-        };
-        let share = |time: Duration| if active > 0.0 { (time.as_secs_f64() / active).min(1.0) } else { 0.0 };
-        let ready = lane.thread.value().map_or(0.0, |thread| thread_load(thread, active).ready);
-        Load { lane, active, cpu: share(cpu), runqueue: share(runqueue), ready }
+        let (cpu, runqueue) = thread_shares(lane, active);
+        // An interval has five looks; over as long as a sender's are taken ([`super::sender`]) there are ten.
+        // Of weir's own threads the clocks say more.
+        let sampled = context.facts.clocks == Clocks::Sampled;
+        let past = context.recent(REACH).filter(|_| sampled).filter_map(|past| waits::of(lane.lane, past));
+        let own = std::iter::once(lane).filter(|_| sampled);
+        let threads = own.chain(past).filter_map(|lane| lane.thread.value());
+        let (running, looks) = threads.fold((0_u32, 0_u32), |(running, looks), thread| {
+            (running.saturating_add(thread.found.running), looks.saturating_add(thread.looks))
+        });
+        Load { lane, active, cpu, runqueue, ready: ready(running, looks) }
     }
 
     fn is_full(&self, blocked: f64) -> bool {
@@ -197,14 +236,12 @@ impl<'a> Load<'a> {
         .flatten()
         .collect();
         let split = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-        let waits = lane.thread.value().map(|thread| thread_load(thread, self.active).waits_in_words());
+        let load = |thread| ThreadLoad { ready: self.ready, ..thread_load(thread, self.active) };
+        let waits = lane.thread.value().map(|thread| load(thread).waits_in_words());
         let waited = waits
             .filter(|waits| !waits.is_empty())
             .map_or_else(String::new, |waits| format!("; it {}", waits.trim_start_matches(", ")));
-        let steal = match interval.cpu.value() {
-            Some(cpu) if cpu.steal >= 0.05 => format!("; the hypervisor took {}", percent(cpu.steal)),
-            _ => String::new(),
-        };
+        let steal = steal_in_words(interval);
         format!("{} used {} of one core{split}{waited}{steal}", self.name(), percent(self.cpu))
     }
 }
@@ -237,5 +274,46 @@ mod tests {
         assert!(judged(0, 1).convicts(), "it was found reading");
         let Judgement::Acquit { evidence } = judged(0, 0) else { panic!("whoever reads keeps up") };
         assert!(evidence.ends_with("but nothing lay unread"), "{evidence}");
+    }
+
+    /// Intervals of a foreign program whose thread hardly ran, five looks each.
+    fn hardly_ran(throttled: f64, running: u32, unread: u64) -> Evidence {
+        let span = Duration::from_millis(100);
+        let found = Found { running, receiving: 5 - running, ..Found::default() };
+        let (cpu, throttled) = (span.mul_f64(0.1), span.mul_f64(throttled));
+        let thread = ThreadInterval { cpu, throttled, looks: 5, found, ..ThreadInterval::default() };
+        let tcp = TcpInterval {
+            receive_queue: Some(unread),
+            receive_buffer: Some(100_000),
+            ..TcpInterval::default()
+        };
+        let lane = LaneInterval {
+            received: 10_000,
+            thread: Reading::Value(thread),
+            tcp: Reading::Value(tcp),
+            ..LaneInterval::default()
+        };
+        let interval = Interval { span, received: 10_000, lanes: vec![lane], ..Interval::default() };
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        Evidence { intervals: vec![interval; 4], facts, ..Evidence::default() }
+    }
+
+    #[test]
+    fn a_groups_quota_is_a_threads_only_where_that_was_ready_or_what_came_piled_up() {
+        let judged =
+            |evidence: &Evidence| judge(&evidence.intervals[3], &Context::at(evidence, 3)).convicts();
+        assert!(
+            !judged(&hardly_ran(0.9, 0, 0)),
+            "it waited for data, and others of its group were held back"
+        );
+        assert!(judged(&hardly_ran(0.9, 4, 0)));
+        assert!(judged(&hardly_ran(0.9, 0, 50_000)));
+    }
+
+    #[test]
+    fn looks_of_two_intervals_tell_that_a_thread_is_ready() {
+        let evidence = hardly_ran(0.0, 5, 50_000);
+        assert!(judge(&evidence.intervals[3], &Context::at(&evidence, 3)).convicts());
+        assert!(!judge(&evidence.intervals[0], &Context::at(&evidence, 0)).convicts(), "five looks are few");
     }
 }

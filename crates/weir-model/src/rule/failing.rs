@@ -8,38 +8,39 @@
 //!
 //! Can be wrong: of several lanes one alone may wait.
 
+use std::time::Duration;
+
 use super::spent::spent;
 use super::{Context, Judgement};
 use crate::evidence::Interval;
+use crate::limit::QUARTER;
 use crate::words::percent;
 
-/// The share from which a verdict counts a limit.
-const LARGE: f64 = 0.25;
+/// The share of an interval that a pause took, where it is one that a verdict counts; and `: why`.
+pub(super) fn large(pause: Duration, interval: &Interval, why: Option<&String>) -> Option<(f64, String)> {
+    let span = interval.span.as_secs_f64();
+    let share = if span > 0.0 { (pause.as_secs_f64() / span).min(1.0) } else { 0.0 };
+    (share >= QUARTER).then(|| (share, why.map(|words| format!(": {words}")).unwrap_or_default()))
+}
 
 /// The judgement, where the server failed.
 pub(crate) fn judge(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
-    let span = interval.span.as_secs_f64();
-    let share = if span > 0.0 { interval.server_failing.as_secs_f64() / span } else { 0.0 };
-    let words = context.facts.server_failed.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
-    (share >= LARGE).then(|| {
-        let evidence = format!(
-            "the server failed, and requests waited {} of the time to be sent again{words}",
-            percent(share)
-        );
-        Judgement::convict(share, evidence)
-    })
+    let (share, why) = large(interval.server_failing, interval, context.facts.server_failed.as_ref())?;
+    let evidence = format!(
+        "the server failed, and requests waited {} of the time to be sent again{why}",
+        percent(share)
+    );
+    Some(Judgement::convict(share, evidence))
 }
 
 /// The words for pauses after connections or answers that broke off, and their share of the time: nobody is
 /// in the way meanwhile, and whether the sender or the path broke them does not show.
 pub(crate) fn broken(interval: &Interval, context: &Context<'_>) -> Option<(f64, String)> {
-    let span = interval.span.as_secs_f64();
-    let share = if span > 0.0 { (interval.broken.as_secs_f64() / span).min(1.0) } else { 0.0 };
-    let words = context.facts.broke.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
+    let (share, why) = large(interval.broken, interval, context.facts.broke.as_ref())?;
     // Where others carry, one lane that pauses is no matter.
-    (share >= LARGE && spent(interval).socket_wait < 0.5).then(|| {
+    (spent(interval).socket_wait < 0.5).then(|| {
         let told = format!(
-            "connections or answers broke off, and requests waited {} of the time to be sent again{words}",
+            "connections or answers broke off, and requests waited {} of the time to be sent again{why}",
             percent(share)
         );
         (share, told)

@@ -12,11 +12,14 @@ pub(crate) fn doing(thread: &ThreadInterval) -> Option<String> {
         (found.pipe_empty, "waiting for the writer of its pipe"),
         (found.writing_disk.saturating_add(thread.in_dirty_throttle), "writing to disk"),
         (found.reading_disk, "reading from disk"),
+        (found.paging_in, "waiting for pages to be read"),
         (found.waiting_for_thread, "waiting for another thread"),
         (found.polling, "waiting for any of its descriptors or a timer"),
         (found.receiving, "waiting for data from a socket"),
         (found.sending, "waiting to send"),
         (found.running, "running"),
+        (found.awaiting_kernel, "waiting for what it handed to the kernel, of a file or a socket"),
+        (found.elsewhere, "asleep in a wait that is not known"),
     ]
     .into_iter()
     .max_by_key(|(count, _)| *count)?;

@@ -5,7 +5,8 @@
 //!    answer arrived and those before it do not;
 //! 2. nothing came in order in that time, over a second at least: a loss is mended within two timers of 0.2
 //!    s, mostly;
-//! 3. no segment that came before was a full one: 60 % of 1,448 bytes on average, or nothing came.
+//! 3. no segment that came before was a full one: 60 % of the connection's largest on average (of 1,448 bytes
+//!    where that is not known, and at most), or nothing came.
 //!
 //! Acquits: no hole, or one that is filled.
 //!
@@ -42,7 +43,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
             (came.saturating_add(waits.came), segments.saturating_add(waits.came_segments))
         });
         let size = came / segments.max(1);
-        if time >= 1.0 && size.saturating_mul(5) < 3 * SEGMENT {
+        if time >= 1.0 && is_small(size, waits) {
             return Judgement::convict(
                 0.8,
                 format!(
@@ -83,7 +84,7 @@ fn broke_off(interval: &Interval, context: &Context<'_>) -> Option<String> {
             came = came.saturating_add(waits.came);
             segments = segments.saturating_add(waits.came_segments);
         }
-        let small = segments > 0 && came / segments < SEGMENT * 3 / 5;
+        let small = segments > 0 && is_small(came / segments, waits);
         (silent >= 1.0 && small).then(|| {
             format!(
                 "whether the rest of an answer is lost on the way or its server is silent: after {} in {} nothing came for {} \
@@ -94,6 +95,12 @@ fn broke_off(interval: &Interval, context: &Context<'_>) -> Option<String> {
             )
         })
     })
+}
+
+/// No segment of full size: over a tunnel all may be smaller than an Ethernet's.
+fn is_small(size: u64, waits: &Waits) -> bool {
+    let full = if waits.segment.1 > 0 { waits.segment.1.min(SEGMENT) } else { SEGMENT };
+    size.saturating_mul(5) < full.saturating_mul(3)
 }
 
 fn known(lane: u32, interval: &Interval) -> Option<&Waits> {
@@ -112,4 +119,17 @@ fn open_for(lane: u32, here: &Waits, interval: &Interval, context: &Context<'_>)
     let around =
         context.recent(AROUND).take_while(stands).chain(context.following(AROUND).take_while(stands));
     Some(around.map(|interval| interval.span.as_secs_f64()).sum::<f64>() + interval.span.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_small_against_those_of_their_own_connection() {
+        let of = |segment| Waits { segment: (segment, segment), ..Waits::default() };
+        assert!(is_small(800, &of(1448)) && is_small(800, &of(0)), "not known: those of an Ethernet");
+        assert!(!is_small(800, &of(848)), "a tunnel's full ones");
+        assert!(!is_small(1448, &of(65_483)), "loopback sends what it likes");
+    }
 }

@@ -12,7 +12,8 @@
 //!    answer without waiting for one;
 //! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its
 //!    pipe is at work (half of a core, or reading a file), and that writer was not found waiting for room in
-//!    the pipe.
+//!    the pipe. Where it was found in such a read and nobody is known to write there (a named pipe, another
+//!    user's process, a local socket, or its own threads), that is not known.
 //!
 //! `downstream` is convicted when one of these holds:
 //! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
@@ -265,8 +266,14 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
     let works = |writer: &ThreadInterval| {
         cpu_core::thread_load(writer, span).cpu >= 0.5 || found_in(writer, writer.found.reading_disk) >= 0.5
     };
-    let writers = interval.around.pipes.iter().filter(|pipe| !pipe.reads && !pipe.inside);
-    let writers = writers.filter_map(|pipe| pipe.thread.value());
+    let mut known = interval.around.pipes.iter().filter(|pipe| !pipe.reads).peekable();
+    if sure && known.peek().is_none() {
+        // A named pipe, or one between its own threads.
+        return Some(Judgement::unknown(
+            "who feeds it: it had nothing to send and waited at a pipe, or a local socket, whose writer was not found",
+        ));
+    }
+    let writers = known.filter(|pipe| !pipe.inside).filter_map(|pipe| pipe.thread.value());
     let slow = |writer: &&ThreadInterval| found_in(writer, writer.found.pipe_full) < 0.3;
     let writer =
         writers.filter(slow).filter(|writer| sure || works(writer)).max_by_key(|writer| writer.cpu)?;
@@ -457,6 +464,19 @@ mod tests {
         assert!(
             upstream(&interval, &Context::alone(&evidence)).acquits(),
             "a part of the program has its own name"
+        );
+        interval.around.pipes.clear();
+        let judged = upstream(&interval, &Context::alone(&evidence));
+        let Judgement::Unknown { missing } = judged else { panic!("a named pipe: {judged:?}") };
+        assert!(missing.ends_with("whose writer was not found"), "{missing}");
+        interval.lanes[0].thread = Reading::Value(ThreadInterval {
+            looks: 5,
+            found: Found { polling: 5, ..Found::default() },
+            ..ThreadInterval::default()
+        });
+        assert!(
+            upstream(&interval, &Context::alone(&evidence)).acquits(),
+            "a poll may be for anything, and nobody is known to feed it"
         );
     }
 

@@ -9,7 +9,7 @@ use weir_units::stats::{low, sorted};
 pub(crate) const STEADY: f64 = 0.05;
 
 /// Fewer rates than this say little.
-const LEAST: usize = 8;
+pub(crate) const LEAST: usize = 8;
 
 /// The spread of these rates as a share of their median; `None` for fewer than eight, or for a median of
 /// zero. Three quarters of the distance between the quartiles, which is the standard deviation where the

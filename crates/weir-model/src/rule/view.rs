@@ -62,7 +62,7 @@ impl View {
             programs,
             waits: seen.lanes.iter().any(|lane| lane.waits.value().is_some()),
             around,
-            steps: seen.lanes.iter().any(|lane| lane.resolving.is_some()),
+            steps: super::connect::tells_steps(seen),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{QUARTER, Run};
+use super::Run;
 use crate::advice;
 use crate::alone;
 use crate::evidence::{Clocks, Evidence, Reading};
 use crate::knee::Knee;
-use crate::limit::Limit;
+use crate::limit::{Limit, QUARTER};
 use crate::merge::merged;
 use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
 use crate::sight::Sight;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use weir_model::evidence::{Interval, LaneInterval};
 
 use crate::HostInterval;
+use crate::stage_clock::{Stage, StageTimes};
 
 /// Between two samples: a round trip of a path within a continent, and few enough that fifty a second cost
 /// next to nothing.
@@ -19,7 +20,7 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 /// a machine that was frozen. A lane of the same program stood still with it.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// Of a watch whose looks take longer, as many times its usual interval.
+/// Where looks themselves take longer than that, a stop is a gap of this many usual intervals.
 const TIMES: u32 = 4;
 
 /// Cuts a run into intervals without gaps.
@@ -79,16 +80,24 @@ impl Cadence {
 
     /// Ends it, and begins the next.
     pub fn close(&mut self, now: Instant) -> EndedInterval {
-        self.close_at_work(now, Duration::ZERO)
+        self.close_at_work(now, std::iter::empty(), Duration::ZERO)
     }
 
-    /// The same of a process of which a thread is known to have run, or to have been kept from it, for
-    /// `at_work`: one that a quota or others hold back comes late as well, and does not stand still.
-    pub fn close_at_work(&mut self, now: Instant, at_work: Duration) -> EndedInterval {
+    /// The same of a process whose lanes' threads are seen: one that a quota (`throttled`) or others hold
+    /// back comes late as well, and does not stand still.
+    pub fn close_at_work<'a>(
+        &mut self,
+        now: Instant,
+        lanes: impl Iterator<Item = &'a LaneInterval>,
+        throttled: Duration,
+    ) -> EndedInterval {
+        let threads = lanes.filter_map(|lane| lane.thread.value());
+        let ran = threads.map(|thread| thread.cpu.saturating_add(thread.runqueue)).max().unwrap_or_default();
+        let at_work = ran.saturating_add(throttled);
         let (opened, span) = (self.opened, self.passed(now));
         self.opened = opened + span;
         let stood_still = span.saturating_sub(at_work) > STOPPED.max(self.usual.saturating_mul(TIMES));
-        // Of a true stop the next interval says so no more.
+        // A stop counts here too: an interval as long right after it is not taken for another.
         if self.least.is_zero() {
             self.usual = span;
         }
@@ -118,6 +127,25 @@ impl EndedInterval {
             ..Interval::default()
         };
         if self.stood_still { interval.unseen() } else { interval }
+    }
+
+    /// `interval` with the pauses before another attempt of those at work in it: of each kind the longest.
+    pub fn with_pauses<'a>(
+        &self,
+        interval: Interval,
+        spent: impl Iterator<Item = &'a StageTimes> + Clone,
+    ) -> Interval {
+        let longest = |stage| {
+            let times = spent.clone().map(|spent| spent.wall(stage));
+            times.max().unwrap_or_default().min(self.span)
+        };
+        Interval {
+            server_backoff: longest(Stage::Backoff),
+            server_failing: longest(Stage::Failed),
+            unreached: longest(Stage::Unreached),
+            broken: longest(Stage::Broken),
+            ..interval
+        }
     }
 }
 
@@ -149,7 +177,7 @@ mod tests {
         let mut cadence = Cadence::new(start, INTERVAL);
         assert!(!cadence.close(after(900)).stood_still, "a busy machine");
         let held = Duration::from_millis(1500);
-        assert!(!cadence.close_at_work(after(3100), held).stood_still, "a quota");
+        assert!(!cadence.close_at_work(after(3100), std::iter::empty(), held).stood_still, "a quota");
         let stop = cadence.close(after(18_100));
         let at_work = LaneInterval {
             received: 7,

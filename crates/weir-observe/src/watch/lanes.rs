@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{LaneInterval, Reading, ThreadInterval};
+use weir_model::evidence::{LaneInterval, Reading, TcpInterval, ThreadInterval};
+use weir_model::sender::SenderInterval;
 
 use super::discovery::{Key, Sighting};
 use super::threads::{ServedSocket, Threads};
@@ -27,8 +28,8 @@ pub struct Lane {
     probe: FlowProbe,
     /// The other end, where it is to be seen.
     mate: Option<(SocketId, FlowProbe)>,
-    /// The other end is the subject's too.
-    pub(super) mate_is_subject: bool,
+    /// The other end's socket and the processes that hold it, where it is the subject's too.
+    other_end: Option<(u32, Vec<Pid>)>,
     born: Instant,
     /// When it was last seen, once it is gone.
     ended: Option<Instant>,
@@ -78,7 +79,7 @@ impl Lane {
             holders: sighting.holders.clone(),
             probe: probe(),
             mate: sighting.mate.map(|id| (id, probe())),
-            mate_is_subject: false,
+            other_end: None,
             born: now,
             ended: None,
             told: false,
@@ -136,6 +137,11 @@ impl Lane {
         {
             self.mate = Some((id, FlowProbe::new()));
         }
+    }
+
+    /// The other end is the subject's too.
+    pub(super) fn is_both_ends(&mut self, other: &Sighting) {
+        self.other_end = Some((other.socket.inode, other.holders.clone()));
     }
 
     /// Its sockets to be read: its own, and with `with_mate` the other end's.
@@ -220,11 +226,20 @@ impl Lane {
         }
         if let Some(mate) = mate {
             // The receiver's view says why the reader does not read only together with the reader's own
-            // thread, which is known where the subject is whoever has the sockets.
-            let both_known = self.owner.is_none() || self.mate_is_subject;
+            // thread, which is known where the subject is whoever has the sockets: while bytes lie unread, it
+            // is that thread which is waited for.
+            let both_known = self.owner.is_none() || self.other_end.is_some();
             if sends && both_known && mate.looks > 0 {
                 lane.tcp = mate.receiver;
                 lane.socket_wait = lived.mul_f64((mate.waiting - mate.awaiting_answer).clamp(0.0, 1.0));
+                // Who keeps up has a segment or two unread as well: then the sender has no more to give.
+                let more = |seen: &SenderInterval| 2 * u64::from(seen.nothing_unsent) < u64::from(seen.looks);
+                let unread =
+                    lane.tcp.value().is_some_and(lies_unread) && lane.sender.value().is_some_and(more);
+                if let Some((inode, holders)) = self.other_end.as_ref().filter(|_| unread) {
+                    let served = ServedSocket { inode: *inode, receives: true, dry: false };
+                    lane.thread = part_of(threads.serving(holders, served).1, lived, span);
+                }
             } else if !sends && mate.looks > 0 && lane.sender.value().is_none() {
                 lane.sender = mate.sender;
             }
@@ -267,6 +282,13 @@ impl Lane {
         lane.requests = u32::try_from(flow.requests).unwrap_or(u32::MAX);
         lane.objects = u32::try_from(over(self.requests, self.is_gone()) - before).unwrap_or(u32::MAX);
     }
+}
+
+/// Bytes wait for the program that reads them: an eighth of the receive buffer lies unread, of which the
+/// kernel gives about half to payload.
+fn lies_unread(tcp: &TcpInterval) -> bool {
+    let queue = tcp.receive_queue.unwrap_or(0);
+    queue > 0 && tcp.receive_buffer.is_some_and(|buffer| queue.saturating_mul(8) >= buffer)
 }
 
 /// Payload that moved so far, either way.
@@ -364,5 +386,27 @@ impl Others {
         }
         self.before = now;
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_lie_unread_wait_for_their_reader() {
+        let of = |queue, buffer| {
+            lies_unread(&TcpInterval {
+                receive_queue: queue,
+                receive_buffer: buffer,
+                ..TcpInterval::default()
+            })
+        };
+        assert!(of(Some(50_000), Some(400_000)));
+        for (queue, buffer) in
+            [(Some(10_000), Some(400_000)), (Some(0), Some(0)), (None, None), (Some(9), None)]
+        {
+            assert!(!of(queue, buffer), "{queue:?} of {buffer:?}");
+        }
     }
 }

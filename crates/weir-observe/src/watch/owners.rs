@@ -9,10 +9,8 @@ use crate::process::Pid;
 /// Holders of sockets, by inode.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// `None`: nobody who may be looked into holds it.
-    of: Map<u32, Option<Pid>>,
-    /// All that hold a socket which several do, its owner first.
-    shared: Map<u32, Vec<Pid>>,
+    /// All that hold a socket, its owner first; empty: nobody who may be looked into does.
+    of: Map<u32, Vec<Pid>>,
     /// While all processes are read anew: the sockets that were met.
     met: Option<Set<u32>>,
 }
@@ -25,36 +23,37 @@ impl Owners {
 
     /// Whether a process is known to hold it, or held it before that ended.
     pub(super) fn is_held(&self, inode: u32) -> bool {
-        matches!(self.of.get(&inode), Some(Some(_)))
+        self.of.get(&inode).is_some_and(|holders| !holders.is_empty())
     }
 
     /// All that do, the owner first.
     pub(super) fn holders(&self, inode: u32) -> Vec<Pid> {
-        let owner = || self.of.get(&inode).copied().flatten().into_iter().collect();
-        self.shared.get(&inode).cloned().unwrap_or_else(owner)
+        self.of.get(&inode).cloned().unwrap_or_default()
     }
 
     /// A process was found to hold it; `true` where nobody was known to. One that a child inherits stays its
     /// parent's.
     pub(super) fn open(&mut self, inode: u32, pid: Pid) -> bool {
-        let owner = self.of.entry(inode).or_insert(None);
-        let is_new = owner.is_none();
+        let holders = self.of.entry(inode).or_default();
+        let is_new = holders.is_empty();
         if is_new {
-            *owner = Some(pid);
+            holders.push(pid);
         }
         is_new
     }
 
     /// It was asked who holds it, and nobody was found.
     pub(super) fn set_asked(&mut self, inode: u32) {
-        self.of.entry(inode).or_insert(None);
+        self.of.entry(inode).or_default();
     }
 
     /// All processes are read anew: one that is not found to hold a socket holds it no more. The owners of
     /// processes that have ended meanwhile stay known; what was nobody's may find its owner.
     pub(super) fn begin(&mut self) {
-        self.of.retain(|_, owner| owner.is_some());
-        self.shared.clear();
+        self.of.retain(|_, holders| {
+            holders.truncate(1);
+            !holders.is_empty()
+        });
         self.met = Some(Set::default());
     }
 
@@ -66,20 +65,12 @@ impl Owners {
     /// A process holds these.
     pub(super) fn add(&mut self, pid: Pid, inodes: impl Iterator<Item = u32>) {
         for inode in inodes {
-            let owner = self.of.entry(inode).or_insert(None);
-            let is_first = match &mut self.met {
-                Some(met) => met.insert(inode),
-                None => owner.is_none(),
-            };
-            match *owner {
-                Some(first) if !is_first && first != pid => {
-                    let holders = self.shared.entry(inode).or_insert_with(|| vec![first]);
-                    if !holders.contains(&pid) {
-                        holders.push(pid);
-                    }
-                }
-                Some(_) if !is_first => {}
-                _ => *owner = Some(pid),
+            let holders = self.of.entry(inode).or_default();
+            if self.met.as_mut().is_some_and(|met| met.insert(inode)) {
+                holders.clear();
+            }
+            if !holders.contains(&pid) {
+                holders.push(pid);
             }
         }
     }

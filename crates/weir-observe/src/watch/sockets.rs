@@ -425,7 +425,7 @@ impl Watch {
                     self.settled.insert(sighting.key);
                     self.mates.insert(sighting.key);
                     if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == other) {
-                        lane.mate_is_subject = true;
+                        lane.is_both_ends(sighting);
                     }
                     continue;
                 }
@@ -497,7 +497,7 @@ impl Watch {
         let interval = self.cadence.close(now);
         let (opened, span) = (interval.opened, interval.span);
         let throttled = self.quotas.iter_mut().map(|(pid, quota)| (*pid, quota.interval())).collect();
-        let cpu = self.threads.close(&throttled);
+        let cpu = self.threads.close(&throttled, span);
         let threads = &self.threads;
         let mut closed: Vec<Closed> =
             self.lanes.iter_mut().filter_map(|lane| lane.close(opened, now, threads)).collect();

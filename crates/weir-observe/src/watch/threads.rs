@@ -136,8 +136,8 @@ impl Threads {
     }
 
     /// Closes the interval of all; returns the CPU time that they used. `throttled`: how long their quota
-    /// held them back.
-    pub(super) fn close(&mut self, throttled: &HashMap<Pid, Duration>) -> Duration {
+    /// held them back, in this interval of `span`.
+    pub(super) fn close(&mut self, throttled: &HashMap<Pid, Duration>, span: Duration) -> Duration {
         let mut cpu = Duration::ZERO;
         // The quota's time belongs to whoever used most of it.
         let mut busiest: HashMap<Pid, (u32, Duration)> = HashMap::new();
@@ -156,7 +156,7 @@ impl Threads {
             if let Some(Watched { interval: Reading::Value(interval), .. }) =
                 self.watched.get_mut(&(pid, tid))
             {
-                interval.throttled = time;
+                interval.throttled = held_back(interval, time, span);
             }
         }
         for (key, watched) in &self.watched {
@@ -292,10 +292,22 @@ impl ThreadTotal {
             (&mut sum.sleeping, next.sleeping),
             (&mut sum.waiting_for_thread, next.waiting_for_thread),
             (&mut sum.elsewhere, next.elsewhere),
+            (&mut sum.paging_in, next.paging_in),
+            (&mut sum.awaiting_kernel, next.awaiting_kernel),
         ] {
             *sum = sum.saturating_add(next);
         }
     }
+}
+
+/// How much of the time that its group was held back was this thread's: a thread under quota stays ready in
+/// its state, so no more than it was found so without running. The rest held back others of the group.
+fn held_back(interval: &ThreadInterval, group: Duration, span: Duration) -> Duration {
+    let ready = match interval.looks {
+        0 => span,
+        looks => span.mul_f64(f64::from(interval.found.running.min(looks)) / f64::from(looks)),
+    };
+    group.min(ready.saturating_sub(interval.cpu))
 }
 
 fn stage(pid: Pid) -> Option<Limit> {
@@ -314,5 +326,26 @@ fn name(pid: Pid, tid: u32) -> String {
     match std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
         Ok(comm) => format!("{} (pid {pid}, thread {tid})", comm.trim()),
         Err(_) => format!("pid {pid}, thread {tid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_holds_back_others_of_the_group_is_not_the_threads() {
+        let ms = Duration::from_millis;
+        let held = |running, cpu, group| {
+            let found = Found { running, receiving: 5 - running, ..Found::default() };
+            let thread = ThreadInterval { cpu: ms(cpu), looks: 5, found, ..ThreadInterval::default() };
+            held_back(&thread, ms(group), ms(100))
+        };
+        assert_eq!(held(0, 0, 80), ms(0), "it waited for data");
+        assert_eq!(held(5, 20, 80), ms(80), "ready all the time");
+        assert_eq!(held(5, 20, 300), ms(80), "a group's time counts every processor");
+        assert_eq!(held(2, 10, 80), ms(30));
+        let unseen = ThreadInterval { cpu: ms(20), ..ThreadInterval::default() };
+        assert_eq!(held_back(&unseen, ms(300), ms(100)), ms(80), "nobody looked");
     }
 }

@@ -3,6 +3,7 @@
 use super::figure::Frame;
 use super::markup::Markup;
 use super::words::length;
+use crate::figures::trimmed;
 
 /// The width of a letter of 12 pixels, on the wide side: DejaVu Sans has 7.3, most fonts less.
 pub(crate) const LETTER: f64 = 7.3;
@@ -111,8 +112,7 @@ pub fn mark(words: &str) -> String {
 
 /// Seconds as a mark: `2`, `0.5`.
 pub fn seconds(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    trimmed(&format!("{value:.3}")).to_owned()
 }
 
 /// Texts for places in one column that are at least `apart` from each other, moved as little as that takes,

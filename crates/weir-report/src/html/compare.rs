@@ -103,7 +103,6 @@ fn summary(runs: &[Run]) -> String {
             .collect();
         return if rates.len() > 1 { format!("{}.", rates.join(", ")) } else { NO_RATES.to_owned() };
     };
-    let limit = |run: &Run| run.record.verdict.as_ref().and_then(|verdict| verdict.limit.clone());
     let mut words = if has_rate(&first.record) && has_rate(&second.record) {
         let (a, b) = (first.record.rate, second.record.rate);
         format!("{} and {}: {} of the first.", rate(a), rate(b), gains::times(b, a))
@@ -112,13 +111,13 @@ fn summary(runs: &[Run]) -> String {
     };
     match (limit(first), limit(second)) {
         (Some(before), Some(after)) if before == after => {
-            words.push_str(&format!(" Both were held by {}.", limits::title(&before)));
+            words.push_str(&format!(" Both were held by {}.", limits::title(before)));
         }
         (Some(before), Some(after)) => {
             words.push_str(&format!(
                 " The first was held by {}, the second by {}.",
-                limits::title(&before),
-                limits::title(&after)
+                limits::title(before),
+                limits::title(after)
             ));
         }
         _ => {}
@@ -139,7 +138,7 @@ fn rates(page: &mut Markup, runs: &[Run]) {
     let bars: Vec<Bar> = (runs.iter().enumerate())
         .filter(|(_, run)| has_rate(&run.record))
         .map(|(index, run)| {
-            let limit = run.record.verdict.as_ref().and_then(|verdict| verdict.limit.as_deref());
+            let limit = limit(run);
             Bar {
                 name: title(index, run, 40),
                 value: run.record.rate,
@@ -214,6 +213,10 @@ fn verdict(run: &Run) -> Option<&VerdictRecord> {
     run.record.verdict.as_ref()
 }
 
+fn limit(run: &Run) -> Option<&str> {
+    verdict(run)?.limit.as_deref()
+}
+
 /// A row for each figure that a run has, a column for each run.
 fn table(runs: &[Run]) -> Table {
     let mut head = vec![String::new()];
@@ -233,8 +236,7 @@ fn table(runs: &[Run]) -> Table {
     for (name, cells) in measured(runs) {
         add(name, cells);
     }
-    let limit = |run: &Run| Some(limits::title(verdict(run)?.limit.as_deref()?));
-    add("limit", of(&limit));
+    add("limit", of(&|run| Some(limits::title(limit(run)?))));
     // How sure it is of no limit is no figure.
     let sure = |run: &Run| verdict(run).filter(|_| limit(run).is_some()).map(|verdict| verdict.confidence);
     add("confidence", of(&|run| Some(percent(sure(run)?.min(1.0)))));

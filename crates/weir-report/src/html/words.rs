@@ -7,6 +7,7 @@ use weir_units::{Bytes, Rate, counted, human_duration};
 
 use super::scale::sane;
 pub use crate::figures::percent;
+use crate::figures::trimmed;
 use crate::schema::{Record, RunOutcome};
 use crate::terminal::{instead_of_rate, verb};
 
@@ -41,7 +42,7 @@ pub fn count(value: f64) -> String {
     let value = sane(value);
     if value < 9.995 {
         let digits = if value < 1.0 { 3 } else { 2 };
-        return format!("{value:.digits$}").trim_end_matches('0').trim_end_matches('.').to_owned();
+        return trimmed(&format!("{value:.digits$}")).to_owned();
     }
     let text = Bytes(value.round() as u64).to_string();
     text.trim_end_matches('B').trim_end().replace('K', "k")

@@ -167,23 +167,16 @@ fn strip<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
 mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
+    use super::super::trees;
     use super::*;
 
     /// outer/{secret, root/{plain, sub/inner, ...}}, with links of all kinds in the root.
     fn tree() -> (tempfile::TempDir, Beneath) {
-        let outer = tempfile::tempdir().unwrap();
-        let root = outer.path().join("root");
-        std::fs::create_dir_all(root.join("sub")).unwrap();
-        std::fs::write(outer.path().join("secret"), "secret").unwrap();
-        std::fs::write(root.join("plain"), "plain").unwrap();
-        std::fs::write(root.join("sub/inner"), "inner").unwrap();
-        symlink("sub/inner", root.join("in")).unwrap();
+        let (outer, root) = trees::with_links();
         symlink("../plain", root.join("sub/up-in")).unwrap();
         symlink(root.join("sub"), root.join("abs")).unwrap();
         symlink("abs/../plain", root.join("over-abs")).unwrap();
         symlink(&root, root.join("sub/top")).unwrap();
-        symlink("../secret", root.join("out")).unwrap();
-        symlink("..", root.join("up")).unwrap();
         symlink(outer.path().join("secret"), root.join("abs-out")).unwrap();
         symlink(outer.path().join("root/../secret"), root.join("abs-up")).unwrap();
         symlink(outer.path().join("root2/x"), root.join("beside")).unwrap();

@@ -169,24 +169,17 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::PermissionsExt;
 
     use rustix::fs::{CWD, Mode};
     use weir_http::request_target::{self, RequestTarget};
 
+    use super::super::trees;
     use super::*;
 
     /// root/{plain, sub/inner, in -> sub/inner, out -> ../secret, up -> .., fifo} beside secret.
     fn tree() -> (tempfile::TempDir, Dir) {
-        let outer = tempfile::tempdir().unwrap();
-        let root = outer.path().join("root");
-        std::fs::create_dir_all(root.join("sub")).unwrap();
-        std::fs::write(outer.path().join("secret"), "secret").unwrap();
-        std::fs::write(root.join("plain"), "plain").unwrap();
-        std::fs::write(root.join("sub/inner"), "inner").unwrap();
-        symlink("sub/inner", root.join("in")).unwrap();
-        symlink("../secret", root.join("out")).unwrap();
-        symlink("..", root.join("up")).unwrap();
+        let (outer, root) = trees::with_links();
         rustix::fs::mknodat(CWD, root.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
         let dir = Dir::open(&root, false).unwrap();
         (outer, dir)

@@ -100,3 +100,24 @@ fn http_time(seconds: i64) -> Option<SystemTime> {
     let seconds = u64::try_from(seconds).ok().filter(|&seconds| seconds < YEAR_10000)?;
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
+
+#[cfg(test)]
+mod trees {
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    /// root/{plain, sub/inner, in -> sub/inner, out -> ../secret, up -> ..} beside secret; the folder that
+    /// holds both, and the root.
+    pub(super) fn with_links() -> (tempfile::TempDir, PathBuf) {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(outer.path().join("secret"), "secret").unwrap();
+        std::fs::write(root.join("plain"), "plain").unwrap();
+        std::fs::write(root.join("sub/inner"), "inner").unwrap();
+        symlink("sub/inner", root.join("in")).unwrap();
+        symlink("../secret", root.join("out")).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        (outer, root)
+    }
+}

@@ -188,7 +188,7 @@ impl Lists for GcsStore {
             return Err(StoreError::Answer { what, why });
         }
         let next = page.next_page_token.filter(|token| !token.is_empty());
-        Ok(Page { objects, prefixes: page.prefixes, next })
+        Ok(Page { objects, prefixes: page.prefixes, next, ..Page::default() })
     }
 
     fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError> {
@@ -248,14 +248,7 @@ impl Deletes for GcsStore {
         let mut failed = Vec::new();
         for key in keys {
             let outcome = GcsStore::path_of(&self.bucket, key).and_then(|path| {
-                let url = self.json(&path, &[])?;
-                let call =
-                    Call { method: "DELETE", url, fields: Vec::new(), most: 1 << 20, asks_first: false };
-                let reply = caller.ask(&call, &mut AtHand::default())?;
-                match reply.head.status {
-                    200..300 | 404 => Ok(()),
-                    _ => Err(refusal(&format!("delete {}", self.shown(key)), &call, &reply)),
-                }
+                caller.delete(&format!("delete {}", self.shown(key)), self.json(&path, &[])?)
             });
             match outcome {
                 Err(error @ StoreError::Http(weir_get::GetError::Interrupted)) => return Err(error),

@@ -180,7 +180,8 @@ fn refresh_grant(login: &Login, asks_for: &[(&str, &str)]) -> String {
     form.finish()
 }
 
-/// Of a refusal that repeats the form nothing is said: what was sent in a body is not taken out of its words.
+/// Drops the words of a refusal that echoes the form: only secrets in fields and queries are taken out of
+/// what a server says.
 fn without_secret(reply: &mut Reply, secret: &str) {
     let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
     let repeats = |text: &str| text.contains(secret) || text.contains(&encoded);

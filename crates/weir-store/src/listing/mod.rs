@@ -70,6 +70,8 @@ pub struct Page {
     pub prefixes: Vec<String>,
     /// What the next page is asked for by; `None`: this is the last one.
     pub next: Option<String>,
+    /// It is as long as was asked for, and the store does not say whether it is the last one.
+    pub may_go_on: bool,
 }
 
 /// A bucket or container.

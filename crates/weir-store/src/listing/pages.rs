@@ -65,6 +65,10 @@ impl<'a> Pages<'a> {
             }
         };
         self.check(&page)?;
+        if page.may_go_on {
+            let (shown, prefix) = (&self.setup.shown, shown_prefix(&self.setup));
+            tracing::warn!("the store does not say that its list of {shown}/{prefix} is whole");
+        }
         Ok(page)
     }
 

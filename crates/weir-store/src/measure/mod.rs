@@ -17,7 +17,7 @@ use weir_observe::thread::process_cpu_now;
 use weir_units::backoff::doubled;
 use weir_units::{Bytes, counted, human_duration, plain};
 
-use crate::caller::{Caller, CallerSetup, refusal};
+use crate::caller::{Caller, CallerSetup};
 use crate::error::StoreError;
 use crate::listing::{ListAsk, PAGE};
 use crate::store::Store;
@@ -444,12 +444,7 @@ fn is_stop(error: &StoreError) -> bool {
 /// Deletes a version of an object; one that is not there counts as deleted.
 fn delete(setup: &Setup<'_>, caller: &mut Caller<'_>, key: &str, version: &str) -> Result<(), StoreError> {
     let url = setup.store.object(key, Some(version))?;
-    let call = Call { method: "DELETE", url, fields: Vec::new(), most: 1 << 20, asks_first: false };
-    let reply = caller.ask(&call, &mut AtHand::default())?;
-    match reply.head.status {
-        200..300 | 404 => Ok(()),
-        _ => Err(refusal(&format!("delete a version of {}", crate::error::shown(key)), &call, &reply)),
-    }
+    caller.delete(&format!("delete a version of {}", crate::error::shown(key)), url)
 }
 
 fn get(setup: &Setup<'_>, caller: &mut Caller<'_>, key: &str, size: u64) -> Result<(), StoreError> {

@@ -37,10 +37,9 @@ impl Deletes for S3Store {
         for some in together.chunks(AT_ONCE) {
             match self.delete_together(caller, some) {
                 Ok(more) => failed.extend(more),
-                // Google's XML interface has it not, nor have some small stores.
-                Err(error) if error.is_unknown_request() => {
-                    alone.extend(some);
-                }
+                // Google's XML interface has it not, nor have some small stores. Where something else is
+                // wrong with the request, those for single keys say so.
+                Err(error) if error.is_of_its_form() => alone.extend(some),
                 Err(error) => return Err(error),
             }
         }
@@ -110,13 +109,7 @@ impl S3Store {
 
     fn delete_alone(&self, caller: &mut Caller<'_>, key: &str) -> Result<(), StoreError> {
         let what = format!("delete {}{}", self.shown(), crate::error::shown(key));
-        let url = self.here().object(key, None)?;
-        let call = Call { method: "DELETE", url, fields: Vec::new(), most: MAX_ANSWER, asks_first: false };
-        let reply = caller.ask(&call, &mut AtHand::default())?;
-        match reply.head.status {
-            200..300 | 404 => Ok(()),
-            _ => Err(refusal(&what, &call, &reply)),
-        }
+        caller.delete(&what, self.here().object(key, None)?)
     }
 }
 

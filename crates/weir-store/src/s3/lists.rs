@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-use percent_encoding::percent_decode_str;
 use weir_get::http::call::{AtHand, Call};
 use weir_http::head::ResponseHead;
 
 use super::{S3Bucket, S3Store, sums};
 use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
+use crate::key;
 use crate::listing::{
     Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime, tags,
 };
@@ -283,7 +283,10 @@ struct PageRead {
     prefixes: Vec<String>,
     /// The one being read.
     object: Listed,
+    size: Option<u64>,
     version: ListedVersion,
+    /// A key that came without its size.
+    unsized_key: Option<String>,
     is_list: bool,
     is_encoded: bool,
     /// `None`: it does not say.
@@ -314,11 +317,11 @@ impl PageRead {
         match rest {
             [] => self.is_list = true,
             ["Contents" | "Version" | "DeleteMarker", field, ..] => self.of_object(field, &rest[2..], text),
-            ["Contents"] => self.objects.push(std::mem::take(&mut self.object)),
+            ["Contents"] => self.object_ended(None),
             [kind @ ("Version" | "DeleteMarker")] => {
                 let mut version = std::mem::take(&mut self.version);
                 version.is_delete_marker = *kind == "DeleteMarker";
-                self.objects.push(Listed { version: Some(version), ..std::mem::take(&mut self.object) });
+                self.object_ended(Some(version));
             }
             ["CommonPrefixes", "Prefix"] => self.prefixes.push(text.to_owned()),
             ["IsTruncated"] => self.is_truncated = Some(text.trim().eq_ignore_ascii_case("true")),
@@ -332,12 +335,23 @@ impl PageRead {
         }
     }
 
+    /// What was deleted has no size.
+    fn object_ended(&mut self, version: Option<ListedVersion>) {
+        let has_size = version.as_ref().is_none_or(|version| !version.is_delete_marker);
+        let size = self.size.take();
+        let object = std::mem::take(&mut self.object);
+        if has_size && size.is_none() {
+            self.unsized_key.get_or_insert_with(|| object.key.clone());
+        }
+        self.objects.push(Listed { version, size: size.unwrap_or_default(), ..object });
+    }
+
     fn of_object(&mut self, field: &str, rest: &[&str], text: &str) {
         let object = &mut self.object;
         match field {
             _ if !rest.is_empty() => {}
             "Key" => text.clone_into(&mut object.key),
-            "Size" => object.size = text.trim().parse().unwrap_or_default(),
+            "Size" => self.size = text.trim().parse().ok(),
             "LastModified" => object.modified = time(text),
             "ETag" => object.etag = Some(text.to_owned()),
             "StorageClass" => object.class = Some(text.to_owned()),
@@ -362,7 +376,11 @@ impl PageRead {
     fn into_page(self, ask: &ListAsk<'_>, kind: Kind) -> Result<Page, String> {
         let is_v1 = kind == Kind::V1 || kind == Kind::V2 && self.is_v1();
         let is_encoded = self.is_encoded;
-        let decoded = |text: String| if is_encoded { decode(&text) } else { Ok(text) };
+        let no_text = |text: &str| format!("lists a key that is no UTF-8: {}", shown(text));
+        let decoded = |text: String| match is_encoded {
+            true => key::of_listing(&text).ok_or_else(|| no_text(&text)),
+            false => Ok(text),
+        };
         let (mut objects, mut prefixes) = (self.objects, Vec::with_capacity(self.prefixes.len()));
         for object in &mut objects {
             object.key = decoded(std::mem::take(&mut object.key))?;
@@ -374,10 +392,16 @@ impl PageRead {
         if let Some(stray) = strays.into_iter().find(|key| !key.starts_with(ask.prefix)) {
             return Err(format!("lists '{}', which does not begin with the prefix", shown(stray)));
         }
+        if let Some(key) = &self.unsized_key {
+            return Err(format!("does not say how large '{}' is", shown(key)));
+        }
         let marker = self.marker.map(decoded).transpose()?.filter(|text| !text.is_empty());
         let token = self.token.filter(|token| !token.is_empty());
         // It is there to go on with: without a word to the contrary the list goes on.
-        let is_truncated = self.is_truncated.unwrap_or(token.is_some() || marker.is_some());
+        let has_next = token.is_some() || marker.is_some();
+        let is_truncated = self.is_truncated.unwrap_or(has_next);
+        let most = ask.most.clamp(1, PAGE) as usize;
+        let may_go_on = self.is_truncated.is_none() && !has_next && objects.len() + prefixes.len() >= most;
         let next = match kind {
             _ if !is_truncated => None,
             Kind::Versions => {
@@ -393,20 +417,12 @@ impl PageRead {
         if is_truncated && next.is_none() {
             return Err("says that the list goes on, and gives no token to go on with".to_owned());
         }
-        Ok(Page { objects, prefixes, next })
+        Ok(Page { objects, prefixes, next, may_go_on })
     }
 }
 
 fn time(text: &str) -> Option<SystemTime> {
     instant::parse(text.trim())
-}
-
-/// As `encoding-type=url` has it: a plus is a space.
-fn decode(text: &str) -> Result<String, String> {
-    let spaced = text.replace('+', " ");
-    let key = percent_decode_str(&spaced).decode_utf8();
-    key.map(std::borrow::Cow::into_owned)
-        .map_err(|_| format!("lists a key that is no UTF-8: {}", shown(text)))
 }
 
 #[cfg(test)]
@@ -433,7 +449,8 @@ mod tests {
 
     #[test]
     fn version_1_goes_on_from_its_last_key() {
-        let body = "<ListBucketResult><Marker/><Contents><Key>a+b</Key></Contents><IsTruncated>true</IsTruncated>\
+        let body = "<ListBucketResult><Marker/><Contents><Key>a+b</Key><Size>1</Size></Contents>\
+            <IsTruncated>true</IsTruncated>\
             </ListBucketResult>";
         let ask = ListAsk::default();
         assert_eq!(read(body, &ask, Kind::V2).unwrap().next.as_deref(), Some("a+b"));
@@ -445,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_token_alone_says_that_the_list_goes_on() {
-        let body = "<ListBucketResult><Contents><Key>a</Key></Contents><KeyCount>1</KeyCount>\
+        let body = "<ListBucketResult><Contents><Key>a</Key><Size>1</Size></Contents><KeyCount>1</KeyCount>\
             <NextContinuationToken>t</NextContinuationToken></ListBucketResult>";
         let next = |body: &str| read(body, &ListAsk::default(), Kind::V2).unwrap().next;
         assert_eq!(next(body).as_deref(), Some("t"));
@@ -456,17 +473,19 @@ mod tests {
     #[test]
     fn a_marker_alone_says_so_too() {
         let ask = ListAsk { versions: true, ..ListAsk::default() };
-        let body = "<ListVersionsResult><Version><Key>k</Key><VersionId>2</VersionId></Version>\
+        let body = "<ListVersionsResult><Version><Key>k</Key><Size>1</Size><VersionId>2</VersionId></Version>\
             <NextKeyMarker>k</NextKeyMarker><NextVersionIdMarker>2</NextVersionIdMarker></ListVersionsResult>";
         assert_eq!(read(body, &ask, Kind::Versions).unwrap().next.as_deref(), Some("2\0k"));
-        let body = "<ListBucketResult><Contents><Key>a</Key></Contents><NextMarker>m</NextMarker></ListBucketResult>";
+        let body = "<ListBucketResult><Contents><Key>a</Key><Size>1</Size></Contents><NextMarker>m</NextMarker>\
+            </ListBucketResult>";
         assert_eq!(read(body, &ListAsk::default(), Kind::V1).unwrap().next.as_deref(), Some("m"));
         assert_eq!(read(body, &ListAsk::default(), Kind::V2).unwrap().next.as_deref(), Some("m"));
     }
 
     #[test]
     fn versions_have_their_ids() {
-        let body = "<ListVersionsResult><Version><Key>k</Key><VersionId>2</VersionId><IsLatest>false</IsLatest></Version>\
+        let body = "<ListVersionsResult><Version><Key>k</Key><Size>1</Size><VersionId>2</VersionId>\
+            <IsLatest>false</IsLatest></Version>\
             <DeleteMarker><Key>k</Key><VersionId>3</VersionId><IsLatest>true</IsLatest></DeleteMarker>\
             <IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>\
             <NextVersionIdMarker>3</NextVersionIdMarker></ListVersionsResult>";
@@ -475,5 +494,9 @@ mod tests {
         assert_eq!(versions[0], ListedVersion { id: "2".to_owned(), ..ListedVersion::default() });
         assert!(versions[1].is_delete_marker && versions[1].is_latest);
         assert_eq!(page.next.as_deref(), Some("3\0k"));
+        // What has content has a size.
+        let none = body.replace("<Size>1</Size>", "");
+        let ask = ListAsk { versions: true, ..ListAsk::default() };
+        assert!(read(&none, &ask, Kind::Versions).unwrap_err().contains("how large 'k' is"));
     }
 }

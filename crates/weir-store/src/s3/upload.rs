@@ -233,7 +233,11 @@ impl Uploads for S3Store {
             };
             let page: UploadsPage = read(&what, &call, &reply, "ListMultipartUploadsResult")?;
             let is_coded = page.encoding_type.as_deref() == Some("url");
-            let decoded = |text: &str| if is_coded { key::of_listing(text) } else { text.to_owned() };
+            // Some servers repeat that keys are encoded, and write them as they are; all begin with this one.
+            let decoded = |text: &str| {
+                let coded = key::of_listing(text).filter(|text| is_coded && text.starts_with(key));
+                coded.unwrap_or_else(|| text.to_owned())
+            };
             let of_key = page.uploads.iter().filter(|upload| decoded(&upload.key) == key);
             found.extend(
                 of_key

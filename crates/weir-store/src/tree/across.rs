@@ -12,7 +12,6 @@ use weir_tree::{Filter, Name};
 use super::content;
 use super::decide::{Decision, decide};
 use super::known::{Known, facts_of};
-use super::names::name_of;
 use super::seen::SeenNames;
 use super::through::Through;
 use super::up::{LOT, lot};
@@ -100,11 +99,9 @@ pub struct Across<'a> {
 }
 
 /// Whether a copy by these rules takes the key that `rest` is behind the prefix. One that no file could have
-/// goes by no rule, and is copied.
+/// goes by those of its parts that a name can have.
 pub fn takes_key(filter: &Filter, rest: &str) -> bool {
-    let bare = rest.trim_end_matches('/');
-    let name = name_of(bare).ok().filter(|name: &Name| !name.is_root());
-    name.is_none_or(|name| super::takes(filter, &name, bare.len() < rest.len()))
+    super::takes_below(filter, &Name::root(), rest)
 }
 
 /// Copies what is `chosen`: `sends` is given one lot after another of what comes through here. Returns how
@@ -163,7 +160,9 @@ impl Across<'_> {
         stop: &AtomicBool,
     ) -> Result<(), StoreError> {
         for page in pages {
-            for object in page.map_err(|error| error.at(End::Source))?.objects {
+            let page = page.map_err(|error| error.at(End::Source))?;
+            self.seen.iter().for_each(|seen| seen.lock().may_lack |= page.may_go_on);
+            for object in page.objects {
                 if self.glob.is_some_and(|glob| !glob.matches(&object.key)) {
                     continue;
                 }

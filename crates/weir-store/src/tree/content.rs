@@ -56,21 +56,31 @@ pub fn digest_of(looked: &Looked) -> Option<(Algorithm, Vec<u8>)> {
     })
 }
 
-/// The digest of `length` bytes of a file from `start` on.
-pub(crate) fn digest(file: &File, algorithm: Algorithm, start: u64, length: u64) -> io::Result<Vec<u8>> {
+/// The digest of the first `length` bytes of a file. `hears` gets them as they come; `None`: it wants no
+/// more.
+pub fn digest(
+    file: &File,
+    algorithm: Algorithm,
+    length: u64,
+    hears: &mut dyn FnMut(&[u8]) -> bool,
+) -> io::Result<Option<Vec<u8>>> {
     let mut digest = algorithm.start();
     let mut buffer = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE).max(1))];
     let mut at = 0;
     while at < length {
         let piece = buffer.len().min(usize::try_from(length - at).unwrap_or(usize::MAX));
-        let got = file.read_at(&mut buffer[..piece], start + at)?;
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        match file.read_at(&mut buffer[..piece], at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) if !hears(&buffer[..got]) => return Ok(None),
+            Ok(got) => {
+                digest.update(&buffer[..got]);
+                at += got as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        digest.update(&buffer[..got]);
-        at += got as u64;
     }
-    Ok(digest.finish())
+    Ok(Some(digest.finish()))
 }
 
 #[cfg(test)]
@@ -84,5 +94,28 @@ mod tests {
         let looked = Looked { listed: Listed { etag, ..Listed::default() }, ..Looked::default() };
         assert!(digest_of(&looked).is_some());
         assert!(digest_of(&Looked { is_opaque: true, ..looked }).is_none());
+    }
+
+    #[test]
+    fn the_reading_for_a_digest_is_heard_of_and_can_be_ended() {
+        let size = 3 << 20;
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &vec![7; size]).unwrap();
+        let (mut heard, mut calls) = (0, 0);
+        let mut hears = |bytes: &[u8]| {
+            heard += bytes.len();
+            true
+        };
+        let found = digest(&file, Algorithm::SHA256, size as u64, &mut hears).unwrap();
+        assert_eq!(found, Some(Algorithm::SHA256.of(&vec![7; size])));
+        assert_eq!(heard, size, "each of its bytes");
+        let mut ends = |_: &[u8]| {
+            calls += 1;
+            calls % 2 == 1
+        };
+        assert!(matches!(digest(&file, Algorithm::SHA256, size as u64, &mut ends), Ok(None)));
+        assert_eq!(calls, 2, "and no byte after that");
+        let more = digest(&file, Algorithm::SHA256, size as u64 + 1, &mut |_| true);
+        assert_eq!(more.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -23,7 +23,7 @@ use super::{Copy, StorePlace};
 use crate::caller::Caller;
 use crate::error::StoreError;
 use crate::glob::Glob;
-use crate::listing::{Listed, Page};
+use crate::listing::{Listed, Looked, Page};
 use weir_units::instant;
 
 /// Objects that a thread takes from the list at a time, and jobs that it hands over together: each of these
@@ -151,14 +151,17 @@ struct Feed {
 }
 
 impl Feed {
-    /// Some objects; none at the end.
-    fn next(&mut self, ended: &Ended) -> Vec<Listed> {
+    /// Some objects; none at the end. `seen` hears of a list that does not say whether it is whole.
+    fn next(&mut self, ended: &Ended, seen: Option<&Mutex<SeenNames>>) -> Vec<Listed> {
         loop {
             if !self.page.is_empty() {
                 return self.page.drain(..self.page.len().min(CHUNK)).collect();
             }
             match self.pages.recv() {
-                Ok(Ok(page)) => self.page = page.objects.into(),
+                Ok(Ok(page)) => {
+                    seen.iter().for_each(|seen| seen.lock().may_lack |= page.may_go_on);
+                    self.page = page.objects.into();
+                }
                 Ok(Err(error)) => {
                     *ended.failed.lock() = Some(error);
                     return Vec::new();
@@ -173,7 +176,7 @@ impl Down<'_> {
     fn work(&self, feed: &Mutex<Feed>, to: &SyncSender<Vec<Next>>, ended: &Ended) {
         let mut caller = Caller::new(self.copy.caller);
         loop {
-            let objects = feed.lock().next(ended);
+            let objects = feed.lock().next(ended, self.seen);
             if objects.is_empty() {
                 return;
             }
@@ -203,6 +206,7 @@ impl Down<'_> {
         ended.found.fetch_add(1, Relaxed);
         let next = match self.one(caller, object) {
             Ok(next) => next,
+            Err(_) if self.copy.caller.stop.load(Relaxed) => None,
             Err(error) => {
                 let place = self.from.url(&object.key);
                 Some(Next::Bad(Bad { place, error }))
@@ -215,6 +219,9 @@ impl Down<'_> {
     /// What becomes of an object; `None`: nothing.
     fn one(&self, caller: &mut Caller<'_>, object: &Listed) -> Result<Option<Next>, String> {
         let rest = object.key.strip_prefix(self.from.prefix).unwrap_or(&object.key);
+        if self.only.is_none() && !self.copy.takes(&self.base, rest) {
+            return Ok(None);
+        }
         let folder = rest.strip_suffix('/');
         if rest.is_empty() || folder.is_some() && self.only.is_none() {
             return match (object.size, folder) {
@@ -227,9 +234,6 @@ impl Down<'_> {
             Some(only) => only.clone(),
             None => self.name(rest)?,
         };
-        if self.only.is_none() && !self.copy.takes(&name, false) {
-            return Ok(None);
-        }
         self.sees(&name)?;
         let there = self.target.existing(&name).map_err(|error| error.to_string())?;
         match self.decide(caller, object, there.as_ref())? {
@@ -265,9 +269,6 @@ impl Down<'_> {
     /// What stands for a folder: an object of no bytes, whose key ends with a slash.
     fn folder(&self, rest: &str) -> Result<(), String> {
         let name = self.name(rest)?;
-        if !self.copy.takes(&name, true) {
-            return Ok(());
-        }
         if let Some(seen) = self.seen {
             seen.lock().insert(&super::prune::of_folder(&name)).map_err(|error| error.to_string())?;
         }
@@ -301,18 +302,26 @@ impl Down<'_> {
                 self.from.lists().look(caller, &object.key, version).map_err(|error| error.to_string())?;
             let looked = looked.ok_or("it was deleted meanwhile")?;
             if decision == Decision::AskContent {
-                let is_same = content::digest_of(&looked).is_some_and(|(algorithm, value)| {
-                    let name = there.map(|there| &there.name);
-                    let file = name.and_then(|name| self.target.open_existing(name).ok());
-                    let own = file.and_then(|file| content::digest(&file, algorithm, 0, object.size).ok());
-                    own == Some(value)
-                });
-                return Ok(if is_same { Decision::Same } else { Decision::Move });
+                return self.compare(&looked, object.size, there);
             }
             from = Facts { etag: None, ..facts_of_look(&looked) };
             decision = decide(self.copy.rules, &from, to.as_ref());
         }
         Ok(decision)
+    }
+
+    /// By their contents. What cannot be read here is replaced.
+    fn compare(&self, looked: &Looked, size: u64, there: Option<&Entry>) -> Result<Decision, String> {
+        let file = there.and_then(|there| self.target.open_existing(&there.name).ok());
+        let (Some((algorithm, value)), Some(file)) = (content::digest_of(looked), file) else {
+            return Ok(Decision::Move);
+        };
+        let stop = self.copy.caller.stop;
+        match content::digest(&file, algorithm, size, &mut |_| !stop.load(Relaxed)) {
+            Ok(None) => Err(GetError::Interrupted.to_string()),
+            Ok(Some(own)) if own == value => Ok(Decision::Same),
+            _ => Ok(Decision::Move),
+        }
     }
 
     fn job(&self, object: &Listed, name: &Name, there: Option<Entry>) -> Result<Next, String> {

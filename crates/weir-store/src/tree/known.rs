@@ -54,7 +54,7 @@ impl<'a> Known<'a> {
         };
         let mut state = self.state.lock();
         let (most, most_bytes) = KNOWN;
-        let is_last = page.next.is_none();
+        let is_last = page.next.is_none() && !page.may_go_on;
         for object in page.objects {
             if state.objects.len() >= most || state.key_bytes >= most_bytes {
                 tracing::info!("{} holds much: what is there is asked for one by one", self.place.shown);

@@ -95,15 +95,50 @@ pub struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Whether the rules take `name`, and all folders that it is in.
-    fn takes(&self, name: &Name, is_directory: bool) -> bool {
-        takes(self.filter, name, is_directory)
+    /// Whether the rules take the key that `rest` is behind the prefix, which is called `base` in the tree.
+    fn takes(&self, base: &Name, rest: &str) -> bool {
+        takes_below(self.filter, base, rest)
     }
 
-    /// Whether what the target has under `name` is protected.
-    fn spares(&self, name: &Name, is_directory: bool) -> bool {
-        !is_taken(self.filter, name, is_directory, Side::Receiver { doomed: false })
+    /// Whether what the target has under the key that `rest` is behind the prefix is protected. So is a key
+    /// whose last part no rule can be asked about.
+    fn spares(&self, rest: &str) -> bool {
+        if self.filter.is_empty() {
+            return false;
+        }
+        let Ruled { name, is_folder, is_cut } = Ruled::of(&Name::root(), rest);
+        is_cut || !is_taken(self.filter, &name, is_folder, Side::Receiver { doomed: false })
     }
+}
+
+/// What rules are asked about, of a key. One that no file could have goes by those of its parts that a name
+/// can have.
+struct Ruled {
+    name: Name,
+    is_folder: bool,
+    /// Its last part is none of them: `name` is the folder that it would be in.
+    is_cut: bool,
+}
+
+impl Ruled {
+    /// `rest` is behind the prefix, which is called `base`.
+    fn of(base: &Name, rest: &str) -> Ruled {
+        let bare = rest.trim_end_matches('/');
+        let join = |name: Name, part: &str| name.join(part.as_bytes()).unwrap_or(name);
+        let name = name_below(base, bare).unwrap_or_else(|_| bare.split('/').fold(base.clone(), join));
+        let is_cut = bare.rsplit('/').next().is_none_or(|last| Name::root().join(last.as_bytes()).is_err());
+        Ruled { name, is_folder: is_cut || bare.len() < rest.len(), is_cut }
+    }
+}
+
+/// Whether a copy by these rules takes the key that `rest` is behind the prefix, which is called `base` in
+/// the tree. Of one whose last part no rule can be asked about its folder decides.
+fn takes_below(filter: &Filter, base: &Name, rest: &str) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let Ruled { name, is_folder, .. } = Ruled::of(base, rest);
+    name.is_root() || takes(filter, &name, is_folder)
 }
 
 /// Whether a copy by these rules takes `name`, and all folders that it is in.
@@ -118,4 +153,30 @@ fn is_taken(filter: &Filter, name: &Name, is_directory: bool, side: Side) -> boo
     let around = std::iter::successors(name.parent(), Name::parent).filter(|name| !name.is_root());
     let takes = |name: &Name, is_directory| filter.decides(&Scope::default(), name, is_directory, side);
     around.into_iter().all(|folder| takes(&folder, true)) && takes(name, is_directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_go_by_what_of_a_key_a_name_can_have() {
+        let long = "n".repeat(256);
+        let of = |base: &str, rest: &str| {
+            let Ruled { name, is_folder, is_cut } = Ruled::of(&Name::new(base.as_bytes()).unwrap(), rest);
+            (String::from_utf8(name.as_bytes().to_vec()).unwrap(), is_folder, is_cut)
+        };
+        for (base, rest, name, is_folder, is_cut) in [
+            ("", "a/b", "a/b", false, false),
+            ("p", "a/", "p/a", true, false),
+            ("", "a//b", "a/b", false, false),
+            ("p", "/../b/", "p/b", true, false),
+            ("", &format!("a/{long}"), "a", true, true),
+            ("", &format!("{long}/b"), "b", false, false),
+            ("p", "//", "p", true, true),
+            ("", "", "", true, true),
+        ] {
+            assert_eq!(of(base, rest), (name.to_owned(), is_folder, is_cut), "{base} {rest}");
+        }
+    }
 }

@@ -37,6 +37,7 @@ pub fn here(
     seen: &Mutex<SeenNames>,
     most: Option<u64>,
 ) -> Result<Pruned, StoreError> {
+    refuse_open_end(seen)?;
     if let Some(most) = most {
         target.limit_removals(most);
     }
@@ -144,7 +145,10 @@ pub fn there(
             let options = Options { create: false, ..Options::default() };
             Some(Target::open(path, options).map_err(|error| StoreError::Local(error.to_string()))?)
         }
-        Source::List(_) => None,
+        Source::List(seen) => {
+            refuse_open_end(seen)?;
+            None
+        }
     };
     let mut caller = Caller::new(copy.caller);
     let shown = to.shown.trim_end_matches('/').to_owned();
@@ -195,18 +199,20 @@ pub fn there(
     Ok(pruned)
 }
 
+/// What a list does not have may be behind its end, if it does not say that this is one.
+fn refuse_open_end(seen: &Mutex<SeenNames>) -> Result<(), StoreError> {
+    let why = "nothing was deleted, since the store does not say that its list is whole";
+    if seen.lock().may_lack { Err(StoreError::Local(why.to_owned())) } else { Ok(()) }
+}
+
 /// The source has it, the rules protect it, or nobody can tell.
 fn is_spared(copy: &Copy<'_>, source: &Source<'_>, folder: Option<&Target>, rest: &str) -> bool {
-    if rest.is_empty() {
+    if rest.is_empty() || copy.spares(rest) {
         return true;
     }
     let bare = rest.trim_end_matches('/');
     let is_folder = bare.len() < rest.len();
-    let name = name_of(bare);
-    if name.as_ref().is_ok_and(|name| copy.spares(name, is_folder)) {
-        return true;
-    }
-    match (source, folder, &name) {
+    match (source, folder, &name_of(bare)) {
         (Source::List(seen), _, _) => seen.lock().contains(rest.as_bytes()).unwrap_or(true),
         // No file can have that name.
         (Source::Folder { .. }, _, Err(_)) => false,

@@ -20,6 +20,8 @@ const BLOCK: usize = 512;
 
 /// The set.
 pub struct SeenNames {
+    /// The list may have more than it has said: what is not in the set may be in it all the same.
+    pub may_lack: bool,
     hasher: RandomState,
     most: usize,
     fresh: Vec<u64>,
@@ -45,7 +47,7 @@ impl Default for SeenNames {
 impl SeenNames {
     fn of_runs(most: usize) -> SeenNames {
         let (hasher, fresh) = (RandomState::new(), Vec::new());
-        SeenNames { hasher, most, fresh, is_sorted: true, spilled: None, runs: Vec::new() }
+        SeenNames { may_lack: false, hasher, most, fresh, is_sorted: true, spilled: None, runs: Vec::new() }
     }
 
     /// One more.

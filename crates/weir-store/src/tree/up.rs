@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_get::GetError;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 
@@ -288,7 +289,13 @@ impl Up<'_> {
             return Ok(Decision::Move);
         };
         let file = met.source.open(&met.entry).map_err(|error| StoreError::Local(error.to_string()))?;
-        let own = content::digest(&file, algorithm, 0, met.entry.size());
-        Ok(if own.is_ok_and(|own| own == value) { Decision::Same } else { Decision::Move })
+        let stop = self.copy.caller.stop;
+        let own = content::digest(&file, algorithm, met.entry.size(), &mut |_| !stop.load(Relaxed));
+        let own = own.map_err(|error| {
+            let (path, why) = (met.path.display(), weir_units::plain(&error));
+            StoreError::Source(format!("cannot read {path}: {why}"))
+        })?;
+        let own = own.ok_or(GetError::Interrupted)?;
+        Ok(if own == value { Decision::Same } else { Decision::Move })
     }
 }

@@ -60,7 +60,7 @@ pub(super) struct Run<'a> {
     pub(super) stop: &'a Arc<AtomicBool>,
     pub(super) queue: Queue,
     /// `--limit-rate`.
-    pub(super) limiter: Option<Limiter>,
+    pub(super) limiter: Option<Arc<Limiter>>,
     /// Bytes sent in this run, those under way included.
     pub(super) moved: AtomicI64,
     algorithm: Mutex<Option<Algorithm>>,
@@ -81,6 +81,11 @@ impl Run<'_> {
     /// The run shall end.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed)
+    }
+
+    /// What holds all its lanes at this moment: bytes a second.
+    pub(super) fn rate_cap(&self) -> Option<f64> {
+        self.limiter.as_ref()?.rate().map(|rate| rate.0)
     }
 
     /// What contents are checked by.
@@ -166,7 +171,7 @@ pub fn run(
         shown: target.shown,
         stop,
         queue: Queue::new(large, small, bulk),
-        limiter: options.rate_cap.map(Limiter::new),
+        limiter: options.limiter(),
         moved: AtomicI64::new(0),
         algorithm: Mutex::new(algorithm),
         throttled: Mutex::default(),

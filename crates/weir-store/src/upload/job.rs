@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_codec::digest::Algorithm;
 use weir_model::evidence::Evidence;
 use weir_units::Rate;
+use weir_units::limiter::Limiter;
 
 use super::elsewhere::Elsewhere;
 use super::finished::Finished;
@@ -59,6 +60,8 @@ pub struct Options {
     pub files_at_once: Option<u32>,
     /// `--limit-rate`.
     pub rate_cap: Option<Rate>,
+    /// In its place, what keeps a rate that may change while the run goes on.
+    pub limiter: Option<Arc<Limiter>>,
     /// For each stretch without a byte.
     pub timeout: Duration,
     /// For a name, its connect and the handshakes.
@@ -83,6 +86,14 @@ pub struct Options {
     pub finished: Option<Arc<Finished>>,
     /// What a user does to have an unfinished upload removed: [`CLEARS`], or a flag of the same command.
     pub clears: &'static str,
+}
+
+impl Options {
+    /// What keeps the rate of a run, if anything does.
+    pub(super) fn limiter(&self) -> Option<Arc<Limiter>> {
+        let own = || self.rate_cap.map(|rate| Arc::new(Limiter::new(rate)));
+        self.limiter.clone().or_else(own)
+    }
 }
 
 /// By which command unfinished uploads of an object are removed.

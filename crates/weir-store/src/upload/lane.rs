@@ -161,7 +161,7 @@ impl Lane<'_> {
         let (run, state, dial) = (self.run, self.state, self.dial);
         let moved = |bytes: i64| run.count_moved(transfer, bytes);
         let sending =
-            Sending { clock: &state.clock, limiter: run.limiter.as_ref(), dial: &dial, moved: &moved };
+            Sending { clock: &state.clock, limiter: run.limiter.as_deref(), dial: &dial, moved: &moved };
         let mut damaged = 0;
         loop {
             let mut piece = cut.piece(sending);

@@ -36,6 +36,7 @@ pub mod shared;
 pub mod source;
 mod state;
 mod transfer;
+mod unanswered;
 mod watch;
 
 use weir_codec::digest::Algorithm;

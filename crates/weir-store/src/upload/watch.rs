@@ -92,7 +92,7 @@ impl<'a> Watch<'a> {
         });
         let sampler = Sampler::new(Some(source.unwrap_or(Path::new("."))));
         let facts = Facts {
-            rate_cap: options.rate_cap.map(|rate| rate.0),
+            rate_cap: run.rate_cap(),
             lanes_fixed: options.lanes.or(options.files_at_once),
             memory: weir_observe::memory::available(),
             tcp_wmem_max: sysctl::tcp_wmem_max().ok(),
@@ -156,7 +156,7 @@ impl<'a> Watch<'a> {
         let shares: Vec<LaneShare> =
             self.seen.values_mut().map(|seen| seen.interval(now, opened, span)).collect();
         let throttled = self.quota.as_mut().map(Quota::interval).unwrap_or_default();
-        let ended = self.cadence.close_at_work(now, at_work(&shares).saturating_add(throttled));
+        let ended = self.cadence.close_at_work(now, shares.iter().map(|share| &share.lane), throttled);
         let interval = self.interval(&ended, &shares, throttled);
         let over: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.last).map(|(id, _)| *id).collect();
         over.iter().for_each(|id| drop(self.seen.remove(id)));
@@ -166,6 +166,7 @@ impl<'a> Watch<'a> {
             self.recent.remove(0);
         }
         let (facts, said) = (&mut self.evidence.facts, self.run.http.waits());
+        facts.rate_cap = self.run.rate_cap();
         (facts.server_said, facts.server_failed, facts.broke) =
             (said.words(), said.failure(), said.breakage());
         let limit = judge_interval(&interval, &Context::live(&self.evidence)).limit;
@@ -208,19 +209,12 @@ impl<'a> Watch<'a> {
         if ended.stood_still {
             return interval;
         }
-        let longest = |stage| {
-            let times = shares.iter().map(|share| share.spent.wall(stage));
-            times.max().unwrap_or_default().min(span)
-        };
-        Interval {
-            server_backoff: longest(Stage::Backoff),
-            server_failing: longest(Stage::Failed),
-            unreached: longest(Stage::Unreached),
-            broken: longest(Stage::Broken),
+        let interval = Interval {
             sending: Reading::Value(stages(shares, busy, own)),
             around: Around { attempts, ..Around::default() },
             ..interval
-        }
+        };
+        ended.with_pauses(interval, shares.iter().map(|share| &share.spent))
     }
 
     fn under_way(&self) -> Vec<UnderWay> {
@@ -237,7 +231,7 @@ impl<'a> Watch<'a> {
 
     fn tune(&mut self, interval: &Interval, limit: Limit, (own_cpu, started): (Duration, u32), now: Instant) {
         let Some(tuner) = &mut self.tuner else { return };
-        if self.run.options.rate_cap.is_some_and(|cap| at_own_limit(interval, cap.0)) {
+        if self.run.rate_cap().is_some_and(|cap| at_own_limit(interval, cap)) {
             return tuner.pass();
         }
         let census = self.run.queue.census();
@@ -401,12 +395,6 @@ impl SeenLane {
         };
         LaneShare { lane, spent, idle, flow, cpu, objects }
     }
-}
-
-/// How long a lane's thread ran, or was ready to: the longest.
-fn at_work(shares: &[LaneShare]) -> Duration {
-    let threads = shares.iter().filter_map(|share| share.lane.thread.value());
-    threads.map(|thread| thread.cpu.saturating_add(thread.runqueue)).max().unwrap_or_default()
 }
 
 fn stages(shares: &[LaneShare], busy: Option<f64>, own: Option<f64>) -> Stages {

@@ -8,10 +8,9 @@ use rustix::fs::{
     futimens, openat, utimensat,
 };
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use super::{Keep, LostAttribute, Shared};
-use crate::compare::kept_mode;
+use crate::compare::{kept_mode, kept_mode_of};
 use crate::entry::{self, Entry, Kind, Special, Time};
 use crate::error::TreeError;
 use crate::source;
@@ -52,17 +51,20 @@ pub(super) fn of_file(
     let note = |attribute, outcome| shared.words.note(attribute, name, outcome);
     let has = source::stat(file, b"").map_err(|errno| TreeError::of("look at", name, errno))?;
     // 1. The owner: chown(2) clears set-user-id bits and capabilities.
-    let (user, group) = owners(entry, keep);
-    let is_owned = user.is_none_or(|user| has.stx_uid == user.as_raw())
-        && group.is_none_or(|group| has.stx_gid == group.as_raw());
-    let chowned = !is_owned;
+    let (user, group) = shared.ownership.given(entry, keep);
+    let mut owner = (has.stx_uid, has.stx_gid);
+    let given = (user.unwrap_or(owner.0), group.unwrap_or(owner.1));
+    let chowned = given != owner;
     if chowned {
-        note(LostAttribute::Owner, fchown(file, user, group));
+        let outcome = fchown(file, user.map(Uid::from_raw), group.map(Gid::from_raw));
+        owner = outcome.map_or(owner, |()| given);
+        note(LostAttribute::Owner, outcome);
     }
-    // 2. Extended attributes. `user.*` need the permission to write, which the file's mode may take from its
-    //    owner too: it is lent.
+    // 2. Extended attributes: those that are wanted, and none that a default ACL gave to what is new. Those
+    //    of `user.*` need the permission to write, which the file's mode may take from its owner too: it is
+    //    lent.
     let mut lent = false;
-    if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
+    if keep.xattrs {
         let fresh = was == Was::Made;
         let write =
             || xattr::write(xattr::At::Open(file), &entry.xattrs, fresh, |name| shared.spares_xattr(name));
@@ -78,7 +80,7 @@ pub(super) fn of_file(
     }
     // 3. The mode.
     let mode = match was {
-        _ if keep.modes => Some(kept_mode(entry, keep)),
+        _ if keep.modes => Some(kept_mode_of(entry, keep, owner)),
         Was::Made => Some(entry.mode & 0o777 & !shared.umask),
         Was::Borrowed(mode) => Some(mode),
         Was::There => lent.then(|| u32::from(has.stx_mode) & 0o7777),
@@ -118,8 +120,9 @@ pub(super) fn of_node(
     if !is_same {
         return Err(TreeError::Replaced { name: name.clone() });
     }
-    let (user, group) = owners(entry, keep);
+    let (user, group) = shared.ownership.given(entry, keep);
     if user.is_some() || group.is_some() {
+        let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
         note(LostAttribute::Owner, chownat(&node, "", user, group, AtFlags::EMPTY_PATH));
     }
     if let Kind::Special(_) = entry.kind {
@@ -128,7 +131,8 @@ pub(super) fn of_node(
         let held = format!("/proc/self/fd/{}", node.as_raw_fd());
         note(LostAttribute::Mode, chmod(held, Mode::from_raw_mode(mode)));
     }
-    if keep.xattrs && !entry.xattrs.is_empty() {
+    // One that was made here may have the access list that its folder gives to what is new (acl(5)).
+    if keep.xattrs && (!entry.xattrs.is_empty() || matches!(entry.kind, Kind::Special(_))) {
         let at = xattr::At::name(directory.as_fd(), last);
         note(LostAttribute::Xattrs, xattr::write(at, &entry.xattrs, false, |name| shared.spares_xattr(name)));
     }
@@ -142,12 +146,6 @@ pub(super) fn of_node(
         note(LostAttribute::Times, outcome);
     }
     Ok(())
-}
-
-/// Whom an entry is given to. Only root gives files away; others keep what they write and set the group.
-fn owners(entry: &Entry, keep: Keep) -> (Option<Uid>, Option<Gid>) {
-    let user = (keep.users && geteuid().is_root()).then(|| Uid::from_raw(entry.uid));
-    (user, keep.groups.then(|| Gid::from_raw(entry.gid)))
 }
 
 fn timestamps(mtime: Time) -> Timestamps {

@@ -1,17 +1,24 @@
 //! What is replaced or removed is kept under another name (`--backup`): beside it with a suffix, or in a
 //! folder of its own.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, linkat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, ftruncate, linkat, readlinkat, renameat, unlinkat};
 use rustix::io::Errno;
 
+use super::attributes::{self, Was};
 use super::directories::Directory;
-use super::{Target, place};
-use crate::entry::{self, MAX_COMPONENT, Name};
+use super::second_name::copy_data;
+use super::{LostAttribute, Shared, Target, open_file, pending, place, special};
+use crate::entry::{self, Entry, Kind, LinkTarget, MAX_COMPONENT, Name};
 use crate::error::TreeError;
 use crate::source;
+use crate::xattr;
+
+/// What is done here, in errors.
+const KEEP: &str = "keep a backup of";
 
 /// Where backups go.
 #[derive(Debug)]
@@ -31,14 +38,15 @@ impl Target {
 
 impl Backups {
     /// A second name for what is about to be replaced. Directories, and what is no data, are not replaced.
-    pub(super) fn keep(&self, directory: &OwnedFd, last: &[u8], name: &Name) -> Result<(), TreeError> {
-        let failed = |errno| TreeError::of("keep a backup of", name, errno);
-        match source::stat(directory, last).map(|stat| entry::file_type(&stat)) {
-            Ok(FileType::RegularFile | FileType::Symlink) => {}
-            Ok(_) | Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(failed(errno)),
-        }
-        let backup = self.name_of(last).ok_or_else(|| failed(Errno::NAMETOOLONG))?;
+    pub(super) fn keep(
+        &self,
+        shared: &Shared,
+        directory: &OwnedFd,
+        last: &[u8],
+        name: &Name,
+    ) -> Result<(), TreeError> {
+        let failed = |errno| TreeError::of(KEEP, name, errno);
+        let Some(backup) = self.name_for(directory, last, name)? else { return Ok(()) };
         let beside = self.folder_for(name)?;
         let into: &OwnedFd = beside.as_deref().map_or(directory, |open| open);
         let passing = place::passing_name();
@@ -48,6 +56,7 @@ impl Backups {
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
                 return renameat(directory, last, into, &backup[..]).map_err(failed);
             }
+            Err(Errno::XDEV) => return copy(shared, (directory, last), (into, &backup), name),
             Err(errno) => return Err(failed(errno)),
         }
         renameat(into, &passing[..], into, &backup[..]).map_err(failed)?;
@@ -58,18 +67,47 @@ impl Backups {
         }
     }
 
+    /// What the backup of what is about to be replaced is called; none where nothing is.
+    pub(super) fn name_for(
+        &self,
+        directory: &OwnedFd,
+        last: &[u8],
+        name: &Name,
+    ) -> Result<Option<Vec<u8>>, TreeError> {
+        let failed = |errno| TreeError::of(KEEP, name, errno);
+        match source::stat(directory, last).map(|stat| entry::file_type(&stat)) {
+            Ok(FileType::RegularFile | FileType::Symlink) => {
+                self.name_of(last).map(Some).ok_or_else(|| failed(Errno::NAMETOOLONG))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
     /// Whether it is called as a backup is: such are not removed.
     pub(super) fn has(&self, last: &[u8]) -> bool {
         self.folder.is_none() && last.ends_with(&self.suffix)
     }
 
-    /// Moves what is to be removed.
-    pub(super) fn take_away(&self, directory: &OwnedFd, last: &[u8], name: &Name) -> Result<(), TreeError> {
-        let failed = |errno| TreeError::of("keep a backup of", name, errno);
+    /// Moves what is to be removed, nodes too.
+    pub(super) fn take_away(
+        &self,
+        shared: &Shared,
+        directory: &OwnedFd,
+        last: &[u8],
+        name: &Name,
+    ) -> Result<(), TreeError> {
+        let failed = |errno| TreeError::of(KEEP, name, errno);
         let backup = self.name_of(last).ok_or_else(|| failed(Errno::NAMETOOLONG))?;
         let beside = self.folder_for(name)?;
         let into: &OwnedFd = beside.as_deref().map_or(directory, |open| open);
-        renameat(directory, last, into, &backup[..]).map_err(failed)
+        match renameat(directory, last, into, &backup[..]) {
+            Err(Errno::XDEV) => {
+                copy(shared, (directory, last), (into, &backup), name)?;
+                unlinkat(directory, last, AtFlags::empty()).map_err(failed)
+            }
+            moved => moved.map_err(failed),
+        }
     }
 
     /// Backups stay in the folder that they are of, which is not empty then.
@@ -87,4 +125,60 @@ impl Backups {
         let around = name.split_bytes().map_or(&b""[..], |(around, _)| around);
         folder.lock().make(around, name, &folder.shared).map(Some)
     }
+}
+
+/// Copies what is there to `backup`, where it can be neither renamed nor linked to: onto another file system,
+/// or from a mount point. It keeps what the copies of `shared` keep.
+fn copy(
+    shared: &Shared,
+    (directory, last): (&OwnedFd, &[u8]),
+    (into, backup): (&OwnedFd, &[u8]),
+    name: &Name,
+) -> Result<(), TreeError> {
+    let passing = place::passing_name();
+    let copied = copy_as(shared, (directory, last), (into, &passing), name);
+    copied.and_then(|()| place::rename(into, &passing, backup, name)).map_err(|error| {
+        let _ = unlinkat(into, &passing[..], AtFlags::empty());
+        match error {
+            TreeError::Entry { source, .. } => TreeError::Entry { action: KEEP, name: name.clone(), source },
+            other => other,
+        }
+    })
+}
+
+fn copy_as(
+    shared: &Shared,
+    (directory, last): (&OwnedFd, &[u8]),
+    (into, passing): (&OwnedFd, &[u8]),
+    name: &Name,
+) -> Result<(), TreeError> {
+    let failed = |errno| TreeError::of(KEEP, name, errno);
+    let stat = source::stat(directory, last).map_err(failed)?;
+    let mut entry = Entry::from_statx(name.clone(), &stat, |_| {
+        Ok(LinkTarget::new(readlinkat(directory, last, Vec::new()).map_err(failed)?.into_bytes())?)
+    })?;
+    match &entry.kind {
+        Kind::File { .. } => {}
+        Kind::Symlink { target } => {
+            place::symlink(into, passing, target, name, || Ok(()))?;
+            return attributes::of_node(shared, into, passing, &entry);
+        }
+        Kind::Special(node) => {
+            special::make(into, passing, *node, name, || Ok(()))?;
+            return attributes::of_node(shared, into, passing, &entry);
+        }
+        Kind::Directory | Kind::HardLink { .. } => return Err(TreeError::Replaced { name: name.clone() }),
+    }
+    let from = File::from(open_file(directory, last).map_err(failed)?);
+    if shared.keep.xattrs {
+        match xattr::read(xattr::At::Open(from.as_fd())) {
+            Ok(xattrs) => entry.xattrs = xattrs,
+            Err(errno) => shared.words.note(LostAttribute::Xattrs, name, Err(errno)),
+        }
+    }
+    let to = File::from(pending::create(into, passing).map_err(failed)?);
+    ftruncate(&to, entry.size()).map_err(failed)?;
+    copy_data(&from, &to, &entry)?;
+    attributes::of_file(shared, to.as_fd(), &entry, Was::Made)?;
+    shared.settle(&to, name)
 }

@@ -15,9 +15,11 @@ impl Target {
     pub fn has_same(&self, entry: &Entry, window: u32) -> bool {
         let keep = self.shared.keep;
         let there = self.existing(&entry.name).ok().flatten();
+        let given = self.shared.ownership.given(entry, keep);
+        let compared = Keep { xattrs: false, times: false, ..keep };
         let looks_same = there.is_some_and(|there| {
             compare::unchanged(entry, &there, window)
-                && compare::same_attributes(entry, &there, Keep { xattrs: false, times: false, ..keep })
+                && compare::same_attributes(entry, &there, compared, given)
         });
         let has_xattrs = || {
             let directory = self.directory_of(&entry.name).ok()??;
@@ -42,9 +44,10 @@ impl Target {
         let gone = || TreeError::of("find", name, rustix::io::Errno::NOENT);
         let from = before.directory_of(name)?.ok_or_else(gone)?;
         let (directory, last) = self.place_of(name)?;
+        let keep = || self.shared.back_up(&directory, last, name);
         let make = || {
-            self.shared.before_replacing(&directory, last, name)?;
-            place::hard_link((&from, last), (&directory, last), name)
+            self.shared.remember(&directory, last, name);
+            place::hard_link((&from, last), (&directory, last), name, keep)
         };
         self.shared.case_folding.place(&directory, name, make)
     }

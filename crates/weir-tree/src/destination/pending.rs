@@ -16,7 +16,7 @@ use weir_units::atomic_file;
 
 use super::attributes::{self, Was};
 use super::directories::Directory;
-use super::{Shared, place};
+use super::{Shared, in_place, place};
 use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
 use crate::error::TreeError;
 use crate::pages::Pages;
@@ -45,6 +45,8 @@ pub struct Pending {
     file: File,
     name: Name,
     standing: Standing,
+    /// What it replaces has been kept.
+    is_backed_up: bool,
     /// Of a reserved file, where memory can be had ahead of the writer.
     pages: Pages,
 }
@@ -115,6 +117,7 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
+            is_backed_up: false,
             pages: Pages::default(),
         })
     }
@@ -153,6 +156,7 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
+            is_backed_up: false,
             pages: Pages::default(),
         };
         // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
@@ -258,42 +262,82 @@ impl Pending {
     }
 
     /// Cuts or fills the file to the entry's size (what was not written is a hole), sets its attributes and
-    /// puts it in its place, over what was there.
-    pub fn finish(self, entry: &Entry) -> Result<(), TreeError> {
+    /// puts it in its place, over what was there. A part that may not have its place stays for the next run;
+    /// one that the disk did not take is gone.
+    pub fn finish(mut self, entry: &Entry) -> Result<(), TreeError> {
+        if let Standing::Part { .. } = self.standing {
+            self.check()?;
+            // While what an unfinished part is known by is still behind its end: this may take minutes, and a
+            // kill.
+            let settled = self.shared.settle(&self.file, &self.name);
+            if settled.is_ok() {
+                self.back_up()?;
+            }
+            if let Standing::Part { part, .. } = &mut self.standing {
+                self.standing = Standing::Passing(std::mem::take(part));
+            }
+            settled?;
+        }
         ftruncate(&self.file, entry.size()).map_err(|errno| TreeError::of("resize", &self.name, errno))?;
         self.publish(entry)
     }
 
     /// The same for a file that has its size.
     pub(super) fn publish(mut self, entry: &Entry) -> Result<(), TreeError> {
-        let last = self.name.last();
         let was = match self.shared.keep.modes {
             true => Was::Made,
-            false => {
-                place::check(&self.directory, last, "a file", &self.name)?.map_or(Was::Made, Was::Borrowed)
-            }
+            false => self.check()?.map_or(Was::Made, Was::Borrowed),
         };
         attributes::of_file(&self.shared, self.file.as_fd(), entry, was)?;
-        if self.shared.sync {
-            let failed = |source| TreeError::Entry { action: "sync", name: self.name.clone(), source };
-            self.file.sync_all().map_err(failed)?;
-        }
-        let place = || match &self.standing {
+        self.shared.settle(&self.file, &self.name)?;
+        let place = || match self.place() {
+            // What was kept of it is a copy: over a mount point nothing gets a second name (link(2)).
+            Err(error) if place::is_mount_point(&error, &self.directory, self.name.last()) => {
+                in_place::write(&self.shared, &self.file, &self.directory, entry)
+            }
+            placed => placed,
+        };
+        self.shared.case_folding.place(&self.directory, &self.name, place)?;
+        self.standing = Standing::Finished;
+        Ok(())
+    }
+
+    /// Keeps what the file replaces, before the file is known by its part's name alone.
+    fn back_up(&mut self) -> Result<(), TreeError> {
+        self.shared.before_replacing(&self.directory, self.name.last(), &self.name)?;
+        self.is_backed_up = true;
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    fn place(&self) -> Result<(), TreeError> {
+        let last = self.name.last();
+        match &self.standing {
             Standing::Unnamed => {
                 self.shared.before_replacing(&self.directory, last, &self.name)?;
                 place::link(self.file.as_fd(), &self.directory, last, &self.name)
             }
             Standing::Passing(passing) | Standing::Part { part: passing, .. } => {
-                place::check(&self.directory, last, "a file", &self.name)?;
-                self.still_there()?;
-                self.shared.before_replacing(&self.directory, last, &self.name)?;
+                self.check()?;
+                if !self.is_backed_up {
+                    self.shared.before_replacing(&self.directory, last, &self.name)?;
+                }
                 place::rename(&self.directory, passing, last, &self.name)
             }
             Standing::Finished => Ok(()),
-        };
-        self.shared.case_folding.place(&self.directory, &self.name, place)?;
-        self.standing = Standing::Finished;
-        Ok(())
+        }
+    }
+
+    /// Whether the file may have its name, as far as can be told before. Returns the mode of a file that is
+    /// there.
+    fn check(&self) -> Result<Option<u32>, TreeError> {
+        let last = self.name.last();
+        let mode = place::check(&self.directory, last, "a file", &self.name)?;
+        self.still_there()?;
+        if let Some(backups) = self.shared.backups.get() {
+            backups.name_for(&self.directory, last, &self.name)?;
+        }
+        Ok(mode)
     }
 
     /// Is what has the passing name still this file?
@@ -311,9 +355,24 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Standing::Passing(passing) = &self.standing {
+        if let Standing::Passing(passing) = &self.standing
+            && self.still_there().is_ok()
+        {
             let _ = unlinkat(&self.directory, passing, AtFlags::empty());
         }
+    }
+}
+
+impl Shared {
+    /// Waits until a file is on the disk, where that was asked for; hears in any case what the disk did not
+    /// take.
+    pub(super) fn settle(&self, file: &File, name: &Name) -> Result<(), TreeError> {
+        let action = if self.sync { "sync" } else { "write" };
+        atomic_file::settled(file, self.sync).map_err(|source| TreeError::Entry {
+            action,
+            name: name.clone(),
+            source,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, FileType, linkat, readlinkat, symlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxAttributes, linkat, readlinkat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use weir_units::atomic_file;
 
@@ -66,17 +66,45 @@ fn link_open(file: BorrowedFd<'_>, directory: &OwnedFd, last: &[u8]) -> Result<(
     }
 }
 
+/// What is done to put one thing in the place of another.
+const REPLACE: &str = "replace";
+
 /// Puts `passing` in the place of `last`; on failure `passing` goes.
 pub(super) fn rename(directory: &OwnedFd, passing: &[u8], last: &[u8], name: &Name) -> Result<(), TreeError> {
-    atomic_file::replace(directory, passing, last).map_err(|errno| TreeError::of("replace", name, errno))
+    atomic_file::replace(directory, passing, last).map_err(|errno| TreeError::of(REPLACE, name, errno))
 }
 
-/// Makes a symbolic link.
+/// Whether [`rename`] failed because something is mounted on the name (rename(2)): servers of files answer
+/// the same where somebody has a file open.
+pub(super) fn is_mount_point(error: &TreeError, directory: &OwnedFd, last: &[u8]) -> bool {
+    let TreeError::Entry { action, source: why, .. } = error else { return false };
+    let is_mounted = |stat: Statx| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    *action == REPLACE
+        && Errno::from_io_error(why) == Some(Errno::BUSY)
+        && source::stat(directory, last).is_ok_and(is_mounted)
+}
+
+/// The same for what differs from what is there, of which `keep` keeps what is wanted.
+pub(super) fn replace(
+    directory: &OwnedFd,
+    passing: &[u8],
+    last: &[u8],
+    name: &Name,
+    keep: impl FnOnce() -> Result<(), TreeError>,
+) -> Result<(), TreeError> {
+    keep().inspect_err(|_| {
+        let _ = unlinkat(directory, passing, AtFlags::empty());
+    })?;
+    rename(directory, passing, last, name)
+}
+
+/// Makes a symbolic link. One that is there already stays, and nothing is kept of it.
 pub(super) fn symlink(
     directory: &OwnedFd,
     last: &[u8],
     target: &LinkTarget,
     name: &Name,
+    keep: impl FnOnce() -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     let failed = |errno| TreeError::of("create", name, errno);
     match symlinkat(target.as_bytes(), directory, last) {
@@ -89,17 +117,18 @@ pub(super) fn symlink(
     }
     let passing = passing_name();
     symlinkat(target.as_bytes(), directory, &passing).map_err(failed)?;
-    rename(directory, &passing, last, name)
+    replace(directory, &passing, last, name, keep)
 }
 
 /// What is done to make a second name.
 const LINK: &str = "link";
 
-/// Makes a second name of a file.
+/// Makes a second name of a file. One that is there already stays, and nothing is kept of it.
 pub(super) fn hard_link(
     from: (&OwnedFd, &[u8]),
     to: (&OwnedFd, &[u8]),
     name: &Name,
+    keep: impl FnOnce() -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     let failed = |errno| TreeError::of(LINK, name, errno);
     match linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
@@ -116,7 +145,7 @@ pub(super) fn hard_link(
     }
     let passing = passing_name();
     linkat(from.0, from.1, to.0, &passing, AtFlags::empty()).map_err(failed)?;
-    rename(to.0, &passing, to.1, name)
+    replace(to.0, &passing, to.1, name, keep)
 }
 
 /// Why the file can have no second name there, where [`hard_link`] failed for that (link(2)): its file system

@@ -107,6 +107,12 @@ impl Shared {
         last: &[u8],
         name: &Name,
     ) -> Result<(), TreeError> {
+        self.remember(directory, last, name);
+        self.back_up(directory, last, name)
+    }
+
+    /// What a file of rules at `last` says, or that there is none, before that changes.
+    pub(super) fn remember(&self, directory: &OwnedFd, last: &[u8], name: &Name) {
         if let Some(protected) = self.protected.get().filter(|protected| protected.filter.has_rules_in(last))
         {
             let mut before = protected.lock();
@@ -119,8 +125,12 @@ impl Shared {
                 before.files.insert(name.clone(), content);
             }
         }
+    }
+
+    /// Keeps a backup of what is there and will be something else at once.
+    pub(super) fn back_up(&self, directory: &OwnedFd, last: &[u8], name: &Name) -> Result<(), TreeError> {
         match self.backups.get() {
-            Some(backups) => backups.keep(directory, last, name),
+            Some(backups) => backups.keep(self, directory, last, name),
             None => Ok(()),
         }
     }

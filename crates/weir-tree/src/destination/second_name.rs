@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{LostAttribute, Pending, Target, place};
+use super::{LostAttribute, Target, place};
 use crate::compare;
 use crate::entry::{Entry, Kind};
 use crate::error::TreeError;
@@ -35,16 +35,15 @@ impl Target {
         }
         let file = self.open_existing(&first.name)?;
         let pending = self.create(copy)?;
-        copy_data(&file, &pending, copy)?;
+        copy_data(&file, pending.file(), copy)?;
         pending.finish(copy)
     }
 }
 
-/// Copies what is between the holes, within the kernel where it can: file systems that share blocks between
-/// files do so then.
-fn copy_data(mut from: &File, pending: &Pending, copy: &Entry) -> Result<(), TreeError> {
+/// Copies what is between the holes, into a file that has nothing else, within the kernel where it can: file
+/// systems that share blocks between files do so then.
+pub(super) fn copy_data(mut from: &File, mut to: &File, copy: &Entry) -> Result<(), TreeError> {
     let failed = |source| TreeError::Entry { action: "copy", name: copy.name.clone(), source };
-    let mut to = pending.file();
     for range in source::data(from, copy) {
         let range = range?;
         let length = range.end - range.start;

@@ -20,14 +20,25 @@ impl Target {
     pub fn special(&self, entry: &Entry) -> Result<(), TreeError> {
         let Kind::Special(special) = entry.kind else { return Ok(()) };
         let (directory, last) = self.place_of(&entry.name)?;
-        let make = || make(&directory, last, special, &entry.name);
+        let keep = || self.shared.back_up(&directory, last, &entry.name);
+        let make = || {
+            self.shared.remember(&directory, last, &entry.name);
+            make(&directory, last, special, &entry.name, keep)
+        };
         let place = || self.lending(&entry.name, make);
         self.shared.case_folding.place(&directory, &entry.name, place)?;
         attributes::of_node(&self.shared, &directory, last, entry)
     }
 }
 
-fn make(directory: &OwnedFd, last: &[u8], special: Special, name: &Name) -> Result<(), TreeError> {
+/// Makes the node. One that is there already stays; of what is replaced `keep` keeps what is wanted.
+pub(super) fn make(
+    directory: &OwnedFd,
+    last: &[u8],
+    special: Special,
+    name: &Name,
+    keep: impl FnOnce() -> Result<(), TreeError>,
+) -> Result<(), TreeError> {
     let failed = |errno| TreeError::of("make the node", name, errno);
     if source::stat(directory, last).is_ok_and(|there| Special::of(&there) == Some(special)) {
         return Ok(());
@@ -39,7 +50,7 @@ fn make(directory: &OwnedFd, last: &[u8], special: Special, name: &Name) -> Resu
     place::check(directory, last, special.words(), name)?;
     let passing = place::passing_name();
     node(directory, &passing, special).map_err(failed)?;
-    place::rename(directory, &passing, last, name)
+    place::replace(directory, &passing, last, name, keep)
 }
 
 fn node(directory: &OwnedFd, last: &[u8], special: Special) -> Result<(), Errno> {

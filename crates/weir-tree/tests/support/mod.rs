@@ -26,6 +26,7 @@ pub(crate) fn all() -> (walk::Wanted, destination::Options) {
             create: true,
             sync: false,
             keep_dirlinks: false,
+            named_groups: false,
         },
     )
 }

@@ -353,7 +353,8 @@ const TABLE: &[Row] = &[
     (
         "cp",
         &["-O", "-B", "-s"],
-        "weir speaks a protocol of its own behind ssh; leave it out (scp's -B is -o BatchMode=yes)",
+        "weir speaks a protocol of its own behind ssh; leave it out (scp's -B is -o BatchMode=yes; folders get their times \
+         with -a, which rsync's -O leaves out)",
     ),
     ("cp", &["--transfers", "--checkers"], "files are copied in parallel anyway; leave it out"),
     (
@@ -384,6 +385,19 @@ const TABLE: &[Row] = &[
         &["--protect-args", "--secluded-args", "--old-args", "--trust-sender"],
         "names are never expanded there; leave it out",
     ),
+    ("cp", &["--list-only"], "-n -v names what would be copied; 'weir ls' lists stores"),
+    ("cp", &["-m", "--prune-empty-dirs"], "folders are copied with or without files in them; leave it out"),
+    ("cp", &["-y", "--fuzzy"], "a file is compared with the one of its own name alone; leave it out"),
+    ("cp", &["--contimeout"], "it is --timeout SECONDS"),
+    ("cp", &["--fsync"], "it is --sync"),
+    ("cp", &["--preallocate"], "a file's room is reserved before it comes; leave it out"),
+    ("cp", &["-8", "--8-bit-output", "--iconv"], "names are copied byte by byte; leave it out"),
+    ("cp", &["--super", "--fake-super"], "owners are kept as far as this user may give them; leave it out"),
+    (
+        "cp",
+        &["-d", "--dirs"],
+        "folders are copied with all in them; --exclude '/*/*' leaves out what is deeper",
+    ),
     // iperf3
     ("bench net", &["-F", "--file"], "'weir bench disk' measures a disk, 'weir cp' a whole copy"),
     ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "only TCP and UDP are supported"),
@@ -404,6 +418,7 @@ const TABLE: &[Row] = &[
     ("serve", &["--ssl", "--https"], "it is --tls"),
     // aws s3, s5cmd, rclone, curl
     ("put", &["-r", "-R", "--recursive"], "a folder is sent with all in it; leave it out"),
+    ("put", &["-X", "--request"], "weir put sends what the store or the server takes: PUT; leave it out"),
     ("put", &["-T", "--upload-file"], "the file needs no flag: 'weir put FILE URL'"),
     (
         "put",

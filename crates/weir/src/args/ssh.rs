@@ -101,6 +101,31 @@ impl Ssh {
         })
     }
 
+    /// A source that a flag has taken as its value, because the flag that rsync has under this letter takes
+    /// none: without it the copy would lack that source, and `--delete` its files. `logs_in`: a host is
+    /// named.
+    pub fn taken(&self, logs_in: bool) -> Option<String> {
+        let is_folder = |value: &str| value.ends_with('/') || Path::new(value).is_dir();
+        // The program, whatever has its name here.
+        let is_no_program = |value: &str| value != "ssh" && is_folder(value);
+        let identity = self.identity.iter().map(|value| ("-i", value.clone(), is_folder(value)));
+        let option =
+            (self.ssh_option.iter()).map(|value| ("-o", value.clone(), !value.contains(['=', ' ', '\t'])));
+        let is_hop = |hop: &str| !hop.contains('/') || hop.starts_with("ssh://");
+        let jump = (self.jump.iter()).map(|value| ("-J", value.clone(), !value.split(',').all(is_hop)));
+        let program = self.ssh_program.iter().map(|value| ("-S", value.clone(), is_no_program(value)));
+        let rsh = self.rsh.iter().map(|Words(words)| words.join(" "));
+        let rsh = rsh.map(|value| ("-e", value.clone(), is_no_program(&value)));
+        let is_path =
+            |value: &str| !logs_in && value != "ssh" && is_typed(value) && Path::new(value).exists();
+        let (flag, value, _) = (identity.chain(option).chain(jump).chain(program).chain(rsh))
+            .find(|(_, value, is_wrong)| *is_wrong || is_path(value))?;
+        Some(format!(
+            "{flag} takes '{value}' as its value, for ssh; rsync's -i is --itemize-changes, its -S, -J, -o and -e \
+             need not be said: if '{value}' is a source, leave out {flag}"
+        ))
+    }
+
     /// How to reach a host by it; none is this machine.
     pub fn host(&self, name: Option<String>) -> Host {
         let silence = self.timeout.map_or(IDLE_TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
@@ -123,6 +148,12 @@ impl Ssh {
         ssh.extend(self.ipv6.then(|| "-6".to_owned()));
         ssh
     }
+}
+
+/// Whether the user typed it, at the end of some word: what the configuration says is for copies of every
+/// kind.
+fn is_typed(value: &str) -> bool {
+    std::env::args_os().any(|word| word.to_string_lossy().ends_with(value))
 }
 
 #[cfg(test)]

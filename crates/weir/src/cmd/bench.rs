@@ -11,7 +11,7 @@ pub mod net;
 mod pps;
 mod store;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -25,6 +25,7 @@ use crate::args::{Bench, BenchCommand, Voice};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live;
 use crate::page;
+use crate::terminal::can_move;
 use crate::voice::Printed;
 
 /// What the record says of a run that ends with this exit code.
@@ -67,7 +68,7 @@ struct Progress {
 impl Progress {
     fn new(voice: &Voice) -> anyhow::Result<Progress> {
         let stop = interrupt::stop()?;
-        Ok(Progress { shown: !voice.quiet && std::io::stderr().is_terminal(), stop, start: Instant::now() })
+        Ok(Progress { shown: !voice.quiet && can_move(&std::io::stderr()), stop, start: Instant::now() })
     }
 
     /// Says what comes next; false after an interrupt.

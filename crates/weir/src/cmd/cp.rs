@@ -135,6 +135,9 @@ impl Pace {
 
 fn job(cp: &Cp) -> Result<Job, Usage> {
     let Route { role, host, from, sources, target } = Route::of(&cp.paths)?;
+    if let Some(said) = cp.ssh.taken(host.is_some() || from.is_some()) {
+        return Err(Usage(said));
+    }
     if let Some(said) = cp.ssh.doubt(host.is_some() || from.is_some()) {
         tracing::warn!("{said}");
     }
@@ -264,13 +267,17 @@ pub fn transport(way: Option<Way>) -> Option<&'static str> {
 
 /// The error that ended a copy; of an interruption also what is there.
 fn in_words(error: &CopyError, report: &Report) -> String {
-    let kept = report.totals.bytes + report.totals.kept;
-    match error {
-        CopyError::Interrupted if kept > 0 => {
-            format!("interrupted; {} are at the target, run the same command again to resume", Bytes(kept))
+    match (error, bytes_there(report)) {
+        (CopyError::Interrupted, there @ 1..) => {
+            format!("interrupted; {} are at the target, run the same command again to resume", Bytes(there))
         }
         _ => error.to_string(),
     }
+}
+
+/// What is at the target, of this run and of an earlier one.
+fn bytes_there(report: &Report) -> u64 {
+    report.totals.bytes + report.totals.kept
 }
 
 /// Paths that failed, as a record has them.
@@ -398,8 +405,43 @@ pub fn exit_code(report: &Report) -> u8 {
     match &report.outcome {
         Ok(()) => of_files,
         Err(CopyError::Interrupted) => INTERRUPTED,
-        Err(CopyError::Lost { .. } | CopyError::NoLane { .. }) if report.totals.bytes > 0 => 4,
+        Err(CopyError::Lost { .. } | CopyError::NoLane { .. }) if bytes_there(report) > 0 => 4,
         Err(CopyError::Far(failure) | CopyError::Refused(failure)) => failed(failure.kind),
         Err(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_cp::wire::message::Totals;
+    use weir_model::evidence::Evidence;
+
+    use super::*;
+
+    /// A run that lost its connection.
+    fn lost(bytes: u64, kept: u64) -> Report {
+        Report {
+            totals: Totals { bytes, kept, ..Totals::default() },
+            outcome: Err(CopyError::Lost { host: "far".to_owned(), why: None }),
+            problems: Problems::default(),
+            elapsed: Duration::ZERO,
+            moving: Duration::ZERO,
+            way: None,
+            tried: Vec::new(),
+            strangers: 0,
+            lanes: 0,
+            cipher: None,
+            codecs: Vec::new(),
+            forecast: None,
+            controls: Vec::new(),
+            evidence: Evidence::default(),
+        }
+    }
+
+    #[test]
+    fn a_copy_of_which_something_is_there_can_be_resumed() {
+        for (bytes, kept, code) in [(0, 0, 1), (1, 0, 4), (0, 1, 4), (1, 1, 4)] {
+            assert_eq!(exit_code(&lost(bytes, kept)), code, "{bytes} bytes, {kept} kept");
+        }
     }
 }

@@ -96,6 +96,9 @@ fn refuse(args: &Cp) -> Result<(), Usage> {
 }
 
 fn job(args: &Cp) -> anyhow::Result<ChainJob> {
+    if let Some(said) = args.ssh.taken(true) {
+        return Err(Usage(said).into());
+    }
     let list = HostList::read(args.to_hosts.as_deref().unwrap_or_default())?;
     let (from, sources) = route::sources(&args.paths)?;
     let (options, names) = chosen::options(&args.what, sources.len())?;
@@ -191,10 +194,12 @@ pub(super) fn exit_code(report: &ChainReport) -> u8 {
 
 fn code_of(host: &HostReport) -> u8 {
     let last = host.report.as_ref().map(cp::exit_code);
+    // Where no session began there is nothing to resume.
+    let of_no_report = if host.sessions == 0 { 1 } else { 4 };
     match host.standing {
         // What failed before it has no word of its own here.
         Standing::Complete => last.unwrap_or(0).max(u8::from(host.lacks)),
-        _ => last.filter(|code| *code != 0 && *code != INTERRUPTED).unwrap_or(4),
+        _ => last.filter(|code| *code != 0 && *code != INTERRUPTED).unwrap_or(of_no_report),
     }
 }
 
@@ -245,7 +250,32 @@ pub(super) fn say_failures(job: &ChainJob, report: &ChainReport) {
             voice::warn(&escape(&line_of(job, host, end)));
         }
         for problem in end.report.iter().flat_map(|report| &report.problems.failed().first) {
-            voice::warn(&escape(&format!("{}: {}", host.name, problem.failure.words)));
+            let (own, words) = (format!("{}: ", host.name), &problem.failure.words);
+            // Between two others it says already of which host it is.
+            voice::warn(&escape(&format!("{own}{}", words.strip_prefix(&own).unwrap_or(words))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_was_never_reached_has_nothing_to_resume() {
+        for (sessions, code) in [(0, 1), (1, 4)] {
+            let lost = HostReport {
+                report: None,
+                standing: Standing::Failed,
+                fed_by: None,
+                taken_out: Vec::new(),
+                error: None,
+                elapsed: None,
+                sessions,
+                behind: 0.0,
+                lacks: false,
+            };
+            assert_eq!(code_of(&lost), code, "{sessions} sessions");
         }
     }
 }

@@ -272,6 +272,7 @@ fn options(get: &Get) -> Options {
             _ => None,
         },
         rate_cap: get.limit_rate,
+        limiter: None,
         timeout: get.timeout,
         connect_timeout: get.connect_timeout.unwrap_or(get.timeout),
         speed: speed(get),
@@ -281,13 +282,12 @@ fn options(get: &Get) -> Options {
         any_type: get.any_type,
         ignore_digest: get.ignore_digest,
         accept_unclean: get.accept_unclean_close,
-        no_clobber: get.no_clobber,
         fresh: get.force,
         newer: get.timestamping,
         remote_time: get.remote_time,
         go_on: get.habits.resume || get.habits.continue_at.is_some(),
         sync: get.sync,
-        existing: Existing::Replaced,
+        existing: if get.no_clobber { Existing::Stays } else { Existing::Replaced },
         temp_dir: get.temp_dir.clone(),
     }
 }

@@ -3,7 +3,7 @@
 //! links and by some servers, and others answer it without a length.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use url::Url;
@@ -15,6 +15,7 @@ use weir_get::job::Pinned;
 use weir_get::object::Part;
 use weir_http::validator::Validators;
 use weir_observe::stage_clock::StageClock;
+use weir_store::caller::{FIRST_PAUSE, LONGEST_PAUSE};
 use weir_units::backoff::doubled;
 
 use crate::args::Get;
@@ -22,13 +23,6 @@ use crate::cmd::get_jobs::Wanted;
 use crate::cmd::{get, get_hubs, get_jobs, get_who, stores};
 use crate::front::Front;
 use crate::voice::Usage;
-
-/// The pause before the second attempt, twice as long before each one after it: as for what is asked of
-/// stores.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-
-/// The longest pause that the server did not ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// An object as its server describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -40,13 +40,14 @@ pub fn run(ls: &Ls) -> anyhow::Result<u8> {
             // What came before is a list, if not all of it.
             Err(error) if error.is::<StoreError>() && voice::code(&error) != voice::USAGE => {
                 out.flush()?;
-                voice::warn(&escape(&format!("{error:#}")));
+                voice::warn(&escape(&voice::words(&error)));
                 code = 1;
             }
             Err(error) => return Err(error),
         }
     }
-    if ls.summarize {
+    // Of a list that broke off nobody knows how much there is.
+    if ls.summarize && code == 0 {
         out.total()?;
     }
     out.flush()?;

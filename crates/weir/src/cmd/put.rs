@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::Context;
 use serde_json::json;
 use weir_get::http::exchange::{Http, Manner, Version};
 use weir_get::http::proxy::{Proxies, Said};
@@ -194,6 +193,7 @@ fn options(put: &Put, environment: weir_store::environment::Environment<'_>) -> 
         lanes: put.lanes,
         files_at_once: put.jobs,
         rate_cap: put.limit_rate,
+        limiter: None,
         timeout: put.timeout,
         connect_timeout: put.connect_timeout.unwrap_or(put.timeout),
         retries: put.retries,
@@ -273,7 +273,7 @@ fn dry_run(put: &Put, plan: &Plan, filled: &Filled) -> anyhow::Result<u8> {
     let mut stdout = std::io::stdout().lock();
     for job in plan.jobs.iter().filter(|_| !put.voice.quiet && !put.voice.json) {
         let (source, target) = (jobs::shown(&job.source), filled.shown(&job.key));
-        writeln!(stdout, "{} -> {}", escape(&source), escape(&target)).context("cannot print")?;
+        writeln!(stdout, "{} -> {}", escape(&source), escape(&target)).printed("what would be sent")?;
     }
     let bytes: u64 = plan.jobs.iter().filter_map(|job| job.size).sum();
     let code = u8::from(!plan.failed.is_empty());

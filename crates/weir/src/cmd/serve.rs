@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::output;
 use crate::voice;
 
-/// Serves until SIGINT or SIGTERM; SIGHUP brings the certificate anew.
+/// Serves until SIGINT or SIGTERM; SIGHUP rereads the certificate.
 pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     voice::start_log(serve.voice.quiet, serve.voice.verbose);
     if serve.voice.report.is_some() {

@@ -11,7 +11,7 @@ use crate::schemes;
 pub fn doubt(text: &str, is_target: bool, is_here: impl Fn(&Path) -> bool) -> Option<String> {
     let exists = is_here(Path::new(text));
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
-        return Some(of_url(&scheme.to_ascii_lowercase(), rest));
+        return Some(of_url(&scheme.to_ascii_lowercase(), rest, is_target));
     }
     let colon = colon_of(text);
     if exists {
@@ -77,7 +77,7 @@ fn parts(rest: &str) -> Url {
     Url { host: format!("{}{host}", login.unwrap_or_default()), port, path: path.to_owned() }
 }
 
-fn of_url(scheme: &str, rest: &str) -> String {
+fn of_url(scheme: &str, rest: &str, is_target: bool) -> String {
     let Url { host, port, path } = parts(rest);
     let shown =
         format!("{scheme}://{host}{}/{path}", port.as_ref().map_or(String::new(), |port| format!(":{port}")));
@@ -91,6 +91,11 @@ fn of_url(scheme: &str, rest: &str) -> String {
             )
         }
         "rsync" => of_module(&shown, &host),
+        "http" | "https" if is_target => {
+            format!(
+                "'{shown}' is for weir put, which sends to it: weir put FILE URL; weir cp copies over ssh"
+            )
+        }
         "http" | "https" => format!("'{shown}' is for weir get, which fetches it; weir cp copies over ssh"),
         "file" => format!("'{shown}' is a URL: write its path, /{}", path.trim_start_matches('/')),
         _ => {

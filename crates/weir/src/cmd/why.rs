@@ -237,10 +237,11 @@ fn say(why: &Why, told: &ReportedRun, out: &mut dyn Write) -> anyhow::Result<()>
         return Ok(());
     }
     let (sheet, is_verbose) = (voice::sheet(&std::io::stdout()), why.voice.verbose > 0);
-    terminal::render_summary(&told.record, sheet, out)?;
-    sheet.print(out, |out| weir_report::why::render(&told.why, is_verbose, out))?;
+    terminal::render_summary(&told.record, sheet, out).printed("the summary")?;
+    sheet.print(out, |out| weir_report::why::render(&told.why, is_verbose, out)).printed("the summary")?;
     if is_verbose {
-        writeln!(out, "looking at it took {:.2} % of one core", told.why.own_cpu * 100.0)?;
+        writeln!(out, "looking at it took {:.2} % of one core", told.why.own_cpu * 100.0)
+            .printed("the summary")?;
     }
     Ok(())
 }

@@ -189,11 +189,13 @@ fn streams_are_under_way_at_the_same_time() {
 fn an_open_loop_keeps_its_rate() {
     let Some(nginx) = Nginx::start() else { return };
     let url = format!("http://127.0.0.1:{}/page", nginx.plain);
-    // Of 200 ten may be unanswered at the end: a quarter of a second in which the machine stands still.
+    // Of 200. What has no answer yet when a busy machine comes to the end was planned all the same; ten may
+    // be as young as an answer.
     let args = ["-c", "2", "-t", "2", "--streams", "3", "-d", "5s", "--rate", "40", &url];
     let record = undisturbed(|| bench(&nginx.sandbox, &args).run()).succeeds().json();
     assert_eq!(record["http"]["held_by"], "rate", "{record}");
-    assert!((190..=201).contains(&requests(&record)), "{record}");
+    let planned = requests(&record) + record["http"]["unanswered"].as_u64().unwrap();
+    assert!((190..=201).contains(&planned), "{record}");
     assert!(record["http"]["service"]["p50"].as_f64().unwrap() > 0.0);
 }
 
@@ -265,7 +267,8 @@ fn servers_that_misbehave_are_counted_and_end_nothing() {
 fn silence_times_out_and_is_left_for_another_connection() {
     let server = Server::start(|_, wire| wire.wait_for_close());
     let sandbox = Sandbox::new();
-    let args = ["-c", "2", "-n", "6", "--timeout", "500ms", &server.url("x")];
+    // Long enough that each can connect on a busy machine.
+    let args = ["-c", "2", "-n", "6", "--timeout", "2s", &server.url("x")];
     let run = bench(&sandbox, &args).run();
     run.fails(1, &["no request to"]);
     assert_eq!(errors(&run.json()), [0, 0, 0, 6, 0]);

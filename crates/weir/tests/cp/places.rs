@@ -58,7 +58,15 @@ fn a_thing_is_not_copied_onto_itself() {
     ] {
         refuses(from, to, "source and target are the same");
     }
-    for (from, to) in [("dir", "dir/"), ("dir/", "dir/in"), ("dir", "way/in/"), ("./", "to/")] {
+    for (from, to) in [
+        ("dir", "dir/"),
+        ("dir/", "dir/in"),
+        ("dir", "way/in/"),
+        ("./", "to/"),
+        // One that would have to be made.
+        ("dir", "dir/new/"),
+        ("dir/", "way/in/new/"),
+    ] {
         refuses(from, to, "is in the folder that is to be copied there");
     }
     assert_eq!(sandbox.names(), before);
@@ -79,6 +87,12 @@ fn two_sources_do_not_become_one() {
             .fails(1, &["two sources would both become x", "different folders"]);
     }
     assert!(std::fs::read_dir(sandbox.path("to")).unwrap().next().is_none());
+    // A folder that is not there is not made for what is refused, nor are those on the way to it.
+    for args in [&["one/x", "two/x"][..], &["--delete", "one/", "two/"], &["--mkpath", "one/x", "two/x"]] {
+        let to = far(if args[0] == "--mkpath" { "new/deep/" } else { "new/" });
+        sshd.copies(&sandbox, &[args, &[to.as_str()]].concat()).exits(1);
+        sandbox.has_nothing_of("new");
+    }
     // What is in both folders goes once: the first one's, and that is said.
     let run = sshd.copies(&sandbox, &["one/", "two/", &far("to")]);
     run.fails(1, &["x is in one/ and in two/", "the one in one/ is copied"]);

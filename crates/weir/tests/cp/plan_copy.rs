@@ -28,6 +28,13 @@ fn planned(sshd: &Sshd, sandbox: &Sandbox, args: &[&str]) -> Value {
     record
 }
 
+/// Bytes after packing by those before, as a plan measured them.
+fn ratio(record: &Value, codec: &str) -> f64 {
+    let codecs = record["plan"]["codecs"].as_array().unwrap();
+    let measured = codecs.iter().find(|other| other["name"] == codec).unwrap();
+    measured["ratio"].as_f64().unwrap()
+}
+
 #[test]
 fn a_file_there_and_back() {
     let Some(sshd) = Sshd::start() else { return };
@@ -43,9 +50,7 @@ fn a_file_there_and_back() {
         assert!(burst["rate"].as_f64().unwrap() > 1e6 && burst["connections"].as_u64() >= Some(1), "{burst}");
         assert!(burst["rtt"].as_f64().unwrap() < 1.0, "{burst}");
         assert!(!sandbox.path("b").exists(), "a plan copies nothing");
-        let codecs = record["plan"]["codecs"].as_array().unwrap();
-        let zstd = codecs.iter().find(|codec| codec["name"] == "zstd-1").unwrap();
-        assert!((0.01..0.7).contains(&zstd["ratio"].as_f64().unwrap()), "{zstd}");
+        assert!((0.01..0.7).contains(&ratio(&record, "zstd-1")), "{record}");
     }
 }
 
@@ -64,8 +69,9 @@ fn a_tree_is_sampled_by_its_bytes() {
     assert_eq!(copy["files"].as_u64(), Some(41));
     assert_eq!(copy["bytes"].as_u64(), Some((4 * MIB + 40 * 5000) as u64));
     assert!(copy["file"].as_f64().unwrap() > 0.0);
-    // Nearly all bytes are noise.
-    assert_eq!(copy["predicted"]["codec"], "none");
+    // Nearly all bytes are noise, though nearly all files are not. Whether the twentieth that shrinks pays
+    // for a codec is for this machine's path and cores to say.
+    assert!(ratio(&record, "zstd-1") > 0.9, "{record}");
     assert!(!sandbox.path("new/place").exists());
     let record = planned(&sshd, &sandbox, &["--exclude", "small*", "tree", &far(&sandbox, "new/place")]);
     assert_eq!(record["copy"]["files"].as_u64(), Some(1), "what a copy leaves out is none of its plan");
@@ -396,6 +402,7 @@ fn a_copy_without_a_plan_is_foretold_from_its_start() {
         (prediction["from"].as_str(), prediction["limit"].as_str()),
         (Some("start"), Some("rate-limit"))
     );
-    let off = prediction["rate"].as_f64().unwrap() / record["rate"].as_f64().unwrap();
+    // What was reached is the machine's.
+    let off = prediction["rate"].as_f64().unwrap() / 2e6;
     assert!((0.5..2.0).contains(&off), "{prediction}");
 }

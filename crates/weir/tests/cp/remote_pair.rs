@@ -125,11 +125,14 @@ fn errors_say_which_host() {
     refuses(&[&on("one", "a"), &on("far", "a"), &on("two", "b")], 2, &["different hosts"]);
     std::fs::create_dir(sandbox.path("tree")).unwrap();
     std::fs::create_dir_all(sandbox.path("copy/a")).unwrap();
-    sandbox.write("tree/a", "text");
     sandbox.write("tree/b", "text");
-    // One file cannot be put there; the others go on.
-    refuses(&[&on("one", "tree/"), &on("two", "copy")], 1, &["two: cannot put a file at a"]);
-    same(&sandbox, "tree/b", "copy/b");
+    // One file cannot be put there; the others go on. Of a small one the receiver says so itself, of a larger
+    // one the sender, which is told at its end, or before its first block.
+    for size in [4, 300_000, 5 * MIB] {
+        sandbox.write("tree/a", pattern(size, 1));
+        refuses(&[&on("one", "tree/"), &on("two", "copy")], 1, &["two: cannot put a file at a"]);
+        same(&sandbox, "tree/b", "copy/b");
+    }
 }
 
 /// The one who drives sees what the sender has found, though neither walk nor files are here.

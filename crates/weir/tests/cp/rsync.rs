@@ -141,10 +141,63 @@ fn blocks(root: &Path) -> BTreeMap<Vec<u8>, u64> {
     walk(root).into_iter().map(of).collect()
 }
 
+fn has_rsync() -> bool {
+    let has = Command::new("rsync").arg("--version").output().is_ok();
+    if !has {
+        skip("no rsync here; apt-get install rsync");
+    }
+    has
+}
+
+/// Who may not give files away still copies them whole: what goes to the groups that he is in, and the rest
+/// stays his. A group that is named is another thing.
+#[test]
+fn an_ordinary_user_keeps_the_groups_that_he_is_in_as_with_rsync() {
+    const NOBODY: u32 = 65534;
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || Command::new("setpriv").arg("--version").output().is_err() {
+        return skip("only root, with setpriv, has files of others to copy");
+    }
+    if !has_rsync() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    let own = |name: &str, user: u32, group: u32| {
+        std::os::unix::fs::chown(sandbox.path(name), Some(user), Some(group)).unwrap();
+    };
+    own(".", NOBODY, NOBODY);
+    for (name, user, group) in
+        [("tree/roots", 0, 0), ("tree/member", 0, 4242), ("tree/stranger", 1234, 4243), ("tree", 0, 4243)]
+    {
+        if name != "tree" {
+            sandbox.write(name, name);
+        }
+        own(name, user, group);
+    }
+    let run = |args: &[&str]| {
+        sandbox.weir("setpriv", ["--reuid=65534", "--regid=65534", "--groups=4242"]).args(args).run()
+    };
+    run(&["rsync", "-a", "tree/", "theirs/"]).succeeds();
+    for flags in [&["-q", "-a"][..], &["-q", "-a", "-u"]] {
+        run(&[&[support::WEIR, "cp"], flags, &["tree/", "ours"]].concat()).succeeds();
+        let owners = |root: &str| {
+            ["roots", "member", "stranger", "."].map(|name| {
+                let stat = sandbox.path(root).join(name).metadata().unwrap();
+                (stat.uid(), stat.gid())
+            })
+        };
+        assert_eq!(owners("ours"), owners("theirs"), "{flags:?}");
+        assert_eq!(owners("ours")[..2], [(NOBODY, NOBODY), (NOBODY, 4242)], "{flags:?}");
+    }
+    run(&[support::WEIR, "cp", "-q", "-a", "--groupmap=*:4243", "tree/", "named"])
+        .fails(1, &["owner or group not kept for"]);
+}
+
 #[test]
 fn a_tree_comes_out_as_rsync_has_it() {
-    if Command::new("rsync").arg("--version").output().is_err() {
-        return skip("no rsync here; apt-get install rsync");
+    if !has_rsync() {
+        return;
     }
     let Some(sshd) = Sshd::start() else { return };
     let (mut dice, runs) = Dice::for_runs();

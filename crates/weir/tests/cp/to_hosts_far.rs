@@ -91,7 +91,7 @@ fn a_source_that_is_lost_is_asked_again() {
     let site = Site::new(&["src", "a", "b"]);
     let size = 24 * MIB;
     site.sandbox.write("hosts/src/data", pattern(size, 3));
-    let running = site.cp(&["--json", "--limit-rate", "6Mi", "src:data", "--to-hosts", "a,b"]).spawn();
+    let running = site.cp(&["--json", "--limit-rate", "2Mi", "src:data", "--to-hosts", "a,b"]).spawn();
     site.await_blocks("b", ".data.weir-part", size);
     site.kill("src");
     let record = running.wait().succeeds().json();
@@ -108,7 +108,7 @@ fn a_source_that_does_not_come_back() {
     let site = Site::new(&["src", "a", "b"]);
     let size = 24 * MIB;
     site.sandbox.write("hosts/src/data", pattern(size, 6));
-    let args = ["--json", "--limit-rate", "6Mi", "src:data", "--to-hosts", "a,b"];
+    let args = ["--json", "--limit-rate", "2Mi", "src:data", "--to-hosts", "a,b"];
     let running = site.cp(&args).spawn();
     site.await_blocks("b", ".data.weir-part", size);
     let [there, away] = ["hosts/src", "away"].map(|name| site.sandbox.path(name));
@@ -131,7 +131,7 @@ fn a_source_that_is_stopped_is_asked_again() {
     let site = Site::new(&["src", "a", "b"]);
     let size = 24 * MIB;
     site.sandbox.write("hosts/src/data", pattern(size, 4));
-    let running = site.cp(&["--json", "--limit-rate", "6Mi", "src:data", "--to-hosts", "a,b"]).spawn();
+    let running = site.cp(&["--json", "--limit-rate", "2Mi", "src:data", "--to-hosts", "a,b"]).spawn();
     site.await_blocks("b", ".data.weir-part", size);
     let stopped = site.stop("src");
     let record = running.wait_for(Duration::from_secs(150)).succeeds().json();

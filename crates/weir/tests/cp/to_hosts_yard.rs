@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
+use crate::to_hosts::{blames_nobody, is_one_chain, row};
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -102,6 +103,41 @@ impl Yard {
         text.lines().filter_map(line).collect()
     }
 
+    /// Each host had it from one before it, and each wire carried it once. Who comes after whom is in the
+    /// record: on a busy machine a host may come up late, and one that was taken out as slow has some of it
+    /// twice.
+    #[track_caller]
+    fn is_carried_once(&self, record: &Value, source: &Value, hosts: &[&str], size: usize) {
+        blames_nobody(record, hosts);
+        if hosts.iter().any(|host| row(record, host)["taken_out"] != Value::Array(Vec::new())) {
+            // A host that was slow, on a busy machine, is fed once more by another.
+            let most = 2.5 * (hosts.len() * size) as f64;
+            assert!(self.sent().values().all(|bytes| *bytes < most), "{record}");
+            return;
+        }
+        is_one_chain(record, source, hosts);
+        for host in hosts {
+            assert_eq!(row(record, host)["sessions"], 1, "{record}");
+        }
+        // `h3` is behind the wire 3; the machine that drives, which has no name, behind 0.
+        let wire = |name: &str| name[1..].parse::<usize>().unwrap();
+        let from = |host: &str| row(record, host)["from"].as_str().map_or(0, wire);
+        let is_right = |wire: usize| wire > self.count / 2;
+        let crosses = hosts.iter().filter(|host| !is_right(from(host)) && is_right(wire(host))).count();
+        let feeds = |wire: usize| hosts.iter().filter(|host| from(host) == wire).count();
+        let expected = (0..=self.count).map(|wire| (wire.to_string(), feeds(wire)));
+        let sent = self.sent();
+        for (name, expected) in expected.chain([("across".to_owned(), crosses)]) {
+            let (times, expected) = (sent[&name] / size as f64, expected as f64);
+            // What TCP and IP take is 3 %; a queue that overflows costs some segments twice.
+            let most = (1.25 * expected).max(0.1);
+            assert!(
+                (expected..most).contains(&times),
+                "{name} sent {times:.2} times the file: {sent:?}, {record}"
+            );
+        }
+    }
+
     fn hosts(&self) -> String {
         (1..=self.count).map(|host| format!("h{host}")).collect::<Vec<_>>().join(",")
     }
@@ -124,20 +160,10 @@ fn each_wire_carries_it_once() {
     let record = run.succeeds().json();
     yard.all_have("data");
     assert_eq!(record["cp"]["complete"], 4, "{record}");
-    let sent = yard.sent();
-    let times = |name: &str| sent[name] / size as f64;
-    for name in ["0", "1", "2", "3", "across"] {
-        // What TCP and IP take is 3 %; a queue that overflows costs some segments twice.
-        assert!(
-            (1.0..1.25).contains(&times(name)),
-            "{name} sent {:.2} times the file: {sent:?}",
-            times(name)
-        );
-    }
-    assert!(times("4") < 0.1, "the last one passes nothing on: {sent:?}");
     for row in record["cp"]["hosts"].as_array().unwrap() {
-        assert_eq!((&row["transport"], &row["sessions"]), (&"tcp".into(), &1.into()), "{row}");
+        assert_eq!(row["transport"], "tcp", "{row}");
     }
+    yard.is_carried_once(&record, &Value::Null, &["h1", "h2", "h3", "h4"], size);
 }
 
 /// Nothing comes through the machine that drives.
@@ -146,22 +172,15 @@ fn a_source_on_another_host_sends_it_once() {
     let Some(yard) = Yard::new(4) else { return };
     let size = 20 * MIB;
     yard.sandbox.write("hosts/h1/data", pattern(size, 1));
-    let run = yard.cp(&["--json", "h1:data", "--to-hosts", "h2,h3,h4"]).run();
-    assert_eq!(run.succeeds().json()["cp"]["complete"], 3);
+    let record = yard.cp(&["--json", "h1:data", "--to-hosts", "h2,h3,h4"]).run().succeeds().json();
+    assert_eq!(record["cp"]["complete"], 3);
     let source = yard.sandbox.read("hosts/h1/data");
     for host in 2..=4 {
         assert!(yard.sandbox.read(&format!("hosts/h{host}/data")) == source, "h{host}");
     }
     let sent = yard.sent();
-    let times = |name: &str| sent[name] / size as f64;
-    for name in ["1", "2", "3", "across"] {
-        assert!(
-            (1.0..1.25).contains(&times(name)),
-            "{name} sent {:.2} times the file: {sent:?}",
-            times(name)
-        );
-    }
-    assert!(times("0") < 0.1 && times("4") < 0.1, "{sent:?}");
+    assert!(sent["0"] < 0.1 * size as f64, "{sent:?}");
+    yard.is_carried_once(&record, &"h1".into(), &["h2", "h3", "h4"], size);
 }
 
 /// What happens to a host in the middle of a copy.

@@ -4,6 +4,7 @@
 
 use crate::support;
 
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -201,9 +202,15 @@ fn the_record_of_a_resumed_run() {
         _ => object.serve(request, wire),
     });
     let sandbox = Sandbox::new();
-    let running = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
-    server.wait_sent(3 * MIB as u64);
-    running.signal(rustix::process::Signal::INT);
+    let running = sandbox.get([&server.url("x"), "-o", "out", "-c", "1"]).spawn();
+    // What the server has sent may be on its way yet.
+    wait_for("two MiB of the file", || {
+        let mut some = [0_u8; 64];
+        let part = std::fs::File::open(sandbox.path("out.part"));
+        part.is_ok_and(|part| part.read_exact_at(&mut some, 2 * MIB as u64).is_ok()) && some != [0; 64]
+    });
+    wait_for("its handler", || running.catches(Signal::INT));
+    running.signal(Signal::INT);
     running.wait().exits(130);
     let record = sandbox.get([&server.url("x"), "-o", "out", "--json"]).run().json();
     let resumed = record["files"][0]["resumed_from"].as_u64().unwrap();
@@ -331,7 +338,8 @@ fn pauses_after_resets_are_nobodys_here() {
 
 #[test]
 fn a_run_that_was_stopped_blames_nobody_for_it() {
-    let server = serve(Object::new(4 * MIB).rate(4 << 20));
+    // Eight seconds: it is not over before it is stopped.
+    let server = serve(Object::new(4 * MIB).rate(512 << 10));
     let sandbox = Sandbox::new();
     let running = sandbox.get([&server.url("x"), "-o", "out", "-c", "1", "--json"]).spawn();
     server.wait_sent(MIB as u64);

@@ -114,6 +114,28 @@ fn passing_trouble_is_tried_again_and_lasting_trouble_is_not() {
     }
 }
 
+/// Where a server gives no parts all that came goes with its connection: no attempt brings something new.
+#[test]
+fn retries_count_where_nothing_can_be_gone_on_with() {
+    for (retries, cut, code) in [(1, usize::MAX, 1), (4, 4, 0)] {
+        let object = Object::new(2 * MIB).whole_only();
+        let bytes = object.bytes.clone();
+        let server = Server::start(move |request, wire| {
+            if request.number >= cut {
+                return object.serve(request, wire);
+            }
+            object.serve_up_to(request, wire, MIB)?;
+            wire.close()
+        });
+        let sandbox = Sandbox::new();
+        let allowed = retries.to_string();
+        sandbox.get([&server.url("x"), "-o", "out", "--retries", &allowed]).run().exits(code);
+        assert_eq!(server.requests().len(), retries + 1);
+        assert_eq!(sandbox.names().len(), usize::from(code == 0));
+        assert!(code != 0 || sandbox.read("out") == *bytes);
+    }
+}
+
 #[test]
 fn a_kept_connection_that_the_server_closed_is_replaced() {
     let server = Server::start(|_, wire| {

@@ -5,9 +5,9 @@
 use crate::support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use support::bucket::{Bucket, Fault};
+use support::bucket::{Bucket, Fault, Upload};
 use support::{MIB, Sandbox, pattern};
 
 fn is_part(target: &str, number: u32) -> bool {
@@ -43,7 +43,7 @@ fn what_passes_is_tried_again() {
     let complete: Which = |request| request.method == "POST" && request.target.contains("uploadId=");
     let begin: Which = |request| request.method == "POST" && request.target.contains("uploads=");
     type Case = (&'static str, Which, fn() -> Fault);
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
         ("a connection cut in a part", part, || Fault::CutAfter(300_000)),
         ("a part whose answer is lost", part, || Fault::LoseAnswer),
         ("a part that is damaged", part, || Fault::Damage),
@@ -59,6 +59,7 @@ fn what_passes_is_tried_again() {
         }),
         ("a completion whose answer is lost", complete, || Fault::LoseAnswer),
         ("a beginning that fails", begin, || Fault::Answer("503 Service Unavailable", String::new())),
+        ("a beginning whose answer is lost", begin, || Fault::LoseAnswer),
         ("too many requests", part, || Fault::Answer("429 Too Many Requests", String::new())),
     ];
     for (what, which, fault) in cases {
@@ -69,6 +70,31 @@ fn what_passes_is_tried_again() {
         assert!(bucket.bytes("k") == bytes, "{what}");
         assert!(bucket.holds().uploads.is_empty(), "{what}");
         assert!(met.load(Relaxed) >= 1, "{what}: never met");
+    }
+}
+
+/// What another program begins meanwhile has no part yet either.
+#[test]
+fn an_upload_of_another_program_stays() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x", pattern(9 * MIB, 1));
+    let refuses = || Fault::Answer("503 Slow Down", xml("SlowDown", "less"));
+    let cases: [(fn() -> Fault, usize); 2] = [(|| Fault::LoseAnswer, 2), (refuses, 1)];
+    for (fault, begun) in cases {
+        let bucket = Bucket::start();
+        let is_there = Arc::new(AtomicBool::new(false));
+        let mut faults = vec![Fault::Held(Arc::clone(&is_there)), fault()];
+        bucket.hook(move |request| {
+            let is_beginning = request.method == "POST" && request.target.contains("uploads=");
+            is_beginning.then(|| faults.pop()).flatten()
+        });
+        let put = bucket.put(&sandbox, &["x", "s3://b/k"]).spawn();
+        support::wait_for("a second beginning", || bucket.holds().uploads.len() == begun);
+        let foreign = Upload { key: "k".to_owned(), ..Upload::default() };
+        bucket.holds().uploads.insert("foreign".to_owned(), foreign);
+        is_there.store(true, Relaxed);
+        put.wait().succeeds();
+        assert!(bucket.holds().uploads.contains_key("foreign"));
     }
 }
 

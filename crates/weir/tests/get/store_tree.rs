@@ -7,10 +7,11 @@ use crate::support;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use rustix::process::Signal;
 use support::bucket::{Bucket, Fault};
 use support::http_servers::{Program, moto};
 use support::listed::{ListedBucket, Manner, weir_of};
-use support::{MIB, Run, Sandbox, pattern, skip};
+use support::{MIB, Run, Sandbox, Server, pattern, skip, wait_for};
 
 /// moto lets in whoever has any signature.
 const SIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=600&X-Amz-Signature=of-tests";
@@ -185,6 +186,31 @@ fn what_the_source_lacks_goes_and_what_is_excluded_stays() {
     let mut here = store.sandbox.names();
     here.retain(|name| name.starts_with("here/") && !name.ends_with('/'));
     assert_eq!(here, ["here/a.b", "here/a/sp +%2F\u{e9}", "here/keep.tmp", "here/new", "here/zero"]);
+}
+
+/// Keys that no file can have go by the same rules, as far as names can have their parts.
+#[test]
+fn what_is_excluded_stays_under_a_key_that_no_file_can_have() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    write(&sandbox, "src/new", b"new");
+    bucket.hold("s/new", b"new".to_vec());
+    bucket.hold("s/kept//other", b"x".to_vec());
+    let long = format!("kept/{}", "n".repeat(256));
+    let kept = ["x.tmp//y", "a//y.tmp", "kept//y", &long];
+    let gone = ["a//y", "old"];
+    for (from, to) in [("src/", "p/"), ("s3://b/s/", "q/")] {
+        for name in kept.iter().chain(&gone) {
+            bucket.hold(&format!("{to}{name}"), b"x".to_vec());
+        }
+        let url = format!("s3://b/{to}");
+        let args = ["cp", "--delete", "--exclude", "*.tmp", "--exclude", "kept/", from, &url];
+        weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds();
+        let holds = bucket.holds();
+        let here = holds.objects.keys().filter_map(|key| key.strip_prefix(to));
+        let mut expected = [&["new"][..], &kept].concat();
+        expected.sort();
+        assert_eq!(here.collect::<Vec<_>>(), expected, "{from}");
+    }
 }
 
 #[test]
@@ -429,6 +455,71 @@ fn keys_that_no_file_can_have_are_told_and_the_others_come() {
     assert!(!sandbox.path("out/good").is_symlink() && sandbox.path("out/folder").is_dir());
     assert_eq!(sandbox.read("elsewhere/kept"), b"kept");
     assert!(!sandbox.path("elsewhere/inside").exists() && !sandbox.path("up").exists());
+}
+
+#[test]
+fn keys_that_no_file_can_have_are_left_out_as_others_are() {
+    let long = format!("p/in/{}", "n".repeat(256));
+    let objects: [(&str, &[u8]); 5] =
+        [("p/good", b"good"), ("p/a//b", b"x"), ("p/c//d.tmp", b"x"), ("p/full/", b"content"), (&long, b"x")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 100);
+    let sandbox = Sandbox::new();
+    let rules = ["a/", "*.tmp", "full/", "in/"].map(|rule| format!("--exclude={rule}"));
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    bucket.weir(&sandbox, &[&["cp", "s3://b/p/", "out"], &rules[..]].concat()).run().succeeds();
+    assert_eq!((sandbox.read("out/good"), support::count(&sandbox.path("out"))), (b"good".to_vec(), 1));
+}
+
+/// A digest of what is large takes long, at whichever end the file is.
+#[test]
+fn a_comparison_of_contents_ends_with_a_signal() {
+    const SIZE: u64 = 4 << 40;
+    let (length, tag) = (SIZE.to_string(), format!("\"{}\"", "0f".repeat(16)));
+    let list = format!(
+        "<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>p/large</Key>\
+         <Size>{SIZE}</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified><ETag>{tag}</ETag></Contents>\
+         </ListBucketResult>"
+    );
+    let server = Server::start(move |request, wire| match (request.method.as_str(), request.path()) {
+        ("HEAD", "/b/p/large") => wire.head("200 OK", &[("Content-Length", &length), ("ETag", &tag)]),
+        ("GET", "/b/" | "/b") => wire.answer("200 OK", &[], list.as_bytes()),
+        _ => wire.head("404 Not Found", &[("Content-Length", "0")]),
+    });
+    let sandbox = Sandbox::new();
+    write(&sandbox, "big/large", b"");
+    let large = sandbox.path("big/large").canonicalize().unwrap();
+    // A hole, which takes no room and hours to read.
+    if std::fs::File::options().write(true).open(&large).unwrap().set_len(SIZE).is_err() {
+        return skip("no file system for so large a file, though it is all hole");
+    }
+    for (from, to) in [("big/", "s3://b/p/"), ("s3://b/p/", "big")] {
+        let running = weir_of(&sandbox, &server.url(""), &["cp", "--checksum", from, to]).spawn();
+        let opened = format!("/proc/{}/fd", running.id());
+        wait_for("the file to be read", || {
+            let mut opened = std::fs::read_dir(&opened).unwrap().flatten();
+            opened.any(|one| std::fs::read_link(one.path()).is_ok_and(|path| path == large))
+        });
+        running.signal(Signal::INT);
+        running.wait().exits(130);
+    }
+}
+
+/// What cannot be read to its end is not another content: it cannot be sent either.
+#[test]
+fn a_file_that_cannot_be_compared_is_an_error() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    write(&sandbox, "src/x", b"content");
+    bucket.hold("p/x", b"Content".to_vec());
+    let path = sandbox.path("src/x");
+    bucket.hook(move |request| {
+        if request.method == "HEAD" {
+            std::fs::File::options().write(true).open(&path).unwrap().set_len(3).unwrap();
+        }
+        None
+    });
+    let run = weir_of(&sandbox, &bucket.server.url(""), &["cp", "--checksum", "src/", "s3://b/p/"]).run();
+    run.fails(1, &["s3://b/p/x: cannot read ", "src/x: unexpected end of file"]);
+    assert_eq!(bucket.bytes("p/x"), b"Content");
 }
 
 /// No byte of it passes here, so that nothing is known of its way; nor is anything named.

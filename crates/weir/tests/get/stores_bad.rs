@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::process::Signal;
 use support::bucket::{Bucket, Fault};
 use support::listed::{ListedBucket, Manner, weir_of};
-use support::{MIB, Object, Request, Sandbox, Server, Wire, pattern, wait_for};
+use support::{MIB, Object, Request, Run, Sandbox, Server, Wire, pattern, wait_for};
 
 /// What signs, and must be seen nowhere.
 const SECRET: &str = "a-secret-of-tests";
@@ -462,6 +462,79 @@ fn lists_that_are_not_as_they_should_be() {
         };
         let came = names.iter().filter(|name| sandbox.path(name.replace("p/", "out/")).exists()).count();
         assert!(came == 10 || says.is_some(), "{manner:?}: {came}");
+    }
+}
+
+/// A store that has `list` behind `p/`, and one object, `q/mine`, elsewhere.
+fn listing(list: String) -> Server {
+    Server::start(move |request, wire| {
+        taken(request, wire)?;
+        let mine = "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>q/mine</Key><Size>4</Size>\
+                    <LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents></ListBucketResult>";
+        match (request.method.as_str(), request.path()) {
+            ("GET", "/b/" | "/b") if request.target.contains("prefix=p") => {
+                wire.answer("200 OK", &[], list.as_bytes())
+            }
+            ("GET", "/b/" | "/b") => wire.answer("200 OK", &[], mine.as_bytes()),
+            ("POST", _) => wire.answer("200 OK", &[], b"<DeleteResult/>"),
+            _ => wire.head("404 Not Found", &[("Content-Length", "0")]),
+        }
+    })
+}
+
+/// Copies nothing of what it has behind `p/`, and deletes what that lacks: here, and behind `q/`. Whether
+/// this was done there is returned.
+fn delete_by_list(server: &Server, sandbox: &Sandbox) -> ([Run; 2], bool) {
+    std::fs::create_dir_all(sandbox.path("out")).unwrap();
+    sandbox.write("out/mine", "mine");
+    let run = |to: &str| {
+        let args = ["cp", "--delete", "--existing", "s3://b/p/", to];
+        weir_of(sandbox, &server.url(""), &args).run()
+    };
+    let runs = [run("out"), run("s3://b/q/")];
+    (runs, server.requests().iter().any(|seen| seen.request.method == "POST"))
+}
+
+/// As many objects as were asked for may be all that there are, or not.
+#[test]
+fn a_list_that_does_not_say_whether_it_is_whole_deletes_nothing() {
+    for (count, end, is_whole) in
+        [(999, "", true), (1000, "", false), (1000, "<IsTruncated>false</IsTruncated>", true)]
+    {
+        let object = |number| {
+            format!(
+                "<Contents><Key>p/{number}</Key><Size>1</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified>\
+                 </Contents>"
+            )
+        };
+        let objects: String = (0..count).map(object).collect();
+        let server = listing(format!("<ListBucketResult>{objects}{end}</ListBucketResult>"));
+        let sandbox = Sandbox::new();
+        let (runs, is_deleted) = delete_by_list(&server, &sandbox);
+        for run in runs {
+            match is_whole {
+                true => run.succeeds(),
+                false => run
+                    .fails(1, &["nothing was deleted, since the store does not say that its list is whole"]),
+            };
+        }
+        assert_eq!((sandbox.path("out/mine").exists(), is_deleted), (!is_whole, is_whole), "{count} {end}");
+    }
+}
+
+/// What it does not say is not nought.
+#[test]
+fn a_list_without_sizes_is_none() {
+    for size in ["", "<Size/>", "<Size>some</Size>"] {
+        let object = format!("<Contents><Key>p/mine</Key>{size}</Contents>");
+        let server =
+            listing(format!("<ListBucketResult><IsTruncated>false</IsTruncated>{object}</ListBucketResult>"));
+        let sandbox = Sandbox::new();
+        let (runs, is_deleted) = delete_by_list(&server, &sandbox);
+        for run in runs {
+            run.fails(1, &["does not say how large 'p/mine' is", "nothing was deleted"]);
+        }
+        assert!(!is_deleted && sandbox.read("out/mine") == b"mine", "{size}");
     }
 }
 

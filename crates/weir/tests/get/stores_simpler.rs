@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::bucket::{Bucket, Fault};
+use support::bucket::{Bucket, Fault, Upload};
 use support::listed::weir_of;
 use support::{MIB, Request, Run, Sandbox, pattern};
 
@@ -73,6 +73,71 @@ fn lists_in_the_form_that_a_store_knows() {
         (request.path() == "/b/").then(|| refusal("501 Not Implemented", "NotImplemented", "no lists here"))
     });
     stage.run(&["ls", "s3://b/"]).fails(1, &["cannot list s3://b/: NotImplemented: no lists here"]);
+}
+
+/// It does not say that it has no request for many of them.
+#[test]
+fn objects_are_deleted_one_by_one_where_a_store_knows_no_other_way() {
+    for (status, code) in [
+        ("400 Bad Request", "InvalidArgument"),
+        ("400 Bad Request", "InvalidRequest"),
+        ("400 Bad Request", ""),
+        ("501 Not Implemented", "NotImplemented"),
+    ] {
+        for is_denied in [false, true] {
+            let stage = Stage::set(move |request| match request.method.as_str() {
+                "POST" if request.target.contains("delete") => Some(refusal(status, code, "no such request")),
+                "DELETE" if is_denied => Some(refusal("403 Forbidden", "AccessDenied", "not yours")),
+                "DELETE" => Some(Fault::Answer("204 No Content", String::new())),
+                _ => None,
+            });
+            ["p/x", "q/x", "q/old"].iter().for_each(|key| stage.bucket.hold(key, b"x".to_vec()));
+            let run = stage.run(&["cp", "--delete", "s3://b/p/", "s3://b/q/"]);
+            match is_denied {
+                true => run.fails(1, &["s3://b/q/old", "AccessDenied"]),
+                false => run.succeeds(),
+            };
+            let asked = stage.bucket.server.requests();
+            let deleted = asked.iter().filter(|seen| seen.request.method == "DELETE");
+            let deleted: Vec<&str> = deleted.map(|seen| seen.request.path()).collect();
+            assert_eq!(deleted, ["/b/q/old"], "{status} {code}");
+        }
+    }
+}
+
+/// A list of uploads that says that its keys are encoded may have them as they are.
+#[test]
+fn unfinished_uploads_are_found_whether_a_list_encodes_their_key_or_not() {
+    for written in ["a+b", "a%2Bb"] {
+        let stage = Stage::set(move |request| {
+            let is_list = request.method == "GET" && request.target.contains("uploads");
+            let is_second = ["key-marker=a%2Bb", "upload-id-marker=one"];
+            let is_second = is_second.iter().all(|marker| request.target.contains(marker));
+            let (id, more) = match is_second {
+                true => ("two", String::new()),
+                false => (
+                    "one",
+                    format!(
+                        "<IsTruncated>true</IsTruncated><NextKeyMarker>{written}</NextKeyMarker>\
+                         <NextUploadIdMarker>one</NextUploadIdMarker>"
+                    ),
+                ),
+            };
+            let list = format!(
+                "<ListMultipartUploadsResult><EncodingType>url</EncodingType>{more}<Upload><Key>{written}</Key>\
+                 <UploadId>{id}</UploadId><Initiated>2026-01-01T00:00:00Z</Initiated></Upload>\
+                 </ListMultipartUploadsResult>"
+            );
+            is_list.then_some(Fault::Answer("200 OK", list))
+        });
+        for id in ["one", "two"] {
+            stage.bucket.holds().uploads.insert(id.to_owned(), Upload::default());
+        }
+        stage.sandbox.write("x", "content");
+        let run = stage.run(&["put", "x", "s3://b/a+b", "--abort"]);
+        run.succeeds().says(&["removed 2 unfinished uploads"]);
+        assert!(stage.bucket.holds().uploads.is_empty(), "{written}");
+    }
 }
 
 /// Its objects are moved without the digests that it might keep.

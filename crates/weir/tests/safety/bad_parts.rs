@@ -340,6 +340,48 @@ fn another_object_to_a_second_try_without_ranges() {
     brings(&server, &[], &bytes);
 }
 
+/// It may be all that somebody has of that object.
+#[test]
+fn an_unfinished_file_of_another_url_is_put_aside() {
+    for size in [1000, 3 * MIB] {
+        let begun = Object::new(4 * MIB);
+        let other = Object { bytes: Arc::new(pattern(size, 2)), ..begun.changed() };
+        let (begun_bytes, other_bytes) = (begun.bytes.clone(), other.bytes.clone());
+        let server = Server::start(move |request, wire| match (request.number, request.path()) {
+            (0, _) => begun.serve_up_to(request, wire, 2 * MIB).and_then(|()| wire.close()),
+            (_, "/other") => other.serve(request, wire),
+            _ => begun.serve(request, wire),
+        });
+        let sandbox = Sandbox::new();
+        let get = |path: &str| sandbox.get([&server.url(path), "-o", "out"]);
+        get("begun").args(&["--retries", "0"]).run().exits(4);
+        get("other").run().succeeds().says(&["2.10 MB that came from another url", "out.part.aside-1"]);
+        assert!(sandbox.read("out") == *other_bytes);
+        assert_eq!(sandbox.names(), ["out", "out.part.aside-1", "out.weir.aside-1"]);
+        // Under its names again it is gone on with.
+        for name in ["out.part", "out.weir"] {
+            std::fs::rename(sandbox.path(format!("{name}.aside-1")), sandbox.path(name)).unwrap();
+        }
+        get("begun").run().succeeds();
+        assert!(sandbox.read("out") == *begun_bytes);
+        assert_eq!(server.requests().last().unwrap().request.start(), 2 * MIB as u64);
+        assert_eq!(sandbox.names(), ["out"]);
+    }
+}
+
+#[test]
+fn what_force_gives_up_is_not_put_aside() {
+    let object = Object::new(4 * MIB);
+    let server = Server::start(move |request, wire| match request.number {
+        0 => object.serve_up_to(request, wire, 2 * MIB).and_then(|()| wire.close()),
+        _ => object.serve(request, wire),
+    });
+    let sandbox = Sandbox::new();
+    sandbox.get([&server.url("begun"), "-o", "out", "--retries", "0"]).run().exits(4);
+    sandbox.get([&server.url("other"), "-o", "out", "--force"]).run().succeeds();
+    assert_eq!(sandbox.names(), ["out"]);
+}
+
 #[test]
 fn a_server_that_gives_ranges_only_once() {
     let object = Object::new(6 * MIB).rate(8 << 20);

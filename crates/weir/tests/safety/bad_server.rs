@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use support::{MIB, Object, Sandbox, Server, Weir, pattern};
+use support::{MIB, Object, Request, Sandbox, Server, Weir, Wire, pattern};
 
 /// `weir get URL -o out` that gives up after one more attempt.
 fn get(sandbox: &Sandbox, url: &str) -> Weir {
@@ -483,4 +483,30 @@ fn a_web_page_in_place_of_an_archive() {
     assert_eq!(sandbox.read("data.tar.gz"), PAGE);
     sandbox.get([&server.url("page.html")]).run().succeeds();
     assert_eq!(sandbox.read("page.html"), PAGE);
+}
+
+/// A request that was sent behind them would be answered by them.
+#[test]
+fn bytes_behind_an_answer_answer_nothing() {
+    let serve = |request: &Request, wire: &mut Wire| match request.path() {
+        // More than what is received with its head, and in one piece with what stands behind it.
+        "/a" => {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n";
+            let behind = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nEVIL!";
+            wire.raw(&[&head[..], &pattern(900_000, 1), behind].concat())
+        }
+        _ => wire.answer("200 OK", &[], b"good"),
+    };
+    for (server, args) in
+        [(Server::start(serve), &["-j", "1", "-c", "1"][..]), (Server::start_tls(serve), &["-j", "1", "-k"])]
+    {
+        let sandbox = Sandbox::new();
+        sandbox.get([server.url("a"), server.url("b")]).args(args).run().succeeds();
+        assert!(sandbox.read("a") == pattern(900_000, 1));
+        assert_eq!(sandbox.read("b"), b"good");
+        let requests = server.requests_from(0);
+        let paths: Vec<&str> = requests.iter().map(Request::path).collect();
+        assert_eq!(paths, ["/a", "/b"]);
+        assert_ne!(requests[0].connection, requests[1].connection, "b is asked for on a new connection");
+    }
 }

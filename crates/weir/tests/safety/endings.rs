@@ -4,10 +4,13 @@
 use crate::support;
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use support::{MIB, Object, Sandbox, Server, WEIR, pattern, wait_for};
+use support::{MIB, Object, Sandbox, Server, WEIR, pattern, skip, wait_for};
+
+use crate::same_version::vouch_for_all;
 
 /// Its reader is gone.
 fn closed_pipe() -> Stdio {
@@ -57,6 +60,37 @@ fn a_signal_that_comes_twice_is_one() {
     running.signal(Signal::TERM);
     running.signal(Signal::TERM);
     running.wait().fails(130, &["run the same command again to resume"]);
+}
+
+#[test]
+fn a_digest_that_takes_an_hour_can_be_interrupted() {
+    // No machine reads so much while the test waits.
+    const SIZE: u64 = 4 << 40;
+    const LAST: u64 = SIZE - 1;
+    let server = Server::start(|_, wire| {
+        let range = format!("bytes {LAST}-{LAST}/{SIZE}");
+        let fields = [("Content-Range", &*range), ("ETag", "\"one\"")];
+        wire.answer("206 Partial Content", &fields, &[7])
+    });
+    let sandbox = Sandbox::new();
+    let part = sandbox.write("out.part", "");
+    let part = File::options().read(true).write(true).open(part).unwrap();
+    if part.set_len(SIZE).is_err() {
+        return skip("no file system for so large a file, though it is all hole");
+    }
+    vouch_for_all(&sandbox.path("out.part"), &server.url("x"), SIZE);
+    let checksum = format!("sha512:{}", "0".repeat(128));
+    let running = sandbox.get([&server.url("x"), "-o", "out", "--checksum", &checksum]).spawn();
+    // All is there then, and only the digest is left.
+    wait_for("the last byte", || {
+        let mut last = [0];
+        part.read_exact_at(&mut last, LAST).is_ok() && last == [7]
+    });
+    wait_for("its handler", || running.catches(Signal::INT));
+    running.signal(Signal::INT);
+    running.wait().fails(130, &["run the same command again to resume"]);
+    assert_eq!(sandbox.names(), ["out.part", "out.weir"]);
+    assert_eq!(sandbox.journalled("out"), SIZE);
 }
 
 #[test]

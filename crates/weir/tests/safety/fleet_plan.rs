@@ -132,8 +132,11 @@ fn what_is_wrong_with_a_plan_is_named() {
     files(&sandbox);
     let run = |words: &[&str]| sandbox.weir(WEIR, [&["fleet"], words].concat()).run();
     std::fs::write(sandbox.path("list"), "a\nsub/d\ta\nsub/b,c\n").unwrap();
-    let doubled = run(&["plan", "--list", "list", "from/", "to", "--ledger", "two.db"]);
-    doubled.fails(1, &["objects share a target: a to a, sub/d to a"]);
+    // The same command once more takes none of it for planned.
+    for _ in 0..2 {
+        let doubled = run(&["plan", "--list", "list", "from/", "to", "--ledger", "two.db"]);
+        doubled.fails(1, &["objects share a target: a to a, sub/d to a"]);
+    }
     // Nobody moves any of it.
     run(&["work", "--ledger", "two.db", "--once"]).succeeds();
     assert!(!sandbox.path("to").exists() || std::fs::read_dir(sandbox.path("to")).unwrap().next().is_none());
@@ -144,6 +147,12 @@ fn what_is_wrong_with_a_plan_is_named() {
         .fails(2, &["a fleet moves prefixes, which end with a '/'"]);
     run(&["plan", "http://h/d/?q", "to", "--ledger", "x.db"]).fails(2, &["without a query", "--list FILE"]);
     run(&["plan", "from/", "http://h/d/", "--ledger", "x.db"]).fails(2, &["not to web servers"]);
+    for target in ["from", "from/sub/new", "from/./sub/../new"] {
+        run(&["plan", "from/", target, "--ledger", "in.db"]).fails(2, &["the target lies in the source"]);
+    }
+    assert!(!sandbox.path("in.db").exists());
+    run(&["plan", "--list", "list", "from/", "from/sub/new", "--ledger", "in.db"])
+        .fails(1, &["objects share a target"]);
     run(&["plan", "absent/", "to", "--ledger", "x.db"]).fails(1, &["absent", "no such file"]);
     run(&["set", "--window", "8-9", "--ledger", "two.db"]).fails(2, &["expected two times of a day in UTC"]);
     run(&["retry", "--class", "bad", "--ledger", "two.db"]).fails(2, &["expected one of missing, changed"]);

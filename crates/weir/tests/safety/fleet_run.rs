@@ -94,6 +94,22 @@ impl Site {
         self.sandbox.weir(WEIR, check).run().succeeds();
     }
 
+    /// Sets what holds for the fleet.
+    fn set(&self, args: &[&str]) {
+        let args = [&["fleet"], args, &["--ledger", "plan.db"]].concat();
+        self.sandbox.weir(WEIR, args).run().succeeds();
+    }
+
+    /// Starts a run whose workers begin when so many of them are there: on a busy machine one may come
+    /// seconds later than the first.
+    fn begins_together(&self, run: Weir, workers: usize) -> Running {
+        self.set(&["pause"]);
+        let running = run.spawn();
+        wait_for("all workers", || self.status().workers.len() >= workers);
+        self.set(&["resume"]);
+        running
+    }
+
     /// Waits until so many objects are done, and the workers of `hosts` are there.
     fn await_middle(&self, objects: u64, workers: usize) {
         wait_for("the middle", || {
@@ -137,8 +153,8 @@ fn hosts_share_the_work_and_one_that_refuses_is_named() {
     let Some(site) = Site::new(2, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
     let closed = free_port();
     site.sandbox.write("hosts", format!("# a rack\nh0 workers=2\nh1\n127.0.0.1:{closed}\n"));
-    // Slow enough that the last host to come still finds work.
-    let run = site.run("hosts", &["--json", "--limit-rate", "1500k"]).run();
+    // Slow enough that all find work.
+    let run = site.begins_together(site.run("hosts", &["--json", "--limit-rate", "1500k"]), 3).wait();
     run.succeeds().says(&[
         &format!("127.0.0.1:{closed}: cannot reach 127.0.0.1:{closed}: ssh could not connect or log in: "),
         "Connection refused; try the same by hand: ssh",
@@ -165,7 +181,7 @@ fn hosts_share_the_work_and_one_that_refuses_is_named() {
 fn a_killed_worker_is_started_again_and_a_killed_run_goes_on() {
     let Some(site) = Site::new(3, 2000, &[3 * MIB, 5 * MIB, 8 * MIB]) else { return };
     let slow = ["--limit-rate", "500k", "-c", "2"];
-    let first = site.run("h0,h1,h2", &slow).spawn();
+    let first = site.begins_together(site.run("h0,h1,h2", &slow), 3);
     site.await_middle(100, 3);
     let victim = site.status().workers[0].clone();
     kill(victim.pid);
@@ -252,10 +268,7 @@ fn runs_and_workers_that_are_killed_again_and_again_lose_nothing() {
 #[test]
 fn ctrl_c_lets_workers_end_what_they_have_and_settings_reach_them() {
     let Some(site) = Site::new(1, 300, &[3 * MIB; 4]) else { return };
-    let set = |args: &[&str]| {
-        let args = [&["fleet"], args, &["--ledger", "plan.db"]].concat();
-        site.sandbox.weir(WEIR, args).run().succeeds();
-    };
+    let set = |args: &[&str]| site.set(args);
     set(&["pause"]);
     let running = site.run("h0", &["--workers-per-host", "2", "--limit-rate", "1M"]).spawn();
     wait_for("two workers", || site.status().workers.len() == 2);

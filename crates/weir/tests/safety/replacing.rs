@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::process::Signal;
-use support::{MIB, Object, Request, Run, Sandbox, Server, WEIR, Wire, skip};
+use support::{MIB, Object, Request, Run, Sandbox, Server, WEIR, Wire, skip, wait_for};
 
 const NOBODY: u32 = 65534;
 
@@ -453,6 +453,74 @@ fn a_disk_that_fills_up_while_it_is_written_in_place_leaves_the_old_content() {
     let kept = fs::read_dir(sandbox.path("temp")).unwrap().flatten();
     let kept: Vec<_> = kept.map(|file| file.metadata().unwrap().len()).collect();
     assert!(kept.contains(&(3 * MIB as u64)), "the complete download is kept: {kept:?}");
+}
+
+#[test]
+fn a_copy_that_fails_leaves_nothing_beside_the_name() {
+    let unshare = if is_root() { "-m" } else { "-rm" };
+    let can = Command::new("unshare").args([unshare, "true"]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        return skip("cannot make a mount namespace here");
+    }
+    let (server, _) = serve(3 * MIB);
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("small")).unwrap();
+    fs::create_dir(sandbox.path("temp")).unwrap();
+    let get = format!("{WEIR} get {} -o small/out --temp-dir temp", server.url("x"));
+    let script = format!(
+        "mount -t tmpfs -o size=1m,mode=755 none small && {get}; {get}; code=$?; \
+         ls -A small; exit $code"
+    );
+    let run = sandbox.weir("unshare", [unshare, "sh", "-c", &script]).run();
+    run.fails(4, &["cannot copy to small/out: no space left", "are kept for small/out"]);
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "", "nothing is left");
+}
+
+/// Another program makes the file while the body is held back, or none does.
+#[test]
+fn a_file_that_comes_meanwhile_is_not_clobbered() {
+    let near = tempfile::tempdir().unwrap();
+    // On most machines another file system.
+    let far = tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap());
+    for length in SIZES {
+        for temp in [None, Some(near.path()), Some(far.path())] {
+            for comes in [true, false] {
+                println!("{length} bytes, in {temp:?}, another comes: {comes}");
+                held_back(length, temp, comes);
+            }
+        }
+    }
+}
+
+fn held_back(length: usize, temp: Option<&Path>, comes: bool) {
+    let object = Object::new(length);
+    let expected = if comes { b"theirs".to_vec() } else { object.bytes.to_vec() };
+    let go_on = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&go_on);
+    let server = Server::start(move |request, wire| {
+        let answer = object.answer(request);
+        let (first, rest) = object.bytes[answer.part.clone()].split_at(answer.part.len() / 2);
+        wire.head(answer.status, &answer.fields)?;
+        wire.body(first)?;
+        wait_for("the other program", || flag.load(Relaxed));
+        wire.body(rest)
+    });
+    let sandbox = Sandbox::new();
+    let mut get = sandbox.get([&server.url("x"), "-o", "out", "--no-clobber", "--json", "-c", "1"]);
+    if let Some(temp) = temp {
+        get = get.args(&["--temp-dir", temp.to_str().unwrap()]);
+    }
+    let running = get.spawn();
+    server.wait_sent(length as u64 / 2);
+    if comes {
+        sandbox.write("out", "theirs");
+    }
+    go_on.store(true, Relaxed);
+    let record = running.wait().succeeds().json();
+    assert_eq!(record["files"][0]["skipped"].as_bool().unwrap_or(false), comes, "{record}");
+    assert!(sandbox.read("out") == expected);
+    assert_eq!(sandbox.names(), ["out"]);
+    assert!(temp.is_none_or(|temp| fs::read_dir(temp).unwrap().count() == 0), "nothing is left there");
 }
 
 /// Browsers and other fetchers call theirs so, too: without a journal of weir's it is nobody's to write over,

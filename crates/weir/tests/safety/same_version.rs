@@ -4,11 +4,15 @@
 
 use crate::support;
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use support::{MIB, Object, Request, Sandbox, Server, Wire, brings, pattern};
+use support::{MIB, Object, Request, Sandbox, Server, Wire, base64, brings, pattern};
+use weir_get::journal::Journal;
 
 /// Fields of one answer.
 type Lines = &'static [(&'static str, &'static str)];
@@ -144,6 +148,54 @@ fn the_same_tag_with_or_without_its_date_is_enough() {
         });
         brings(&server, &[], &bytes);
         assert_eq!(server.requests()[1].request.start(), 2 * MIB as u64, "{first:?}, {later:?}");
+    }
+}
+
+/// A journal beside `part`, by which all `size` bytes of the version `"one"` of `url` are in that: as a run
+/// leaves it that is killed before its last step.
+pub(crate) fn vouch_for_all(part: &Path, url: &str, size: u64) {
+    fs::set_permissions(part, PermissionsExt::from_mode(0o600)).unwrap();
+    let journal = Journal {
+        url: url.to_owned(),
+        etag: Some("\"one\"".to_owned()),
+        last_modified: None,
+        place: url.to_owned(),
+        coding: None,
+        size,
+        boot: String::new(),
+        written: vec![(0, size)],
+        durable: vec![(0, size)],
+    };
+    journal.store(&part.with_extension("weir"), false).unwrap();
+}
+
+#[test]
+fn a_whole_part_gets_its_name_if_the_server_still_has_its_version() {
+    let object = Object::new(3 * MIB);
+    let digest = format!("sha-256=:{}:", base64(&[0; 32]));
+    for (served, code) in
+        [(object.clone(), 0), (object.changed(), 0), (object.clone().field("Repr-Digest", &digest), 3)]
+    {
+        let is_changed = served.etag != object.etag;
+        let bytes = served.bytes.clone();
+        let server = Server::start(move |request, wire| served.serve(request, wire));
+        let sandbox = Sandbox::new();
+        vouch_for_all(&sandbox.write("out.part", &*object.bytes), &server.url("x"), 3 * MIB as u64);
+        let run = sandbox.get([&server.url("x"), "-o", "out"]).run();
+        run.exits(code);
+        let requests = server.requests_from(0);
+        assert_eq!(requests[0].start(), 3 * MIB as u64 - 1, "its last byte shows of what it is");
+        match code {
+            0 => {
+                assert!(sandbox.read("out") == *bytes);
+                assert_eq!(sandbox.names(), ["out"]);
+                assert_eq!(requests.len() == 1, !is_changed, "{} requests", requests.len());
+            }
+            _ => {
+                run.says(&["sha256 of out does not match", "Repr-Digest"]);
+                assert_eq!(sandbox.names(), [""; 0]);
+            }
+        }
     }
 }
 
@@ -316,4 +368,29 @@ fn a_part_that_is_short_and_proves_nothing_is_asked_for_whole() {
         brings(&server, &["-c", "4"], &bytes);
         assert_eq!(server.requests().len(), 2);
     }
+}
+
+/// A name that leads to one mirror after the other: what the part is of is still where that came from.
+#[test]
+fn a_resume_goes_back_to_the_mirror_of_its_part() {
+    let object = Object::new(4 * MIB);
+    let bytes = object.bytes.clone();
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |request, wire| match request.path() {
+        "/x" => wire.redirect("302 Found", &format!("/mirror{}/x", asked.fetch_add(1, Relaxed))),
+        _ if request.number == 1 => object.serve_up_to(request, wire, 2 * MIB).and_then(|()| wire.close()),
+        _ => object.serve(request, wire),
+    });
+    let sandbox = Sandbox::new();
+    let get = || sandbox.get([&server.url("x"), "-o", "out", "-c", "1"]);
+    get().args(&["--retries", "0"]).run().exits(4);
+    let before = server.requests().len();
+    let run = get().run();
+    run.succeeds();
+    assert!(sandbox.read("out") == *bytes);
+    assert!(!run.stderr.contains("starting again"), "{}", run.stderr);
+    let requests = server.requests_from(before);
+    let at_first = requests.iter().filter(|one| one.path() == "/mirror0/x");
+    let starts: Vec<u64> = at_first.map(Request::start).collect();
+    assert_eq!(starts, [2 * MIB as u64], "one request for the rest");
 }

@@ -191,11 +191,11 @@ fn a_refusal_both_ways_is_an_answer_with_the_first_words() {
 }
 
 #[test]
-fn a_passing_failure_is_asked_for_without_a_range_once() {
+fn a_failure_that_comes_again_is_asked_for_without_a_range_once() {
     let server = Server::start(|_, wire| wire.answer("500 Internal Server Error", &[], b""));
     refuses(&server, &[], 1, &["127.0.0.1 answered 500"]);
     let ranged = server.requests_from(0).iter().map(|request| request.range().is_some()).collect::<Vec<_>>();
-    assert_eq!(ranged, [true, false, true], "one more attempt, of which the answer is known");
+    assert_eq!(ranged, [true, true, false], "it may pass: one more attempt, and then a plain request");
 }
 
 #[test]
@@ -314,6 +314,34 @@ fn a_resume_of_what_is_gone_keeps_what_came() {
         let run = sandbox.get([&server.url("x"), "-o", "out", "--retries", "1"]).run();
         run.fails(4, &["127.0.0.1 answered 404 Not Found", "are kept"]);
         assert_eq!(sandbox.names(), ["out.part", "out.weir"]);
+    }
+}
+
+/// One odd answer to the request for the rest, of one server of several or of a moment.
+#[test]
+fn a_part_that_is_refused_once_is_asked_for_again() {
+    let odd: [(Option<&str>, &str); 4] = [
+        (Some("403 Forbidden"), "5"),
+        (Some("404 Not Found"), "5"),
+        // The last that the user allows.
+        (Some("500 Internal Server Error"), "1"),
+        // All of it, of the same version.
+        (None, "5"),
+    ];
+    for (status, retries) in odd {
+        let object = Object::new(4 * MIB);
+        let bytes = object.bytes.clone();
+        let server = Server::start(move |request, wire| match (request.number, status) {
+            (0, _) => object.serve_up_to(request, wire, 2 * MIB).and_then(|()| wire.close()),
+            (1, Some(status)) => wire.answer(status, &[], b"odd"),
+            (1, None) => object.clone().whole_only().serve(request, wire),
+            _ => object.serve(request, wire),
+        });
+        let run = brings(&server, &["-c", "1", "--retries", retries], &bytes);
+        assert!(!run.stderr.contains("starting again"), "{status:?}: {}", run.stderr);
+        let starts = server.requests_from(1).into_iter().filter_map(|request| request.range());
+        let starts: Vec<_> = starts.map(|range| range.0).collect();
+        assert!(starts.iter().all(|start| *start == 2 * MIB as u64), "{status:?}: a byte twice: {starts:?}");
     }
 }
 
@@ -547,5 +575,50 @@ fn what_was_overridden_stands_on_the_page() {
         let made = Sandbox::new().weir(WEIR, ["report", "-", "-o", "-"]).input(&*run.stdout).run();
         let page = String::from_utf8_lossy(&made.succeeds().stdout).into_owned();
         assert!(page.contains("note: ") && page.contains(said), "{said}: {page}");
+    }
+}
+
+/// A proxy in front of a server that starts again answers so for a moment.
+#[test]
+fn a_status_that_passes_is_no_refusal_of_the_range() {
+    for status in ["500 Internal Server Error", "502 Bad Gateway", "504 Gateway Timeout"] {
+        let object = Object::new(3 * MIB);
+        let bytes = object.bytes.clone();
+        let server = Server::start(move |request, wire| match request.number {
+            0 => wire.answer(status, &[], b""),
+            _ => object.serve(request, wire),
+        });
+        brings(&server, &[], &bytes);
+        assert!(server.requests_from(0).iter().all(|request| request.range().is_some()), "{status}");
+    }
+}
+
+#[test]
+fn a_status_that_passes_takes_no_part_away() {
+    let requests =
+        resumed(|request, wire| (request.number <= 2).then(|| wire.answer("502 Bad Gateway", &[], b"")));
+    assert!(requests.iter().all(|request| request.start() >= 2 * MIB as u64), "{requests:#?}");
+}
+
+#[test]
+fn a_range_that_always_fails_is_left_out_of_each_file() {
+    for size in SIZES {
+        let server = without_ranges(size, |wire| wire.answer("500 Internal Server Error", &[], b""));
+        let run = brings(&server, &[], &pattern(size, 1));
+        run.says(&["asked for without a range, since 127.0.0.1 answered 500"]);
+    }
+    let server = Server::start(|request, wire| match request.range() {
+        Some(_) => wire.answer("500 Internal Server Error", &[], b""),
+        None => wire.answer("200 OK", &[], request.path().as_bytes()),
+    });
+    let urls = ["0", "1"].map(|name| server.url(name));
+    let sandbox = Sandbox::new();
+    sandbox.get(&urls).args(&["-j", "1"]).run().succeeds();
+    for path in ["/0", "/1"] {
+        assert_eq!(sandbox.read(&path[1..]), path.as_bytes());
+        let requests = server.requests_from(0);
+        let own = requests.iter().filter(|request| request.path() == path);
+        let ranged: Vec<bool> = own.map(|request| request.range().is_some()).collect();
+        assert_eq!(ranged, [true, true, false], "{path}: what may pass says nothing of other files");
     }
 }

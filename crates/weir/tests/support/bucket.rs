@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ pub(crate) enum Fault {
     Shared(Arc<Mutex<Instant>>, u64),
     /// Its answer takes this long.
     Late(Duration),
+    /// It is done, and the answer waits until this is set.
+    Held(Arc<AtomicBool>),
 }
 
 /// Answers what a server is asked.
@@ -172,6 +175,7 @@ fn serve(holds: &Mutex<Holds>, request: &Request, wire: &mut Wire) -> io::Result
             match other {
                 Some(Fault::LoseAnswer) => return wire.reset(),
                 Some(Fault::Late(span)) => std::thread::sleep(*span),
+                Some(Fault::Held(go_on)) => super::wait_for("the test", || go_on.load(Relaxed)),
                 _ => {}
             }
             let (status, mut fields, text) = done;

@@ -3,6 +3,7 @@
 //! | variable | what it does |
 //! | --- | --- |
 //! | `rtt`, `rate`, `queue` | round trip in ms; rate of both directions; the queue in front of it |
+//! | `codel` | that queue is managed: CoDel with its usual 5 ms |
 //! | `loss`, `burst`, `policer`, `reorder` | of what comes from the far end (`burst`: share in runs of ten; `policer`: a rate, 30 KB) |
 //! | `way` | `up`: what the line above does to the far end's packets happens to the near end's |
 //! | `cc` | congestion control of both ends |
@@ -27,7 +28,7 @@ use weir_lab::congestion::{self, Allowed};
 use weir_lab::leftovers::Folder;
 use weir_lab::netns::Namespace;
 use weir_lab::path::{
-    Direction, GilbertElliott, Loss, Path as Route, Policer, Queue, QueueLimit, Reorder, Share,
+    Direction, Discipline, GilbertElliott, Loss, Path as Route, Policer, Queue, QueueLimit, Reorder, Share,
 };
 use weir_lab::slow_core::{SlowCore, SlowCoreConfig};
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
@@ -291,6 +292,9 @@ fn route(variables: &Variables) -> anyhow::Result<Route> {
     let mut down = up.clone();
     if let Some(bytes) = queue {
         down.queue = Queue { limit: QueueLimit::Bytes(bytes), ..Queue::default() };
+    }
+    if get("codel").is_some() {
+        down.queue.discipline = Discipline::CODEL;
     }
     if let Some(text) = get("loss") {
         down.loss = Loss::Random(share(text)?);

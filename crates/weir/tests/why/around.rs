@@ -221,7 +221,8 @@ fn the_time_before_and_after_the_connections_counts() {
         return;
     }
     let port = serve(|socket| answer_after(socket, Duration::ZERO));
-    let script = format!("sleep 1; curl -s -o /dev/null http://127.0.0.1:{port}/; sleep 1");
+    // Long beside what the three programs take to start on a busy machine.
+    let script = format!("sleep 3; curl -s -o /dev/null http://127.0.0.1:{port}/; sleep 3");
     let run = why(&["--", "sh", "-c", &script]).run();
     run.succeeds();
     let said = Said::of(&run);
@@ -230,8 +231,8 @@ fn the_time_before_and_after_the_connections_counts() {
     assert!(said.share("think-time") > 0.6, "{}", said.whole);
 }
 
-/// Listens with a backlog of none, fills its queue itself, and accepts after so many seconds. Each client
-/// gets 100 KB.
+/// Listens with a backlog of none, fills its queue itself, and accepts so many seconds after a client has
+/// asked, whose socket is in the state SYN-SENT (02). Each client gets 100 KB.
 const FULL: &str = "import socket,sys,time
 l = socket.socket()
 l.bind(('127.0.0.1', 0))
@@ -239,6 +240,9 @@ l.listen(0)
 first = socket.create_connection(l.getsockname()) if sys.argv[1] == 'full' else None
 print(l.getsockname()[1], flush=True)
 if first:
+    port = ':%04X' % l.getsockname()[1]
+    asks = lambda row: row[2].endswith(port) and row[3] == '02'
+    while not any(asks(row.split()) for row in open('/proc/net/tcp')): time.sleep(0.01)
     time.sleep(float(sys.argv[2]))
     l.accept()
 while True:

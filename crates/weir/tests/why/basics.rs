@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use support::{Run, Sandbox, TIMEOUT, WEIR, Weir, skip, wait_for};
+use weir_lab::netns::Namespace;
 
 fn why(args: &[&str]) -> Weir {
     let mut weir = Sandbox::new().weir(WEIR, ["why"]).args(args);
@@ -181,12 +182,40 @@ fn a_port_is_judged_from_both_ends() {
     drop(writer);
 }
 
-/// Runs so many downloads by curl one after another, and returns the record.
-fn one_after_another(count: u32, port: u16) -> serde_json::Value {
-    let script = format!("for i in $(seq {count}); do curl -s -o /dev/null http://127.0.0.1:{port}/; done");
-    let run = why(&["--json", "--", "sh", "-c", &script]).run();
-    run.succeeds();
-    run.json()
+/// A network of the test's own: where other programs' connections end by the hundred, the kernel drops what
+/// it cannot tell in time.
+fn secluded() -> Option<Namespace> {
+    Namespace::new().map_err(|error| skip(&error.to_string())).ok()
+}
+
+/// The kernel tells of a connection's end some time after it: returns when `--watch`, which writes into the
+/// file `said`, has drawn two lines more, one each second.
+fn is_told_of_ends(sandbox: &Sandbox) {
+    let lines = || sandbox.read("said").iter().filter(|byte| **byte == b'\n').count();
+    let before = lines();
+    wait_for("two lines more", || lines() >= before + 2);
+}
+
+/// Runs so many downloads by curl one after another from such a server, and returns the record.
+fn one_after_another(count: u32, each: fn(TcpStream)) -> Option<serde_json::Value> {
+    let network = secluded()?;
+    let port = network.run(|| serve(each)).unwrap();
+    let sandbox = Sandbox::new();
+    let (done, over) = (sandbox.path("done"), sandbox.path("over"));
+    let script = format!(
+        "for i in $(seq {count}); do curl -s -o /dev/null http://127.0.0.1:{port}/; done
+        : > {}; until [ -e {} ]; do sleep 0.1; done",
+        done.display(),
+        over.display()
+    );
+    let mut weir = why(&["--json", "--watch", "--", "sh", "-c", &script]);
+    weir.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+    network.enter(&mut weir.command).unwrap();
+    let weir = weir.spawn();
+    wait_for("the downloads", || done.exists());
+    is_told_of_ends(&sandbox);
+    std::fs::write(over, "").unwrap();
+    Some(weir.wait().succeeds().json())
 }
 
 /// Whether a connection of a millisecond is seen while it lives is luck; whether it is told is not.
@@ -195,8 +224,8 @@ fn connections_too_short_to_be_seen_are_told() {
     if !has("curl") {
         return;
     }
-    let port = serve(|socket| answer(socket, 1000));
-    let why = &one_after_another(40, port)["why"];
+    let Some(record) = one_after_another(40, |socket| answer(socket, 1000)) else { return };
+    let why = &record["why"];
     let told = why["connections"].as_u64().unwrap() + why["unproven"].as_u64().unwrap();
     assert_eq!(told, 40, "{why}");
 }
@@ -208,11 +237,11 @@ fn short_commands_have_their_bytes() {
         return;
     }
     // Many looks long, so that a busy machine misses a few connections and not half of them.
-    let port = serve(|socket| {
+    let record = one_after_another(20, |socket| {
         std::thread::sleep(Duration::from_millis(300));
         answer(socket, 10_000);
     });
-    let record = one_after_another(20, port);
+    let Some(record) = record else { return };
     let (why, bytes) = (&record["why"], record["bytes"].as_u64().unwrap());
     assert!(bytes >= 150_000, "{bytes} {why}");
     let told = why["connections"].as_u64().unwrap() + why["unproven"].as_u64().unwrap();
@@ -335,7 +364,11 @@ fn a_servers_short_connections_are_its_own() {
     if !has("python3") {
         return;
     }
-    let mut child = Command::new("python3").args(["-c", SERVER]).stdout(Stdio::piped()).spawn().unwrap();
+    let Some(network) = secluded() else { return };
+    let mut server = Command::new("python3");
+    server.args(["-c", SERVER]).stdout(Stdio::piped());
+    network.enter(&mut server).unwrap();
+    let mut child = server.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let port: u16 = line.trim().parse().unwrap();
@@ -343,17 +376,18 @@ fn a_servers_short_connections_are_its_own() {
     let sandbox = Sandbox::new();
     let mut weir = why(&["--json", "--watch", "--for", "60s", "--pid", &pid]);
     weir.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+    network.enter(&mut weir.command).unwrap();
     let weir = weir.spawn();
     wait_for("its handler", || weir.catches(Signal::INT));
-    for _ in 0..50 {
-        let mut all = Vec::new();
-        TcpStream::connect(("127.0.0.1", port)).unwrap().read_to_end(&mut all).unwrap();
-        assert_eq!(all.len(), 10_000);
-    }
-    // The kernel tells of a connection's end some time after it: what comes meanwhile is a line each second.
-    let lines = || sandbox.read("said").iter().filter(|byte| **byte == b'\n').count();
-    let before = lines();
-    wait_for("two lines more", || lines() >= before + 2);
+    let connect = || {
+        for _ in 0..50 {
+            let mut all = Vec::new();
+            TcpStream::connect(("127.0.0.1", port)).unwrap().read_to_end(&mut all).unwrap();
+            assert_eq!(all.len(), 10_000);
+        }
+    };
+    network.run(connect).unwrap();
+    is_told_of_ends(&sandbox);
     weir.signal(Signal::INT);
     let run = weir.wait();
     child.kill().unwrap();

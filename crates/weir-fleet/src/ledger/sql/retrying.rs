@@ -97,8 +97,8 @@ fn take_out(transaction: &mut dyn Transaction, failed: &[&Failed]) -> Result<(),
     Ok(())
 }
 
-/// A large object that has changed, by one worker: its ranges are those of what it was. They stay as rows,
-/// since whoever still holds one asks for it, and hold nothing more.
+/// Plans a large object that has changed anew, whole, for one worker: its old ranges no longer fit. Their
+/// rows stay, emptied, because a worker that still holds one will ask about it.
 fn begin_whole(transaction: &mut dyn Transaction, failed: &Failed) -> Result<(), DatabaseError> {
     let (objects, parent) = (std::slice::from_ref(&failed.object), failed.batch);
     let batch = Offshoot { objects, parent, pause: 0, tries: 0, avoid: None }.insert(transaction)?;

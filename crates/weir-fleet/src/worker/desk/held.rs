@@ -98,13 +98,13 @@ impl HeldBatch {
     }
 
     /// Objects that are next, and begun together.
-    pub(super) fn at_once(&self, most: usize) -> usize {
+    pub(super) fn at_once(&self, most: usize, least: usize) -> usize {
         let mut bytes = 0;
         let next = (self.next..self.count).take(most).take_while(|position| {
             bytes += self.size(*position);
             bytes <= BYTES_AT_ONCE
         });
-        next.count().max(LEAST_AT_ONCE)
+        next.count().max(least)
     }
 
     pub(super) fn is_at_its_limit(&self) -> bool {
@@ -134,6 +134,14 @@ impl HeldBatch {
             self.open.1 -= self.size(position);
         }
         self.ends[position] = Some(end);
+    }
+
+    /// Begins none of it any more. Those that have not ended.
+    pub(super) fn abandon(&mut self) -> Vec<(usize, Arc<FleetObject>)> {
+        self.next = self.count;
+        self.again.clear();
+        let open = (0..self.count).filter(|position| self.ends[*position].is_none());
+        open.map(|position| (position, Arc::clone(&self.objects[position]))).collect()
     }
 
     /// Only the first `count` are this worker's.

@@ -23,6 +23,8 @@ pub(super) const TROUBLE: u32 = 8;
 pub(super) struct DeskState {
     /// Objects begun at once.
     pub(super) at_once: usize,
+    /// Who each move one of them at a time.
+    hands: usize,
     pub(super) batches: Vec<HeldBatch>,
     /// No more comes.
     pub(super) is_last: bool,
@@ -35,6 +37,8 @@ pub(super) struct DeskState {
     pub(super) pace: (f64, f64),
     pub(super) waiting: u32,
     pub(super) has_news: bool,
+    /// All that was held was given up as hanging, and no hand has asked for work since.
+    pub(super) is_deaf: bool,
     pub(super) troubles: u32,
     pub(super) trouble: Option<(FailureClass, String)>,
     pub(super) samples: Vec<String>,
@@ -52,9 +56,10 @@ pub(super) struct DeskState {
 const SAMPLES: usize = 20;
 
 impl DeskState {
-    pub(super) fn new(at_once: usize) -> DeskState {
+    pub(super) fn new(at_once: usize, hands: usize) -> DeskState {
         DeskState {
             at_once,
+            hands,
             batches: Vec::new(),
             is_last: false,
             in_flight: 0,
@@ -64,6 +69,7 @@ impl DeskState {
             pace: (0.0, 0.0),
             waiting: 0,
             has_news: false,
+            is_deaf: false,
             troubles: 0,
             trouble: None,
             samples: Vec::new(),
@@ -82,10 +88,15 @@ impl DeskState {
         self.batches.retain(|held| !is_it(held));
     }
 
+    /// Begun at once, however large they are.
+    pub(super) fn least(&self) -> usize {
+        LEAST_AT_ONCE.max(self.hands)
+    }
+
     pub(super) fn take(&mut self) -> Option<FleetTask> {
         let bytes = BYTES_AT_ONCE.max(self.pace.0 as u64);
         let is_full = self.in_flight >= self.at_once || self.in_flight_bytes >= bytes;
-        if is_full && self.in_flight >= LEAST_AT_ONCE {
+        if is_full && self.in_flight >= self.least() {
             return None;
         }
         self.has_news |= self.batches.iter().any(HeldBatch::is_at_its_limit);
@@ -147,8 +158,28 @@ impl DeskState {
         }
     }
 
-    /// Little is left of all that is held.
+    /// What is open of the batch at `at` has failed, if that is its last attempt.
+    pub(super) fn fail_last(&mut self, at: usize, why: &str) {
+        if !self.batches[at].is_last {
+            return;
+        }
+        for (position, object) in self.batches[at].abandon() {
+            let end = TaskEnd::Failed(FailureClass::Network, format!("{}: {why}", object.source_text()));
+            self.count(at, &end);
+            self.batches[at].ended(position, end);
+        }
+    }
+
+    /// Little is left of all that is held, or a hand has nothing to do.
     pub(super) fn is_low(&self) -> bool {
+        let open: usize = self.batches.iter().map(|held| held.left().0).sum();
+        open < self.hands || self.is_short()
+    }
+
+    /// Little is left of all that is held.
+    pub(super) fn is_short(&self) -> bool {
+        let left = self.batches.iter().map(HeldBatch::left);
+        let (open, size) = left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         // Who has more than that to begin is not through with it within the time.
         let unbegun: usize = self.batches.iter().map(|held| held.count - held.next.min(held.count)).sum();
         let (bytes, objects) = self.pace;
@@ -156,9 +187,7 @@ impl DeskState {
         if unbegun as f64 > objects * ahead {
             return false;
         }
-        let left = self.batches.iter().map(HeldBatch::left);
-        let (open, size) = left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         let size = size.saturating_sub(self.totals.under_way) as f64;
-        open == 0 || open as f64 <= objects * ahead && size <= bytes * ahead
+        open as f64 <= objects * ahead && size <= bytes * ahead
     }
 }

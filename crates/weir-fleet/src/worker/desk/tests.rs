@@ -34,7 +34,7 @@ fn take(desk: &Desk) -> FleetTask {
 
 #[test]
 fn few_large_objects_are_begun_and_many_small_ones() {
-    let desk = Desk::new(AT_ONCE);
+    let desk = Desk::new(AT_ONCE, 1);
     desk.add(claim(1, &[1 << 30; 5]), Instant::now());
     desk.lift_limits();
     let tasks = [take(&desk), take(&desk)];
@@ -42,7 +42,7 @@ fn few_large_objects_are_begun_and_many_small_ones() {
     assert_eq!(desk.due(NOW, NOW)[0].reached, 4);
     desk.end(&tasks[1], TaskEnd::Moved(1 << 30), None);
     assert_eq!((take(&desk).position, desk.due(NOW, NOW)[0].reached), (2, 5));
-    let small = Desk::new(AT_ONCE);
+    let small = Desk::new(AT_ONCE, 1);
     small.add(claim(1, &[1; 1000]), Instant::now());
     let begun = std::iter::from_fn(|| match small.next(NOW) {
         NextTask::Task(task) => Some(task),
@@ -53,7 +53,7 @@ fn few_large_objects_are_begun_and_many_small_ones() {
 
 #[test]
 fn nothing_is_begun_that_the_ledger_may_give_to_others() {
-    let desk = Desk::new(4);
+    let desk = Desk::new(4, 1);
     desk.add(claim(1, &[1; 1000]), Instant::now());
     let begin = || {
         std::iter::from_fn(|| match desk.next(NOW) {
@@ -76,7 +76,7 @@ fn nothing_is_begun_that_the_ledger_may_give_to_others() {
 
 #[test]
 fn what_was_given_back_comes_first_and_what_was_cut_off_counts_no_more() {
-    let desk = Desk::new(AT_ONCE);
+    let desk = Desk::new(AT_ONCE, 1);
     desk.add(claim(7, &[10, 20, 30, 40]), Instant::now());
     desk.lift_limits();
     let tasks: Vec<FleetTask> = (0..3).map(|_| take(&desk)).collect();
@@ -101,7 +101,7 @@ fn what_was_given_back_comes_first_and_what_was_cut_off_counts_no_more() {
 
 #[test]
 fn the_next_batch_is_wanted_when_little_is_left() {
-    let desk = Desk::new(AT_ONCE);
+    let desk = Desk::new(AT_ONCE, 1);
     assert!(desk.wants_more());
     desk.add(claim(1, &[1000, 1000]), Instant::now());
     desk.lift_limits();
@@ -117,9 +117,24 @@ fn the_next_batch_is_wanted_when_little_is_left() {
 }
 
 #[test]
+fn each_hand_gets_an_object_however_large() {
+    let desk = Desk::new(8, 4);
+    let mut tasks = Vec::new();
+    for batch in 1..=4 {
+        assert!(desk.wants_more(), "{batch}");
+        desk.add(claim(batch, &[1 << 30]), Instant::now());
+        desk.lift_limits();
+        tasks.push(take(&desk));
+    }
+    assert!(!desk.wants_more());
+    desk.end(&tasks[0], TaskEnd::Moved(1 << 30), None);
+    assert!(desk.wants_more(), "a hand has nothing to do");
+}
+
+#[test]
 fn a_host_that_fails_alone_is_found_out() {
     let denied = || TaskEnd::Failed(FailureClass::Denied, "403".to_owned());
-    let desk = Desk::new(AT_ONCE);
+    let desk = Desk::new(AT_ONCE, 1);
     desk.add(claim(1, &[1; 40]), Instant::now());
     desk.lift_limits();
     for round in 0..2 {

@@ -3,6 +3,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_units::limiter::Limiter;
+
 use super::*;
 use crate::ledger::{BatchClaim, BatchLease, BatchResults, BatchWork, FleetSettings};
 use crate::worker::desk::Desk;
@@ -24,7 +26,7 @@ fn judged(
     objects: Vec<FleetObject>,
     rate: Option<Rate>,
 ) -> (BatchResults, Vec<(String, f64)>) {
-    let desk = Desk::new(16);
+    let desk = Desk::new(16, 1);
     desk.add(
         BatchClaim {
             lease: BatchLease { batch: 1, fence: 1 },
@@ -38,10 +40,10 @@ fn judged(
     );
     desk.lift_limits();
     let shares = LimitShares::new(Instant::now());
-    let stop = desk.begin_run();
+    let (stop, limiter) = (desk.begin_run(), Arc::new(Limiter::open(rate)));
     let mover = LocalCopy::new(from, Some(to), Some(2)).unwrap();
     std::thread::scope(|scope| {
-        let run = MoverRun { desk: &desk, shares: &shares, rate, stop: &stop };
+        let run = MoverRun { desk: &desk, shares: &shares, limiter: &limiter, stop: &stop };
         let (mover, stop) = (&mover, Arc::clone(&stop));
         scope.spawn(move || mover.run(&run, &mut ()));
         while desk.complete().is_none() {

@@ -86,6 +86,9 @@ struct World {
     /// Failures in a row that brought nothing, each after the pause of the one before it.
     fruitless: u32,
     done_at_failure: u64,
+    /// Refusals of the rest in a row, without a byte between them, and how much was here at the last one.
+    refusals: u32,
+    done_at_refusal: u64,
     restarts: u32,
     ended: Option<Phase>,
 }
@@ -100,6 +103,8 @@ impl World {
             time: Instant::now(),
             fruitless: 0,
             done_at_failure: 0,
+            refusals: 0,
+            done_at_refusal: 0,
             restarts: 0,
             ended: None,
         }
@@ -191,6 +196,7 @@ impl World {
         self.attempts.push(Attempt { download, ledger, bytes });
         let carried = Carried { holds_to: object.holds_to, brought: 0, ranged };
         (self.done_at_failure, self.fruitless) = (0, 0);
+        (self.done_at_refusal, self.refusals) = (0, 0);
         let attempt = self.attempts.len() - 1;
         self.lanes[lane] = Lane::Carrying { attempt, version: self.server.now, carried };
     }
@@ -291,9 +297,13 @@ impl World {
         match action {
             Action::Leave => {}
             Action::Rest { pause, .. } => self.time += pause,
-            Action::BackOff { pause, others, .. } => {
+            Action::BackOff { error, pause, others, .. } => {
                 self.time += pause;
-                self.count_failure(attempt, others);
+                let is_refusal = error.is_permanent() || matches!(error, GetError::NoParts { .. });
+                match is_refusal {
+                    true => self.count_refusal(attempt),
+                    false => self.count_failure(attempt, others),
+                }
             }
             Action::Look(error) => self.lanes[lane] = Lane::Looking(attempt, error),
             Action::AskPlainly(error) => self.lanes[lane] = Lane::Trying(attempt, error),
@@ -305,7 +315,9 @@ impl World {
                 assert_eq!(self.attempts[attempt].download.phase(), Phase::Replaced);
                 self.time += pause;
                 self.restarts += 1;
-                assert!(self.restarts <= MAX_RESTARTS, "begins anew more often than allowed");
+                // Each time it may be cut as often as is allowed, where nothing can be gone on with.
+                let allowed = MAX_RESTARTS + (MAX_RESTARTS + 1) * RULES.retries;
+                assert!(self.restarts <= allowed, "begins anew more often than allowed");
                 assert!(self.waiting.replace(*next).is_none(), "one download became two");
                 self.fruitless = 0;
             }
@@ -336,6 +348,14 @@ impl World {
         self.fruitless = if has_brought { 1 } else { self.fruitless + 1 };
         self.done_at_failure = done;
         assert!(others || self.fruitless <= RULES.retries, "tried more often than allowed");
+    }
+
+    /// The rest was refused, and is asked for again.
+    fn count_refusal(&mut self, attempt: usize) {
+        let done = self.attempts[attempt].ledger.done().len();
+        self.refusals = if done > self.done_at_refusal { 1 } else { self.refusals + 1 };
+        self.done_at_refusal = done;
+        assert!(done > 0 && self.refusals < LOOKS, "asked again for what is refused again and again");
     }
 
     fn end(&mut self, phase: Phase) {

@@ -42,6 +42,17 @@ impl Connection {
         Err(GetError::Interrupted)
     }
 
+    /// No TLS, neither to the server nor to a proxy.
+    pub(super) fn is_plain(&self) -> bool {
+        self.session.is_none() && self.outer.is_none()
+    }
+
+    /// Bytes, or an end, have come to the socket.
+    pub(super) fn is_readable(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(ready) if ready > 0)
+    }
+
     /// The head of an answer that has come while the request's body is still under way. Of a TLS session that
     /// is not known before it is read: what has come may be a ticket.
     pub(crate) fn early_answer(
@@ -50,9 +61,7 @@ impl Connection {
         clock: &StageClock,
         dial: &Dial<'_>,
     ) -> Result<Option<ResponseHead>, GetError> {
-        let is_plain = self.session.is_none() && self.outer.is_none();
-        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        if !is_plain || !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(ready) if ready > 0) {
+        if !self.is_plain() || !self.is_readable() {
             return Ok(None);
         }
         self.receive_head(clock, dial)?;

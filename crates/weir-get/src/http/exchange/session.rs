@@ -132,10 +132,9 @@ impl Client<'_> {
             )));
         }
         let config = if origin.tls { Some(self.http.clients_for(origin)?.http2) } else { None };
-        self.clock.enter(if origin.tls { Stage::Securing } else { Stage::Connecting });
-        let session = H2Session::start(origin, line, config, &self.dial, way.deadline);
-        self.clock.enter(Stage::Connecting);
-        *known = session?.map_or(Known::No, |session| Known::Session(session, barren));
+        let stage = if origin.tls { Stage::Securing } else { Stage::Connecting };
+        let start = || H2Session::start(origin, line, config, &self.dial, way.deadline);
+        *known = self.clock.step(stage, start)?.map_or(Known::No, |session| Known::Session(session, barren));
         Ok(())
     }
 

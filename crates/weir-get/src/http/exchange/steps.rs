@@ -15,7 +15,7 @@ impl Client<'_> {
     /// Asks for `url`, and for less of it where that is refused for its form ([`ladder`]).
     pub(super) fn ask_down(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<Answered, GetError> {
         let origin = origin_of(url)?;
-        let mut first: Option<Result<ResponseHead, GetError>> = None;
+        let (mut first, mut may_last) = (None::<Result<ResponseHead, GetError>>, true);
         let http = self.http;
         // Of a window nothing but a range of it helps.
         let is_part = http.manner.window.is_some();
@@ -35,10 +35,9 @@ impl Client<'_> {
                     continue;
                 }
                 Err(error) => {
-                    let is_no_answer =
-                        matches!(error, GetError::Broken { .. } | GetError::Malformed { .. }) && ranged;
+                    let is_no_answer = matches!(error, GetError::Broken { .. } | GetError::Malformed { .. });
                     // A path that breaks does so once; a server that means it, or cannot do it, each time.
-                    if is_no_answer && may_help(None) && self.is_meant(url) {
+                    if ranged && is_no_answer && may_help(None) && self.is_meant(url) {
                         first.get_or_insert(Err(error));
                         continue;
                     }
@@ -47,10 +46,15 @@ impl Client<'_> {
                 }
             };
             let judged = judge(&head, url, lesser);
+            let may_pass = matches!(&judged, Err(error) if !error.is_permanent());
             match ladder::reply(&judged, lesser) {
                 // What comes without a range counts, whatever it is.
                 Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}
+                Reply::Refused if may_pass && may_help(Some(head.status)) && !self.is_meant(url) => {
+                    return Ok(Answered { head, body, ranged, judged: Some(judged) });
+                }
                 Reply::Refused if may_help(Some(head.status)) => {
+                    may_last &= !may_pass;
                     first.get_or_insert(Ok(head));
                 }
                 Reply::Refused => {
@@ -61,11 +65,10 @@ impl Client<'_> {
                 }
                 Reply::Odd | Reply::Taken => {
                     if head.status == 206 && ranged {
-                        self.http.ladder.gives_parts(&origin);
+                        http.ladder.gives_parts(&origin);
                     }
-                    if let Some(refused) = first.filter(|_| head.status < 400) {
-                        self.say_step(&origin, url, *step, &refused);
-                    }
+                    let refused = first.filter(|_| head.status < 400);
+                    refused.iter().for_each(|first| self.say_step(&origin, url, *step, first, may_last));
                     return Ok(Answered { head, body, ranged, judged: Some(judged) });
                 }
             }
@@ -76,10 +79,10 @@ impl Client<'_> {
         Err(GetError::Interrupted)
     }
 
-    /// A connection that was closed without an answer, or with one that is none, means that the request is
-    /// refused: when it happens again, or where there is no second attempt.
+    /// A connection that was closed without an answer, or with one that is none, and a status of trouble that
+    /// may pass mean that the request is refused: when it happens again, or where there is no second attempt.
     fn is_meant(&self, url: &Url) -> bool {
-        !self.tries_again || self.http.ladder.closed_again(url)
+        !self.tries_again || self.http.ladder.failed_again(url)
     }
 
     /// All steps were refused, the last with this status: the first one's words count.
@@ -96,10 +99,19 @@ impl Client<'_> {
         })
     }
 
-    /// A lesser request was answered.
-    fn say_step(&mut self, origin: &Origin, url: &Url, step: Step, first: &Result<ResponseHead, GetError>) {
+    /// A lesser request was answered. `may_last`: no trouble that may pass led to it; several files teach
+    /// what one may not.
+    fn say_step(
+        &mut self,
+        origin: &Origin,
+        url: &Url,
+        step: Step,
+        first: &Result<ResponseHead, GetError>,
+        may_last: bool,
+    ) {
         let note = ladder::note(step, &origin.host, first);
-        let lasts = self.http.ladder.helped(origin, step);
+        let lasts =
+            (may_last || self.http.ladder.helped_again(origin)) && self.http.ladder.helped(origin, step);
         let all = if lasts { ", and so for its other files" } else { "" };
         tracing::info!("{}: {note}{all}", object::shown(url));
         self.notes.push(note);

@@ -14,6 +14,12 @@
 //! Or when the far end of an upload takes long to answer what was sent ([`super::answers`]), or fails
 //! ([`failing`]).
 //!
+//! Where its thread slept in a wait whose purpose is not known ([`source_disk::unnamed`]), it may have waited
+//! for a file: it convicts with three fifths at most.
+//!
+//! Cannot tell where the peer gives credits (HTTP/2, SSH) and its thread waits for nothing else: they come at
+//! the pace of the peer's reader.
+//!
 //! Acquits: it never sends but when it was asked, and owes nothing (of (2) only: a rest is somebody's pause);
 //! another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow);
 //! data wait unsent; all was sent and the connection's end is all that followed, so that it was the peer's
@@ -23,7 +29,7 @@
 //! looks just so; if it sleeps for it, that is said.
 
 use super::flow::{Flow, by_flow};
-use super::{answers, latency, nagle, path_mtu, protocol_window, request_response, timeouts};
+use super::{answers, latency, nagle, path_mtu, protocol_window, request_response, source_disk, timeouts};
 use crate::evidence::{Interval, ThreadInterval};
 use crate::rule::found::doing;
 use crate::rule::turns::Turns;
@@ -82,11 +88,21 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         ));
     }
     let why = whose_turn(flow).or_else(|| flow.thread.as_ref().ok().and_then(thread)).unwrap_or_default();
-    if rests >= 0.3 {
-        return Judgement::convict(0.6 + 0.35 * rests, format!("{numbers}{why}"));
-    }
     let spares = flow.seen.in_flight.saturating_mul(2) <= flow.seen.cwnd;
     let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && (limited >= 0.5 || spares));
+    if (rests >= 0.3 || starves) && takes_credits(flow) && !sends_unasked(flow) {
+        return Judgement::unknown(
+            "the peer gives credits (HTTP/2, SSH) at its reader's pace: its end would show what holds that",
+        );
+    }
+    // What it waits for may be somebody else's.
+    let is_fed =
+        |thread: &ThreadInterval| 2 * u64::from(thread.found.pipe_empty) >= u64::from(thread.looks.max(1));
+    let is_unclear = |thread: &ThreadInterval| source_disk::unnamed(thread).is_some() || is_fed(thread);
+    let most = if flow.thread.as_ref().is_ok_and(is_unclear) { 0.6 } else { 1.0 };
+    if rests >= 0.3 {
+        return Judgement::convict((0.6 + 0.35 * rests).min(most), format!("{numbers}{why}"));
+    }
     if starves && answers_only(flow) {
         return Judgement::acquit(format!("{numbers}: it sent what the peer asked for, and only then"));
     }
@@ -96,9 +112,19 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
             percent(limited),
             flow.in_words()
         );
-        return Judgement::convict(0.85, evidence);
+        return Judgement::convict(most.min(0.85), evidence);
     }
     Judgement::acquit(format!("{numbers}, application-limited in {} of them", percent(limited)))
+}
+
+/// The peer gives credits, no answer is owed, and the thread waits for nothing else.
+fn takes_credits(flow: &Flow<'_>) -> bool {
+    let elsewhere = flow.thread.as_ref().is_ok_and(protocol_window::is_elsewhere);
+    flow.share(flow.seen.owing) < 0.3 && !elsewhere && turns(flow).is_some_and(|turns| turns.are_credits())
+}
+
+fn turns(flow: &Flow<'_>) -> Option<Turns> {
+    Turns::of(flow.lane, flow.interval, flow.context, flow.min_rtt()?)
 }
 
 /// Over a second and a half each way the peer asked, and nothing was sent anew without: each interval in
@@ -106,18 +132,26 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 /// Questions are what comes at the pace of turns, a fifth of the time in round trips, and not in the sizes of
 /// credits.
 fn answers_only(flow: &Flow<'_>) -> bool {
+    let asked: u64 = nearby(flow).iter().map(|seen| seen.asked).fold(0, u64::saturating_add);
+    let in_turn = turns(flow).is_some_and(|turns| turns.share() >= 0.2 && !turns.are_credits());
+    asked > 0 && in_turn && !sends_unasked(flow) && flow.share(flow.seen.owing) < 0.3
+}
+
+/// What a second and a half each way have, in order.
+fn nearby<'a>(flow: &Flow<'a>) -> Vec<&'a SenderInterval> {
     let mut order: Vec<&SenderInterval> = flow.past(1.5).map(|(seen, _)| seen).collect();
     order.reverse();
     order.extend(flow.after(1.5).map(|(seen, _)| seen));
-    let asked: u64 = order.iter().map(|seen| seen.asked).fold(0, u64::saturating_add);
-    let by_itself = order.windows(2).any(|pair| {
+    order
+}
+
+/// Something was sent anew that nobody had asked for.
+fn sends_unasked(flow: &Flow<'_>) -> bool {
+    nearby(flow).windows(2).any(|pair| {
         let [before, now] = pair else { return false };
         let goes_on = before.nothing_unsent < before.looks;
         now.sent >= flow.segment() && now.asked == 0 && before.asked == 0 && !goes_on
-    });
-    let turns = flow.min_rtt().and_then(|rtt| Turns::of(flow.lane, flow.interval, flow.context, rtt));
-    let in_turn = turns.is_some_and(|turns| turns.share() >= 0.2 && !turns.are_credits());
-    asked > 0 && in_turn && !by_itself && flow.share(flow.seen.owing) < 0.3
+    })
 }
 
 /// Nothing moved here nor later, with hindsight, and the last word was this end's: it had sent all that there
@@ -152,4 +186,72 @@ fn thread(thread: &ThreadInterval) -> Option<String> {
     let doing = doing(thread)?;
     let paces = if thread.found.sleeping > thread.looks / 2 { ": it paces itself" } else { "" };
     Some(format!("; {} was {doing}{paces}", thread.name.as_deref().unwrap_or("its thread")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Clocks, Evidence, Facts, Found, LaneInterval, Reading};
+    use crate::waits::Waits;
+    use std::time::Duration;
+
+    /// A connection that sends 32 KiB in each interval and then rests, and whose peer answers in one segment
+    /// of so many bytes; its thread's five looks.
+    fn judged(asked: u64, found: Found) -> Judgement {
+        let ms = Duration::from_millis;
+        let seen = SenderInterval {
+            acked: 32_768,
+            busy: ms(30),
+            looks: 5,
+            nothing_unsent: 5,
+            nothing_in_flight: 3,
+            awaiting: 3,
+            asked: 1,
+            cwnd: 144_800,
+            segment: 1448,
+            sent: 32_768,
+            rtt: Some(ms(1)),
+            min_rtt: Some(ms(1)),
+            ..SenderInterval::default()
+        };
+        let waits = Waits {
+            looks: 5,
+            sent: 32_768,
+            sent_segments: 23,
+            came: asked,
+            came_segments: 1,
+            ..Waits::default()
+        };
+        let lane = LaneInterval {
+            received: 32_768,
+            sender: Reading::Value(seen),
+            waits: Reading::Value(waits),
+            thread: Reading::Value(ThreadInterval { looks: 5, found, ..ThreadInterval::default() }),
+            ..LaneInterval::default()
+        };
+        let interval = Interval { span: ms(100), received: 32_768, lanes: vec![lane], ..Interval::default() };
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        let evidence = Evidence { intervals: vec![interval; 20], facts, ..Evidence::default() };
+        judge(&evidence.intervals[10], &Context::at(&evidence, 10))
+    }
+
+    #[test]
+    fn who_waits_for_credits_may_wait_for_the_peers_reader() {
+        let receiving = Found { receiving: 5, ..Found::default() };
+        let Judgement::Unknown { missing } = judged(35, receiving) else { panic!("credits") };
+        assert!(missing.contains("credits"), "{missing}");
+        assert!(judged(35, Found { sleeping: 5, ..Found::default() }).convicts(), "it rests by its own will");
+        assert!(judged(200, receiving).convicts(), "questions");
+    }
+
+    #[test]
+    fn a_wait_without_a_known_purpose_is_less_sure_to_be_its_own() {
+        let of = |found| match judged(200, found) {
+            Judgement::Convict { strength, evidence } => (strength, evidence),
+            other => panic!("{other:?}"),
+        };
+        let (strength, words) = of(Found { elsewhere: 5, ..Found::default() });
+        assert!(strength < 0.61, "{strength} {words}");
+        assert!(of(Found { sleeping: 5, ..Found::default() }).0 > 0.8);
+    }
 }

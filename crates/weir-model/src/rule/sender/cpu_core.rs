@@ -12,16 +12,17 @@
 //!
 //! Or when no lane at work has a connection yet and the busiest of their threads is full ([`by_itself`]).
 //!
-//! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own
-//! ([`super::program`]).
+//! Acquits: a thread that runs less, or less than half of the time without being found ready in half of the
+//! looks (its group's quota then held back others), data that wait unsent, or a program whose work has a name
+//! of its own ([`super::program`]).
 //!
 //! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one
 //! then looks the same.
 
 use super::flow::{Flow, by_flow};
 use super::{program, protocol_window};
-use crate::evidence::Interval;
-use crate::rule::cpu_core::{ThreadLoad, thread_load};
+use crate::evidence::{Clocks, Interval};
+use crate::rule::cpu_core::{ThreadLoad, steal_in_words, thread_load, was_ready};
 use crate::rule::spent::{active, working};
 use crate::rule::{Context, Judgement, View, stage};
 use crate::words::percent;
@@ -62,7 +63,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let load = thread_load(thread, flow.seconds);
     let name = thread.name.as_deref().unwrap_or("the sender's thread");
     let numbers = format!("{name} used {} of one core", percent(load.cpu));
-    if !load.is_full() {
+    let sampled = flow.context.facts.clocks == Clocks::Sampled;
+    if !load.is_full() || (sampled && !was_ready(thread, load.cpu)) {
         return Judgement::acquit(numbers);
     }
     if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
@@ -74,5 +76,51 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if let Some(stage) = program::stage_of(flow) {
         return Judgement::acquit(format!("{numbers}: that is {}", stage.name()));
     }
-    Judgement::convict(0.97, format!("{numbers}{}, {}", load.waits_in_words(), flow.unsent_in_words()))
+    let steal = steal_in_words(flow.interval);
+    let unsent = flow.unsent_in_words();
+    Judgement::convict(0.97, format!("{numbers}{}, {unsent}{steal}", load.waits_in_words()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{CpuInterval, Evidence, Facts, Found, LaneInterval, Reading, ThreadInterval};
+    use crate::sender::SenderInterval;
+    use std::time::Duration;
+
+    /// A connection that starves, of a program whose thread did so.
+    fn judged(cpu: f64, throttled: f64, running: u32) -> Judgement {
+        let span = Duration::from_millis(100);
+        let found = Found { running, polling: 5 - running, ..Found::default() };
+        let thread = ThreadInterval {
+            cpu: span.mul_f64(cpu),
+            throttled: span.mul_f64(throttled),
+            looks: 5,
+            found,
+            ..ThreadInterval::default()
+        };
+        let seen = SenderInterval { looks: 5, nothing_unsent: 5, acked: 1, ..SenderInterval::default() };
+        let lane = LaneInterval {
+            received: 1,
+            thread: Reading::Value(thread),
+            sender: Reading::Value(seen),
+            ..LaneInterval::default()
+        };
+        let cpu = Reading::Value(CpuInterval { steal: 0.3, ..CpuInterval::default() });
+        let interval = Interval { span, received: 1, lanes: vec![lane], cpu, ..Interval::default() };
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        judge(&interval, &Context::alone(&Evidence { facts, ..Evidence::default() }))
+    }
+
+    #[test]
+    fn a_groups_quota_is_not_the_limit_of_a_thread_that_waits() {
+        assert!(judged(0.003, 0.95, 0).acquits());
+        assert!(judged(0.2, 0.75, 5).convicts());
+    }
+
+    #[test]
+    fn what_the_hypervisor_took_is_said() {
+        let Judgement::Convict { evidence, .. } = judged(0.95, 0.0, 5) else { panic!("a full core") };
+        assert!(evidence.ends_with("; the hypervisor took 30 %"), "{evidence}");
+    }
 }

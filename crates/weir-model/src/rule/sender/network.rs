@@ -6,7 +6,7 @@ use weir_units::stats::{high, sorted};
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, path_mtu, protocol_window, reader, request_response};
 use crate::rule::spent::active;
-use crate::rule::steadiness::spread;
+use crate::rule::steadiness::{LEAST, spread};
 use crate::sender::SenderInterval;
 use crate::words::percent;
 
@@ -133,12 +133,22 @@ pub(crate) struct Use {
     pub(crate) mean: f64,
     /// The rate that a tenth of the round trips reach: one above the rest is an accident of acknowledgements.
     pub(crate) ceiling: f64,
+    /// Of how many rates.
+    rates: usize,
+    /// Loaded intervals with a loss within the time of the ceiling, and all of them.
+    struck: (usize, usize),
 }
 
 impl Use {
     /// The mean as a share of the ceiling.
     pub(crate) fn share(&self) -> f64 {
         if self.ceiling > 0.0 { (self.mean / self.ceiling).min(1.0) } else { 0.0 }
+    }
+
+    /// The mean is four fifths of the ceiling or more, of rates enough to tell: so it is on a full link too,
+    /// whether or not a queue shows there. Where most of them hold losses, these average out: that is none.
+    pub(crate) fn is_near_ceiling(&self) -> bool {
+        self.rates >= LEAST && self.share() >= 0.8 && 2 * self.struck.0 <= self.struck.1
     }
 }
 
@@ -152,9 +162,13 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
         seconds += span;
     }
     let rates = sorted(rates(flow, 10.0, delivered));
+    let struck = flow
+        .around(10.0)
+        .filter(|(seen, _)| loaded(seen))
+        .fold((0, 0), |(struck, all), (seen, _)| (struck + usize::from(seen.retransmitted > 0), all + 1));
     let ceiling = high(&rates, 1, 10).unwrap_or(0.0);
     let mean = if seconds > 0.0 { acked / seconds } else { 0.0 };
-    Use { mean, ceiling }
+    Use { mean, ceiling, rates: rates.len(), struck }
 }
 
 /// Bytes per second while data waited, over `seconds` each way, one figure an interval, or several intervals

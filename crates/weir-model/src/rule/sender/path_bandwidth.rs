@@ -18,10 +18,13 @@
 //! Acquits: the ends hold it, slow start, or a rate far from its ceiling. A flat rate between two losses is
 //! no sign: Reno grows by a segment a round trip, which takes minutes on a long path.
 //!
+//! Cannot tell where the network holds it and its rate stays near the ceiling though nothing of the above
+//! shows: CoDel (RFC 8289) drops what keeps a queue of 5 ms standing, a twentieth of a round trip of 100 ms.
+//!
 //! Can be wrong: what a shared link leaves to one connection looks like a link of that rate.
 
 use super::flow::{Flow, by_flow};
-use super::network::{self, loss, moves_though_struck, shown_link, usage};
+use super::network::{self, Use, loss, moves_though_struck, shown_link, usage};
 use crate::evidence::Interval;
 use crate::rule::steadiness::STEADY;
 use crate::rule::{Context, Judgement};
@@ -36,16 +39,20 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if let Err(why) = network::holds(flow) {
         return Judgement::acquit(why);
     }
-    match full(flow) {
+    let used = usage(flow);
+    match full(flow, &used) {
         Ok((strength, evidence)) => Judgement::convict(strength, evidence),
+        Err(_) if used.is_near_ceiling() => {
+            Judgement::unknown("whether the link is full: a managed queue drops before it shows")
+        }
         Err(numbers) => Judgement::acquit(numbers),
     }
 }
 
 /// With which strength the link is full and why; or the numbers of a link that is not. The premise is
 /// [`network::holds`].
-pub(crate) fn full(flow: &Flow<'_>) -> Result<(f64, String), String> {
-    let (lost, used) = (loss(flow), usage(flow));
+pub(crate) fn full(flow: &Flow<'_>, used: &Use) -> Result<(f64, String), String> {
+    let lost = loss(flow);
     let flat = format!("{} on average of a best of {}", rate(used.mean), rate(used.ceiling));
     let losses = if lost.seen { format!(", {} retransmitted", percent(lost.share)) } else { String::new() };
     let unsent = flow.unsent_in_words();

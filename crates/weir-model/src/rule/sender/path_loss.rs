@@ -8,7 +8,9 @@
 //!    half of a window of 1000 segments takes 50 s over 100 ms.
 //!
 //! What such loss allows (RFC 9438) is said, but does not decide: it counts losses one by one, and those of
-//! one overflow (slow start's, thousands of segments) cost one halving.
+//! one overflow (slow start's, thousands of segments) cost one halving. Where the connection carries half as
+//! much again, or its rate stays near its ceiling, as that of a link with a managed queue does (CoDel), it
+//! convicts with [`DOUBTFUL`] strength.
 //!
 //! Acquits: any of these refuted.
 //!
@@ -18,12 +20,19 @@
 use std::time::Duration;
 
 use super::flow::{Flow, by_flow};
-use super::network::{self, loss};
+use super::network::{self, loss, usage};
 use super::path_bandwidth::full;
 use crate::evidence::Interval;
 use crate::path::loss_bound;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent};
+
+/// Where a full link would show the same.
+const DOUBTFUL: f64 = 0.45;
+
+/// As many times what such loss allows are no error of the formula's: as for a receiver
+/// ([`crate::rule::path_loss`]).
+const BEYOND: f64 = 1.5;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -67,7 +76,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if let Err(why) = network::holds(flow) {
         return Judgement::acquit(format!("{counted}; {why}"));
     }
-    if let Ok((_, why)) = full(flow) {
+    let used = usage(flow);
+    if let Ok((_, why)) = full(flow, &used) {
         return Judgement::acquit(format!("the link is full: {why}"));
     }
     // A capture has no congestion window.
@@ -76,12 +86,21 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         cwnd => format!("congestion window {}, ", bytes(cwnd as f64)),
     };
     let numbers = format!("{counted}, {window}{}, {}", flow.in_words(), flow.round_trip_in_words());
-    if flow.ignores_loss() || !lost.seen {
-        return Judgement::convict(0.75, numbers);
-    }
     let round_trip = flow.min_rtt().and_then(|rtt| Duration::try_from_secs_f64(rtt).ok());
-    match round_trip.and_then(|rtt| loss_bound(flow.segment(), rtt, lost.share)) {
-        Some(bound) => Judgement::convict(0.85, format!("{numbers}: such loss allows about {bound}")),
-        None => Judgement::convict(0.75, numbers),
+    let round_trip = round_trip.filter(|_| lost.seen && !flow.ignores_loss());
+    let (strength, told) = match round_trip.and_then(|rtt| loss_bound(flow.segment(), rtt, lost.share)) {
+        Some(bound) if used.mean > BEYOND * bound.0 => {
+            let words = "where it comes evenly, and more was carried";
+            (DOUBTFUL, format!("{numbers}: such loss allows about {bound} {words}"))
+        }
+        Some(bound) => (0.85, format!("{numbers}: such loss allows about {bound}")),
+        None => (0.75, numbers),
+    };
+    if used.is_near_ceiling() {
+        let words = format!("{told}; the rate stays near its best, as at a full link with a managed queue");
+        // A moment in which something was lost says more than one between losses.
+        let doubt = if lost.seen { 1.0 } else { 0.9 };
+        return Judgement::convict(doubt * DOUBTFUL, words);
     }
+    Judgement::convict(strength, told)
 }

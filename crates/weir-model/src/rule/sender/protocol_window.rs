@@ -80,7 +80,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
     if !takes_more || !room || !stands || lost.share > 1e-3 || lost.timeouts > 0.0 || queued {
         return Err(numbers);
     }
-    if flow.thread.as_ref().is_ok_and(elsewhere) {
+    if flow.thread.as_ref().is_ok_and(is_elsewhere) {
         return Err(format!("{numbers}, but its thread waits for something else"));
     }
     Ok(format!(
@@ -99,7 +99,7 @@ fn level(mut values: Vec<u64>) -> (u64, bool) {
 }
 
 /// Its thread sleeps, reads a file or waits for a pipe in 30 % of samples or more.
-fn elsewhere(thread: &ThreadInterval) -> bool {
+pub(crate) fn is_elsewhere(thread: &ThreadInterval) -> bool {
     let found = thread.found;
     let looks = found.sleeping.saturating_add(found.reading_disk).saturating_add(found.pipe_empty);
     thread.looks > 0 && f64::from(looks) >= 0.3 * f64::from(thread.looks)

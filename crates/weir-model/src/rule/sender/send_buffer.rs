@@ -45,6 +45,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         let why = if flow.data_wait() { format!(", {}", flow.unsent_in_words()) } else { String::new() };
         return Judgement::acquit(size + &why);
     }
+    if flow.data_wait() && network::loss(flow).seen {
+        return Judgement::acquit(format!("{size}, but data waited and some was lost"));
+    }
     // Looks at a writer that wakes as often as it is looked at all fall into the moment when what it wrote is
     // still queued.
     if flow.writer_is_elsewhere() {

@@ -44,7 +44,7 @@ const LOG: &str = "/run/systemd/journal/";
 const MOST: usize = 64;
 
 /// The subject's descriptors, as last read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Survey {
     /// When the watch began, since the machine started; `None` of a command that was watched from its start.
     began: Option<Duration>,
@@ -95,23 +95,7 @@ enum Local {
 impl Survey {
     /// The watch begins. `command`: the subject has only just begun.
     pub(super) fn new(command: bool) -> Survey {
-        Survey {
-            began: (!command).then(since_start),
-            tables: HashMap::new(),
-            listening: HashSet::new(),
-            pipes: Vec::new(),
-            resolvers: Vec::new(),
-            other_sockets: false,
-            missing: None,
-            read: None,
-            of: Vec::new(),
-            sought: 0,
-            cost: Duration::ZERO,
-            unix: None,
-            local: HashMap::new(),
-            opened: HashMap::new(),
-            known: HashSet::new(),
-        }
+        Survey { began: (!command).then(since_start), ..Survey::default() }
     }
 
     /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than
@@ -230,12 +214,18 @@ impl Survey {
     /// unless it began after the watch did.
     fn date(&mut self, others: &HashMap<u32, Pid>, now: Instant) {
         self.opened.retain(|inode, _| others.contains_key(inode));
+        // A service has thousands of sockets, and each process is looked at once.
+        let mut began_since: HashMap<Pid, bool> = HashMap::new();
         for (inode, pid) in others {
-            let is_new = || {
-                let began_since = |began| process::stat(*pid).is_ok_and(|stat| stat.started_after(began));
-                self.known.contains(pid) || self.began.is_none_or(began_since)
-            };
-            self.opened.entry(*inode).or_insert_with(|| is_new().then_some(now));
+            if self.opened.contains_key(inode) {
+                continue;
+            }
+            let is_new = self.known.contains(pid)
+                || self.began.is_none_or(|began| {
+                    let look = || process::stat(*pid).is_ok_and(|stat| stat.started_after(began));
+                    *began_since.entry(*pid).or_insert_with(look)
+                });
+            self.opened.insert(*inode, is_new.then_some(now));
         }
         self.known = self.tables.keys().copied().collect();
     }

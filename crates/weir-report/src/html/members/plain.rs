@@ -1,5 +1,6 @@
 //! A member without pictures of its own, as names and values: a command's small figures, and whatever a
-//! later version added. Of a name the units follow, which are the same everywhere in a record.
+//! later version added. Units follow from the names, which mean the same
+//! everywhere in a record.
 
 use serde_json::Value;
 use weir_units::counted;
@@ -9,6 +10,7 @@ use super::super::markup::Markup;
 use super::super::scale::sane;
 use super::super::words::{bytes, capital, rate, short, time};
 use super::{ROWS, card};
+use crate::figures::trimmed;
 use crate::schema::Record;
 
 /// How deep a member is followed: what is below is counted.
@@ -160,7 +162,7 @@ fn decimals(value: f64) -> String {
     let digits = if value == 0.0 { 0.0 } else { 3.0 - value.abs().log10().floor() };
     let digits = digits.clamp(0.0, 12.0) as usize;
     let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    trimmed(&text).to_owned()
 }
 
 #[cfg(test)]

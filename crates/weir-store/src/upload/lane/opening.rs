@@ -15,7 +15,7 @@ use crate::upload::journal::{Intent, Journal, STDIN};
 use crate::upload::plan::{Plan, SINGLE};
 use crate::upload::source::{Cut, FileSource, Held, Identity, Stream};
 use crate::upload::transfer::{Transfer, Whole};
-use crate::upload::{Condition, Pending, Stored, Sum};
+use crate::upload::{Condition, Pending, Stored, Sum, unanswered};
 
 impl Lane<'_> {
     /// Begins a job, and sends all of it, or a first part.
@@ -283,7 +283,8 @@ impl Lane<'_> {
             let algorithm = run.algorithm();
             intent.algorithm = algorithm.map(|algorithm| algorithm.name().to_owned());
             keep(journal, notes, |journal| journal.intend(&intent));
-            let begun = run.uploads.begin(&mut self.caller, &object, algorithm);
+            let known = (intent.others.as_deref(), journal.is_some() && run.options.keeps);
+            let begun = unanswered::begin(run.uploads, &mut self.caller, &object, algorithm, known);
             self.count();
             match begun {
                 Ok(id) => {

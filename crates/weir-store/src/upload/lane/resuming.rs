@@ -9,12 +9,13 @@ use super::Lane;
 use super::opening::stored_report;
 use crate::error::StoreError;
 use crate::upload::elsewhere::Elsewhere;
-use crate::upload::finished::{Claim, is_tag, manner};
+use crate::upload::finished::{Claim, manner};
 use crate::upload::job::{JobReport, PutOutcome};
 use crate::upload::journal::{Intent, Journal, JournalError, KeptPart, Said};
 use crate::upload::plan::Plan;
+use crate::upload::proof::same_tag;
 use crate::upload::source::Identity;
-use crate::upload::{Part, PartThere, Stored, Sum, Upload};
+use crate::upload::{Part, PartThere, Stored, Sum, Upload, unanswered};
 
 /// Why an upload begins again.
 const OTHERWISE: &str =
@@ -47,7 +48,7 @@ impl Lane<'_> {
                 let there = run.uploads.stored(&mut self.caller, key);
                 self.count();
                 let is_it = |there: &Stored| {
-                    there.tag.as_deref().is_some_and(|own| is_tag(own, &tag))
+                    there.tag.as_deref().is_some_and(|own| same_tag(own, &tag))
                         && there.size.is_none_or(|size| size == identity.size)
                 };
                 there.ok().flatten().filter(is_it)?
@@ -176,13 +177,7 @@ impl Lane<'_> {
         // It was cut off while the upload was begun: that one was not there before, and has no part.
         let Some(others) = &said.intent.others else { return };
         let object = self.run.object(job);
-        let pending = self.run.uploads.pending(&mut self.caller, object.key).unwrap_or_default();
-        for one in pending.iter().filter(|one| !others.contains(&one.id)) {
-            let parts = self.run.uploads.parts(&mut self.caller, &Upload { object, id: &one.id });
-            if matches!(parts, Ok(Some(parts)) if parts.is_empty()) {
-                self.abort(job, &one.id);
-            }
-        }
+        unanswered::abort(self.run.uploads, &mut self.caller, &object, (others, None), 1);
     }
 
     /// What is left of a copy from another store: parts of the version that is still there.
@@ -252,7 +247,7 @@ fn still_there(
     let is_there = |part: &Part| {
         let length = plan.range(part.number, size).1;
         let same = there.iter().find(|other| other.number == part.number);
-        same.is_some_and(|other| other.tag == part.tag && other.size == length)
+        same.is_some_and(|other| same_tag(&other.tag, &part.tag) && other.size == length)
     };
     let sent = kept.len();
     let parts: Vec<Part> = kept.into_iter().filter(is_there).collect();
@@ -275,4 +270,28 @@ fn whole_of(algorithm: Option<Algorithm>, parts: &[Part], plan: Plan, size: u64)
         algorithm.combined(&sum, &part.sum.as_ref()?.value, plan.range(part.number, size).1)
     })?;
     Some(Sum { algorithm, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list may write tags in another way than the answers to the parts did.
+    #[test]
+    fn parts_are_known_by_their_tags_however_they_are_written() {
+        let tag = format!("\"{}\"", "0f".repeat(16));
+        let kept = || (1..=3).map(|number| Part { number, tag: tag.clone(), sum: None }).collect::<Vec<_>>();
+        let there = |number, tag: &str, size| PartThere { number, tag: tag.to_owned(), size };
+        let large = tag.trim_matches('"').to_uppercase();
+        let (plan, mut notes) = (Plan::of_part(10), Vec::new());
+        let all = [there(1, &large, 10), there(2, &tag, 10), there(3, &large, 5)];
+        let found = still_there(kept(), &all, plan, 25, &mut notes);
+        assert!(notes.is_empty() && found.len() == 3, "{notes:?}");
+        // What completes the upload has the tags that the parts were given.
+        assert!(found.iter().all(|part| part.tag == tag));
+        let some = [there(1, &large, 9), there(2, "other", 10), there(3, &large, 5)];
+        let found = still_there(kept(), &some, plan, 25, &mut notes);
+        assert_eq!(found.iter().map(|part| part.number).collect::<Vec<_>>(), [3]);
+        assert!(notes.iter().any(|note| note.contains("2 of the 3 parts")), "{notes:?}");
+    }
 }

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use weir_cp::chain::ChainJob;
+use weir_cp::roots;
 use weir_cp::ssh::Host;
 use weir_fleet::launch::hosts::Grouped;
 use weir_report::escape::escape;
@@ -43,6 +44,8 @@ pub(super) fn without(
 
 /// Whether a copy to `target` on the source's own host would be one onto itself, as far as the words tell.
 fn is_there(source: &[u8], target: &[u8]) -> bool {
+    // Of a folder whose content is meant (DIR/) nothing is called as the folder is.
+    let is_content = roots::name_of(source).is_ok_and(|name| name.is_root());
     let [source, target] = [source, target].map(|path| {
         let path = path.strip_prefix(b"~/").unwrap_or(path);
         // Without `.` and slashes at the end.
@@ -50,7 +53,7 @@ fn is_there(source: &[u8], target: &[u8]) -> bool {
     });
     let source = source.strip_prefix(".").unwrap_or(&source);
     let target = target.strip_prefix(".").unwrap_or(&target);
-    source == target || source.parent() == Some(target) && source.file_name().is_some()
+    source == target || !is_content && source.parent() == Some(target) && source.file_name().is_some()
 }
 
 #[cfg(test)]
@@ -70,6 +73,8 @@ mod tests {
             ("/data/m", "/other/", false),
             ("/data/m", "/data/n", false),
             ("a/m", "", false),
+            ("/data/m/", "/data", false),
+            ("m/.", "", false),
         ] {
             assert_eq!(is_there(source.as_bytes(), target.as_bytes()), is_itself, "{source} {target}");
         }

@@ -414,6 +414,7 @@ impl Way<'_> {
             lanes: self.cp.lanes,
             files_at_once: self.cp.lanes,
             rate_cap: self.cp.limit_rate,
+            limiter: None,
             timeout: asked_store::TIMEOUT,
             connect_timeout: asked_store::TIMEOUT,
             retries: asked_store::RETRIES,

@@ -122,6 +122,16 @@ impl Planned {
         Ok(Planned { source: of(&ends.source)?, target: of(&ends.target)? })
     }
 
+    /// The target, wherever links lead, is the source or lies below it: a listing would find what is moved.
+    pub fn lies_in_itself(&self) -> bool {
+        let (PlannedEnd::Path(source), PlannedEnd::Path(target)) = (&self.source, &self.target) else {
+            return false;
+        };
+        let there = target.ancestors().find_map(|path| path.canonicalize().ok());
+        let both = source.canonicalize().ok().zip(there);
+        !self.target.keeps_nothing() && both.is_some_and(|(source, there)| there.starts_with(source))
+    }
+
     /// As a ledger keeps them.
     pub fn ends(&self) -> PlanEnds {
         PlanEnds { source: self.source.shown(), target: self.target.shown() }

@@ -24,6 +24,11 @@ pub fn run(plan: &FleetPlan) -> anyhow::Result<u8> {
         let why = "a fleet writes into folders and stores, not to web servers";
         return Err(Usage(format!("cannot plan to {url}: {why}")).into());
     }
+    if plan.list.is_none() && planned.lies_in_itself() {
+        let shown = escape(&plan.target.to_string_lossy()).into_owned();
+        let why = "the target lies in the source; choose another, or name files by --list";
+        return Err(Usage(format!("cannot plan to {shown}: {why}")).into());
+    }
     let stop = interrupt::stop()?;
     let asking = Asking { store: &plan.store, ends: &plan.ends, network: &plan.network, stop: &stop };
     asking.fits(&planned)?;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_fleet::launch::crew::{self, CrewEvent, CrewManner, CrewMember};
@@ -26,7 +25,7 @@ use crate::cmd::host_list;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// The exit code where the workers have ended and the plan has not.
 const NOT_DONE: u8 = 4;
@@ -218,7 +217,7 @@ impl Run<'_> {
             voice::warn(&escape(error));
         }
         if self.run.voice.json {
-            return records::render(record, &mut std::io::stdout().lock()).context("cannot print the record");
+            return records::render(record, &mut std::io::stdout().lock()).printed("the record");
         }
         if !self.run.voice.quiet {
             let moved = Tally {

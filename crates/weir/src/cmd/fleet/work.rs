@@ -39,7 +39,7 @@ use crate::cmd::store_ends::{EndWords, Kinship, StoreEnd, StoreEnds};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// The exit code of a worker whose host can move nothing: what it held is as it was, for others.
 const TROUBLE: u8 = 4;
@@ -102,6 +102,7 @@ fn manner(work: &FleetWork) -> WorkerManner {
         lease: work.worker.lease,
         once: work.once,
         rate: work.worker.limit_rate,
+        stuck: worker::STUCK,
     }
 }
 
@@ -260,8 +261,10 @@ pub fn word(end: &WorkerEnd) -> &'static str {
 /// The record of the run, as `--json` prints it.
 fn record(manner: &WorkerManner, report: &WorkerReport, code: u8) -> Record {
     let totals = report.totals;
-    let outcome = match code {
-        0 => RunOutcome::Complete,
+    let outcome = match (code, &report.end) {
+        (0, WorkerEnd::Complete) => RunOutcome::Complete,
+        // It left in order, and the plan is not done.
+        (0, _) => RunOutcome::Partial,
         _ if totals.moved.0 + totals.same.0 > 0 => RunOutcome::Partial,
         _ => RunOutcome::Failed,
     };
@@ -298,7 +301,7 @@ fn say(work: &FleetWork, record: &Record, report: &WorkerReport) -> anyhow::Resu
         voice::warn(&escape(error));
     }
     if work.voice.json {
-        records::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        records::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !work.voice.quiet {
         let totals = report.totals;
         let ended = match &report.end {

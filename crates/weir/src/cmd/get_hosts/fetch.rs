@@ -138,10 +138,10 @@ fn is_of_all(code: u8) -> bool {
     matches!(code, USAGE | MISMATCH)
 }
 
-/// Of a host that was not reached, or was lost: the same command goes on.
+/// Of a host that was lost: the same command goes on.
 fn code_of(error: &CopyError) -> u8 {
     match error {
-        CopyError::Lost { .. } | CopyError::Unreachable { .. } => RESUMABLE,
+        CopyError::Lost { .. } => RESUMABLE,
         _ => 1,
     }
 }

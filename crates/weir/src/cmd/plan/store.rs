@@ -88,7 +88,8 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
     let (from, to) = between.stores();
     let words = EndWords { both: &plan.store, ends: &plan.ends, network: &plan.network };
     let ends = StoreEnds::open(words, from, to, stop)?;
-    let mut tally = Tally::new(direction(&ends), ends.main().store.uploads().bounds(), &choice);
+    let direction = direction(&ends);
+    let mut tally = Tally::new(direction, ends.main().store.uploads().bounds(), &choice);
     let mut notes = count(plan.size, &between, &ends, &mut tally, stop)?;
     notes.extend(tally.notes());
     let mut requests = tally.requests;
@@ -96,10 +97,10 @@ fn planned(plan: &args::Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Planned>
         // What is there is listed beside the copy; how much that is is not looked at.
         requests.add_list(0);
     }
-    if direction(&ends) == Direction::Down {
+    if direction == Direction::Down {
         notes.push("each further connection on a large object is a request more".to_owned());
     }
-    let price = price(plan, (from, ends.source()), (to, ends.target()));
+    let price = price(plan, from.zip(ends.source()), to.zip(ends.target()));
     notes.extend(unpriced(&price, &requests));
     Ok(Planned { requests, price, target: target.to_string_lossy().into_owned(), notes })
 }
@@ -149,14 +150,11 @@ fn count(
 /// and the source is read, and a store alone is both.
 fn price(
     plan: &args::Plan,
-    source: (Option<&StoreUrl>, Option<&StoreEnd>),
-    target: (Option<&StoreUrl>, Option<&StoreEnd>),
+    source: Option<(&StoreUrl, &StoreEnd)>,
+    target: Option<(&StoreUrl, &StoreEnd)>,
 ) -> Price {
-    let listed = |store: (Option<&StoreUrl>, Option<&StoreEnd>)| {
-        let (url, end) = (store.0?, store.1?);
-        Some(list_price(url.kind, &end.store.service()))
-    };
-    let (source, target) = (listed(source), listed(target));
+    let listed = |(url, end): (&StoreUrl, &StoreEnd)| list_price(url.kind, &end.store.service());
+    let (source, target) = (source.map(listed), target.map(listed));
     let listed_write = target.as_ref().or(source.as_ref()).and_then(|price| price.write.clone());
     let listed_read = source.as_ref().or(target.as_ref()).and_then(|price| price.read.clone());
     let own = |usd: Option<f64>, flag: &str| usd.map(|usd| ClassPrice { usd, origin: flag.to_owned() });

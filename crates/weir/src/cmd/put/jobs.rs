@@ -268,6 +268,13 @@ fn no_twins(jobs: &[Job]) -> Result<(), Usage> {
     let mut keys = std::collections::HashMap::new();
     for job in jobs {
         if let Some(other) = keys.insert(job.key.as_str(), job) {
+            if job.key.is_empty() {
+                return Err(Usage(format!(
+                    "{} and {} for one URL; a '/' at its end makes it a folder",
+                    shown(&other.source),
+                    shown(&job.source)
+                )));
+            }
             return Err(Usage(format!(
                 "{} and {} would be the same object, {}; send them in two runs",
                 shown(&other.source),

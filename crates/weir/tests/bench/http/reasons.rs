@@ -72,7 +72,7 @@ fn what_takes_too_long_has_its_reason() {
             wire.raw(front)?;
             wire.wait_for_close()
         });
-        let record = record(&server, &["-c", "2", "-n", "2", "--timeout", "1s"]);
+        let record = record(&server, &["-c", "2", "-n", "2", "--timeout", "3s"]);
         assert_eq!(reasons(&record), [(name.to_owned(), 2)], "{record}");
     }
     // Nobody vouches for it, and nobody speaks TLS there.
@@ -80,7 +80,7 @@ fn what_takes_too_long_has_its_reason() {
     assert_eq!(reasons(&record(&server, &["-n", "2"])), [("tls".to_owned(), 2)]);
     let silent = Server::start(|_, wire| wire.wait_for_close());
     let url = silent.url("x").replace("http:", "https:");
-    let args = ["-k", "-c", "2", "-n", "2", "--timeout", "1s", "--json", &url];
+    let args = ["-k", "-c", "2", "-n", "2", "--timeout", "3s", "--json", &url];
     let record = bench(&Sandbox::new(), &args).run().json();
     assert!(reasons(&record).iter().all(|(name, _)| name == "connect-timeout" || name == "tls"), "{record}");
 }

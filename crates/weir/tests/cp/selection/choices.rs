@@ -337,6 +337,80 @@ fn what_is_replaced_or_removed_is_kept() {
     assert!(!pair.sandbox.path("weir/never").exists());
 }
 
+/// A run that changes nothing replaces no backup: what was there at first is in none other.
+#[test]
+fn what_stays_as_it_is_leaves_its_backup_alone() {
+    let sandbox = Sandbox::new();
+    make(&sandbox.path(""), &["tree/a", "tree/link -> a", "to/a", "to/b", "to/link -> elsewhere"]);
+    fs::hard_link(sandbox.path("tree/a"), sandbox.path("tree/b")).unwrap();
+    let expected = ["a: tree/a", "a~: to/a", "b: tree/a", "b~: to/b", "link -> a", "link~ -> elsewhere"];
+    for run in 0..3 {
+        sandbox.weir(WEIR, ["cp", "-q", "-a", "-u", "--backup", "tree/", "to"]).run().succeeds();
+        assert_eq!(list(&sandbox.path("to")), expected, "run {run}");
+        let links = |name: &str| fs::metadata(sandbox.path("to").join(name)).unwrap().nlink();
+        assert_eq!(["a", "b", "a~", "b~"].map(links), [2, 2, 1, 1], "run {run}");
+    }
+    // The same of second names of an earlier copy's files.
+    let linked = || {
+        let flags = ["cp", "-q", "--backup", "--link-dest=../to", "tree/", "third"];
+        sandbox.weir(WEIR, flags).run().succeeds();
+        list(&sandbox.path("third"))
+    };
+    fs::create_dir(sandbox.path("third")).unwrap();
+    fs::write(sandbox.path("third/a"), "first").unwrap();
+    let first = linked();
+    assert!(first.contains(&"a~: first".to_owned()), "{first:?}");
+    assert_eq!(linked(), first);
+}
+
+/// A pipe takes the place of a file, and a backup is all that is left of that.
+#[test]
+fn what_a_node_replaces_is_kept() {
+    let sandbox = Sandbox::new();
+    make(&sandbox.path(""), &["tree/dir/", "to/dir/pipe", "to/dir/pipe~"]);
+    sandbox.pipe("tree/dir/pipe");
+    for run in 0..2 {
+        sandbox.weir(WEIR, ["cp", "-q", "--specials", "--backup", "tree/", "to"]).run().succeeds();
+        let there = list(&sandbox.path("to/dir"));
+        assert_eq!(there, ["pipe is a node", "pipe~: to/dir/pipe"], "run {run}");
+    }
+}
+
+/// Onto another file system nothing is renamed, and nothing has a second name there.
+#[test]
+fn backups_go_onto_another_file_system() {
+    if !has_rsync() {
+        return;
+    }
+    let Ok(kept) = tempfile::tempdir_in("/dev/shm") else { return skip("no folder in /dev/shm") };
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+    let pair = Pair::new(|tree, to| {
+        make(tree, &["file", "dir/file", "link -> file", "new"]);
+        make(to, &["gone", "dir/gone", "dir/lost -> gone", "link -> gone"]);
+        for name in ["file", "dir/file"] {
+            fs::write(to.join(name), "before").unwrap();
+        }
+        fs::set_permissions(to.join("dir/file"), fs::Permissions::from_mode(0o604)).unwrap();
+        fs::File::options().write(true).open(to.join("dir/file")).unwrap().set_modified(time).unwrap();
+    });
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(kept.path()) == device(&pair.sandbox.path("")) {
+        return skip("/dev/shm is on the file system of temporary files");
+    }
+    let [ours, theirs] = ["ours", "theirs"].map(|name| kept.path().join(name));
+    let [own, rsyncs] = [&ours, &theirs].map(|folder| format!("--backup-dir={}", folder.display()));
+    pair.agree_with(&[&own], &["-rlI", &rsyncs], &["--backup", "--delete"], &["./"]);
+    let there = list(&ours);
+    assert_eq!(there, list(&theirs));
+    assert_eq!(there.len(), 7, "{there:?}");
+    let file = fs::metadata(ours.join("dir/file")).unwrap();
+    assert_eq!((file.mode() & 0o7777, file.modified().unwrap()), (0o604, time));
+    // Over what an earlier run has left there.
+    fs::write(pair.sandbox.path("weir/to/dir/file"), "again").unwrap();
+    pair.weir(&["--backup", &own], &["./"]).succeeds();
+    assert_eq!(fs::read(ours.join("dir/file")).unwrap(), b"again");
+}
+
 #[test]
 fn sources_go_once_they_have_arrived() {
     if !has_rsync() {

@@ -203,6 +203,11 @@ impl Bed {
         self
     }
 
+    /// Whoever asked first for the file that takes for ever waits for it.
+    pub(super) fn hangs(&self) -> bool {
+        self.habits.was_slow.load(Relaxed)
+    }
+
     /// This file has another content than the one that was planned.
     pub(super) fn changes(&self, number: usize) {
         self.habits.changed.lock().unwrap().insert(number, 1);

@@ -8,6 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use weir_fleet::ledger::{
+    BatchResults, Claimed, Finished, FleetLedger, LedgerPlace, Patience, Tally, WorkerIdentity,
+};
 
 use super::bed::{Bed, sizes};
 use crate::cluster::Cluster;
@@ -200,4 +203,70 @@ fn ranges_of_a_large_file_by_several_workers_one_of_which_is_killed() {
     let again = bed.planned_again("again.db", 1);
     bed.work_on(&again, &[]).run().succeeds().says(&["1 already there"]);
     assert_eq!(bed.server.sent(), sent);
+}
+
+/// Removes the part of the only file, as soon as it is there.
+fn loses_its_part(bed: &Bed) {
+    let folder = bed.path(0).parent().unwrap().to_owned();
+    let is_part = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".part");
+    wait_for("a part", || {
+        let mut there = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        there.find(is_part).is_some_and(|part| std::fs::remove_file(part.path()).is_ok())
+    });
+}
+
+#[test]
+fn a_large_file_whose_part_is_removed_fails_or_is_whole() {
+    for is_between in [false, true] {
+        let bed = Bed::in_ranges(12 * MIB, 2 * MIB as u64).paced(MIB as u64);
+        // What fails at one host goes to another one first.
+        let work = |name: &str| bed.work_on("ranges.db", &LEASE).args(&["-c", "1", "--name", name]).spawn();
+        let workers = ["one", "two"].map(work);
+        if is_between {
+            wait_for("a range", || bed.status_of("ranges.db").moved.bytes > 0);
+        } else {
+            bed.server.wait_sent(MIB as u64);
+        }
+        loses_its_part(&bed);
+        workers.into_iter().for_each(|worker| drop(worker.wait()));
+        let status = bed.status_of("ranges.db");
+        assert!(status.complete, "{status:?}");
+        if status.failed == 0 {
+            bed.has_all();
+            continue;
+        }
+        let failure = &status.failures[0];
+        assert!(failure.class == "changed" && !bed.path(0).exists(), "{status:?}");
+        assert!(failure.example.contains("removed while it was filled"), "{}", failure.example);
+    }
+}
+
+#[test]
+fn a_strange_file_of_the_same_size_is_not_taken_for_the_joined_one() {
+    let (size, range) = (4 * MIB, 2 * MIB as u64);
+    let bed = Bed::in_ranges(size, range);
+    let patience = Patience { longest: Duration::from_secs(30), stop: std::sync::Arc::default() };
+    let mut ledger = LedgerPlace::File(bed.sandbox.path("ranges.db")).open(patience).unwrap();
+    let who = WorkerIdentity { host: "gone".to_owned(), pid: 1, version: "1".to_owned() };
+    let gone = ledger.join(&who).unwrap();
+    // Its ranges went into a part that is not there any more.
+    for _ in 0..2 {
+        let Claimed::Batch(claim) = ledger.claim(gone, Duration::from_secs(60)).unwrap() else {
+            panic!("there is a range");
+        };
+        let moved = Tally { objects: 1, bytes: range };
+        let note = Some("1".to_owned());
+        let results = BatchResults { covered: 1, moved, note, ..BatchResults::default() };
+        assert_eq!(ledger.finish(claim.lease, &results).unwrap(), Finished::Done);
+    }
+    ledger.leave(gone).unwrap();
+    std::fs::create_dir_all(bed.path(0).parent().unwrap()).unwrap();
+    std::fs::write(bed.path(0), vec![7; size]).unwrap();
+    let run = bed.work_on("ranges.db", &LEASE).run();
+    run.fails(1, &["exists and is not what the source has; it is kept"]);
+    let status = bed.status_of("ranges.db");
+    assert_eq!((status.failed, &*status.failures[0].class), (1, "name"), "{status:?}");
+    assert!(std::fs::read(bed.path(0)).unwrap() == vec![7; size]);
+    let there = crate::support::count(&bed.sandbox.path("out"));
+    assert_eq!(there, 1, "no part is made for it");
 }

@@ -92,7 +92,7 @@ fn who_comes_last_takes_what_hangs_at_the_first() {
     let bed = Bed::new(&all, 20).slow_once(200);
     // The largest is given out first.
     let first = bed.work(&["--lease", "3s", "-c", "1"]).spawn();
-    support::wait_for("the one that hangs", || bed.status().leased > 0);
+    support::wait_for("the one that hangs", || bed.hangs());
     bed.work(&["--once"]).run().succeeds().says(&["nothing is free now"]);
     assert_eq!(bed.status().moved.objects, 200);
     // It has moved nothing itself, and others' pace is what can be said of its own.

@@ -457,6 +457,28 @@ fn a_worker_that_is_interrupted_leaves_nothing_at_the_store() {
     }
 }
 
+/// An upload whose beginning was not answered has an id that nobody knows.
+#[test]
+fn an_upload_that_is_interrupted_while_it_begins_is_taken_away() {
+    let (google, bucket, sandbox) = (Google::with(&[]).start(), Bucket::start(), Sandbox::new());
+    std::fs::create_dir(sandbox.path("files")).unwrap();
+    sandbox.write("files/1", pattern(20 * MIB, 1));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let held = Arc::clone(&is_over);
+    bucket.hook(move |request| {
+        let is_beginning = request.method == "POST" && request.target.contains("uploads=");
+        is_beginning.then(|| Fault::Held(Arc::clone(&held)))
+    });
+    let run = |args: &[&str]| weir(&sandbox, &google.url(""), &bucket.server.url(""), args);
+    run(&["fleet", "plan", "files/", "s3://dst/q/", "--ledger", "a.db"]).run().succeeds();
+    let worker = run(&["fleet", "work", "--ledger", "a.db"]).spawn();
+    wait_for("an upload", || !bucket.holds().uploads.is_empty());
+    worker.signal(Signal::INT);
+    worker.wait().fails(130, &["the rest was given back"]);
+    assert!(bucket.holds().uploads.is_empty());
+    is_over.store(true, Relaxed);
+}
+
 /// Which side a worker waits for, as it tells the ledger: looks until `is_enough` of its last word and of how
 /// many spans have been told.
 fn held_by(google: Google, pace: Option<u64>, is_enough: impl Fn(&str, u64) -> bool) -> String {

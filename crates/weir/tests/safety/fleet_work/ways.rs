@@ -89,12 +89,14 @@ fn a_folder_is_copied_into_a_folder_by_four_workers() {
 #[test]
 fn an_idle_worker_leaves_a_large_file_to_whoever_copies_it() {
     let sandbox = Sandbox::new();
-    // Eight seconds of it, and two of the other one: that worker has nothing to do for six.
+    // Eight seconds of it, and two of the other one: that worker has nothing to do for six. With one hand
+    // each, since more would take both files at once.
     let objects = tree(&sandbox, &[12 * MIB, 3 * MIB]);
     let target = sandbox.path("to").display().to_string();
     let batches: Vec<&[FleetObject]> = objects.chunks(1).collect();
     plan_at(&sandbox.path("a.db"), &ends(&sandbox.path("from"), &target), &batches);
-    let work = || sandbox.weir(WEIR, ["fleet", "work", "--ledger", "a.db", "--limit-rate", "1500k"]);
+    let words = ["fleet", "work", "--ledger", "a.db", "--limit-rate", "1500k", "-c", "1"];
+    let work = || sandbox.weir(WEIR, words);
     let workers: Vec<_> = (0..2).map(|_| work().spawn()).collect();
     for worker in workers {
         worker.wait().succeeds();
@@ -102,6 +104,24 @@ fn an_idle_worker_leaves_a_large_file_to_whoever_copies_it() {
     let status = status_at(&sandbox.path("a.db"));
     let by: Vec<u64> = status.workers.iter().map(|worker| worker.moved.objects).collect();
     assert!(status.complete && by == [1, 1], "{status:?}");
+}
+
+#[test]
+fn a_worker_that_leaves_before_the_plan_is_done_has_not_completed_it() {
+    let sandbox = Sandbox::new();
+    let objects = tree(&sandbox, &[10; 2]);
+    let target = sandbox.path("to").display().to_string();
+    plan_at(&sandbox.path("a.db"), &ends(&sandbox.path("from"), &target), &[&objects]);
+    let fleet =
+        |words: &[&str]| sandbox.weir(WEIR, [&["fleet"], words, &["--ledger", "a.db"]].concat()).run();
+    let ended = || {
+        let record = fleet(&["work", "--once", "--json"]).succeeds().json();
+        [&record["outcome"], &record["fleet"]["end"]].map(|word| word.as_str().unwrap().to_owned())
+    };
+    fleet(&["pause"]).succeeds();
+    assert_eq!(ended(), ["partial", "nothing"]);
+    fleet(&["resume"]).succeeds();
+    assert_eq!(ended(), ["complete", "complete"]);
 }
 
 /// moto lets in whoever has any signature.

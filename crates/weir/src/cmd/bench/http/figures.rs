@@ -120,13 +120,11 @@ pub fn too_many_errors(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
     ))
 }
 
-/// What there is to say where `--max-errors` holds, and would not if it counted the planned requests that
-/// were never sent.
+/// What there is to say where `--max-errors` would not hold if it counted the planned requests that were
+/// never sent.
 pub fn left_out(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
     let (most, tally) = (plan.max_errors?, &outcome.tally);
-    let failed = tally.errors.broken() + tally.errors.status + tally.unsent;
-    let planned = tally.requests + tally.errors.broken() + tally.unsent;
-    let share = failed as f64 / planned.max(1) as f64;
+    let share = tally.error_share_of_plan();
     (tally.unsent > 0 && share > most).then(|| {
         format!(
             "{} planned requests were never sent; --max-errors leaves them out: with them {} failed",

@@ -218,6 +218,10 @@ fn sum_record(sum: &Sum) -> SumRecord {
 
 #[cfg(test)]
 mod tests {
+    use weir_model::advice::Advice;
+    use weir_model::limit::Limit;
+    use weir_model::verdict::MainLimit;
+
     use super::*;
 
     #[test]
@@ -232,5 +236,11 @@ mod tests {
         assert!(lossy.missing[0].starts_with("49.6 % of the datagrams were lost"), "{:?}", lossy.missing);
         assert!(lossy.limit.is_none() && lossy.advice.is_empty() && lossy.innocent.is_empty());
         assert_eq!(verdict(None).unwrap(), kept);
+        let (limit, innocent) = (Some(MainLimit::One(Limit::RateLimit)), vec!["cpu-core: 3 %".to_owned()]);
+        let advice = vec![Advice { action: "raise it".to_owned(), predicted_rate: None }];
+        let sure = Verdict { limit, confidence: 0.9, innocent, advice, ..kept };
+        let lossy = overridden(sure, "lost".to_owned());
+        assert!(lossy.limit.is_none() && lossy.advice.is_empty() && lossy.innocent.is_empty());
+        assert_eq!((lossy.confidence, lossy.missing[0].as_str()), (0.0, "lost"));
     }
 }
