@@ -207,7 +207,8 @@ pub fn doing(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> D
         (Some(Meaning::Socket), Some(Purpose::Read)) => Doing::Receiving,
         (Some(Meaning::Socket), Some(Purpose::Write | Purpose::Copy)) => Doing::Sending,
         // A wait at a socket whose call may not be read is no file's, whichever way it goes.
-        (Some(Meaning::Socket), Some(Purpose::Accept) | None) => Doing::Polling,
+        (Some(Meaning::Socket), Some(Purpose::Accept)) => Doing::Polling,
+        (Some(Meaning::Socket), None) if call.is_none() => Doing::Polling,
         (Some(Meaning::Disk), Some(Purpose::Write)) => Doing::WritingDisk,
         (Some(Meaning::Disk), Some(Purpose::Read | Purpose::Copy)) => Doing::ReadingDisk,
         (Some(Meaning::Disk), Some(Purpose::Page)) => Doing::PagingIn,
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(woken(libc::SYS_sendto), Doing::Sending);
         assert_eq!(woken(libc::SYS_accept4), Doing::Polling);
         assert_eq!(woken(libc::SYS_connect), Doing::Elsewhere);
-        assert_eq!(doing(Some('S'), None, Some("wait_woken")), Doing::Elsewhere, "the call is not known");
+        assert_eq!(doing(Some('S'), None, Some("wait_woken")), Doing::Polling, "either way it is no file's");
         let bit = |call| doing(Some('D'), Some(call), Some("folio_wait_bit_common"));
         assert_eq!(bit(Call::In(libc::SYS_pread64, 3)), Doing::ReadingDisk);
         assert_eq!(bit(Call::In(libc::SYS_fsync, 3)), Doing::WritingDisk);

@@ -19,6 +19,8 @@ pub struct Live {
     shown: bool,
     files: usize,
     last: Option<Instant>,
+    /// Of the line that was drawn last.
+    letters: usize,
     screen: Option<Screen>,
     /// When the last interval began that the view was told of.
     told: f64,
@@ -28,9 +30,9 @@ pub struct Live {
 const BETWEEN: Duration = Duration::from_millis(100);
 
 impl Live {
-    /// A line for `files` files; nothing at all unless `shown`, and on a terminal that can draw it anew.
+    /// A line for `files` files; nothing at all unless `shown`.
     pub fn new(shown: bool, files: usize) -> Live {
-        Live { shown: shown && is_named(), files, last: None, screen: None, told: f64::NEG_INFINITY }
+        Live { shown, files, last: None, letters: 0, screen: None, told: f64::NEG_INFINITY }
     }
 
     /// The live view from now on, if there is one.
@@ -57,8 +59,15 @@ impl Live {
     pub fn say(&mut self, line: &str) {
         if self.shown && self.screen.is_none() {
             self.last = Some(Instant::now());
-            let _ = write!(std::io::stderr(), "\r{}\x1b[K", cut(line));
+            let line = cut(line);
+            let _ = write!(std::io::stderr(), "\r{line}{}", self.erased(line.chars().count()));
         }
+    }
+
+    /// What takes away the rest of the line that was there, behind so many letters of a new one.
+    fn erased(&mut self, letters: usize) -> String {
+        let before = std::mem::replace(&mut self.letters, letters);
+        if is_named() { "\x1b[K".to_owned() } else { " ".repeat(before.saturating_sub(letters)) }
     }
 
     /// Tells the live view, if there is one.
@@ -82,7 +91,7 @@ impl Live {
         self.screen = None;
         if self.last.take().is_some() {
             // A terminal that went away is of no concern.
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            let _ = write!(std::io::stderr(), "\r{}\r", self.erased(0));
         }
     }
 }

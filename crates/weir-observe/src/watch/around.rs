@@ -137,8 +137,13 @@ impl Surroundings {
         }
     }
 
-    /// Closes the interval.
-    pub(super) fn close(&mut self, span: Duration, lanes: &[Lane], discovery: &mut Discovery) -> Around {
+    /// Closes the interval, in which threads of the subject `ran` on a processor or did not.
+    pub(super) fn close(
+        &mut self,
+        (span, ran): (Duration, bool),
+        lanes: &[Lane],
+        discovery: &mut Discovery,
+    ) -> Around {
         let mut around = std::mem::take(&mut self.now);
         around.command = self.command;
         if let Some((who, samples)) = self.resting.drain(..).max_by_key(|(_, samples)| *samples) {
@@ -151,8 +156,8 @@ impl Surroundings {
         self.count(&mut around, Instant::now(), span);
         self.has_connected |= !lanes.is_empty();
         // An attempt that this machine refuses leaves no socket to be seen. Of a program that was started for
-        // the watch and has no connection yet, it is what explains why.
-        let are_taken = self.command && !self.has_connected;
+        // the watch and has no connection yet, it is what explains why; who does not run makes none.
+        let are_taken = self.command && !self.has_connected && ran;
         around.own_failed_attempts = discovery.own_failed(around.failed_attempts, are_taken);
         around
     }

@@ -519,7 +519,7 @@ impl Watch {
             received: received.max(acked),
             written,
             programs: self.threads.programs(),
-            around: self.around.close(span, &self.lanes, &mut self.discovery),
+            around: self.around.close((span, !cpu.is_zero()), &self.lanes, &mut self.discovery),
             ..interval.evidence(host, lanes)
         };
         if let Reading::Value(seen) = &mut interval.cpu {

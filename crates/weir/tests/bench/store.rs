@@ -211,7 +211,9 @@ fn versions_that_may_not_be_deleted_are_named() {
         match request.method.as_str() {
             "GET" if request.path() == "/b/" => {
                 let key = stored.lock().unwrap().clone();
-                let of = |id: &str| format!("<Version><Key>{key}</Key><VersionId>{id}</VersionId></Version>");
+                let of = |id: &str| {
+                    format!("<Version><Key>{key}</Key><VersionId>{id}</VersionId><Size>1</Size></Version>")
+                };
                 list(request, wire, &format!("{}{}", of("v1"), of("v2")))
             }
             "GET" => wire.answer("200 OK", &[("ETag", "\"e\"")], &vec![1; size]),

@@ -267,9 +267,10 @@ fn a_killed_list_goes_on_where_it_was() {
         assert_eq!(sandbox.read(&format!("in/{number}")), format!("/{number}").as_bytes());
     }
     assert_eq!(journal_in(&sandbox), None, "nothing is left of a list that is complete");
-    // Another run is a run of its own.
+    // Another run is a run of its own. What the killed one had asked for last may have been counted late.
+    let before = server.requests().len();
     sandbox.get(["-i", "list", "-o", "in/"]).run().succeeds();
-    assert_eq!(server.requests().len(), asked + again.len() + ALL);
+    assert_eq!(server.requests().len(), before + ALL);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use support::{Run, Sandbox, WEIR, Weir, skip};
+use weir_lab::netns::Namespace;
 
 fn why(args: &[&str]) -> Weir {
     let mut weir = Sandbox::new().weir(WEIR, ["why", "--json"]).args(args);
@@ -220,10 +221,17 @@ fn the_time_before_and_after_the_connections_counts() {
     if !has(&["curl", "sh"]) {
         return;
     }
-    let port = serve(|socket| answer_after(socket, Duration::ZERO));
+    // Attempts that fail in this machine's own network may be those of the other tests.
+    let network = match Namespace::new() {
+        Ok(network) => network,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let port = network.run(|| serve(|socket| answer_after(socket, Duration::ZERO))).unwrap();
     // Long beside what the three programs take to start on a busy machine.
     let script = format!("sleep 3; curl -s -o /dev/null http://127.0.0.1:{port}/; sleep 3");
-    let run = why(&["--", "sh", "-c", &script]).run();
+    let mut weir = why(&["--", "sh", "-c", &script]);
+    network.enter(&mut weir.command).unwrap();
+    let run = weir.run();
     run.succeeds();
     let said = Said::of(&run);
     said.is("think-time", &["sleep (pid"]);
