@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use url::Url;
 use weir_observe::names::Lookup;
 use weir_observe::thread::{current_tid, thread_cpu_now};
+use weir_units::limiter::HEARD;
 
 pub use self::ending::never_opened;
 use crate::engine::Run;
@@ -39,9 +40,6 @@ pub const NOBODY: u32 = u32::MAX;
 /// A connection or a head takes a second over the worst of paths; from then on another lane does this one's
 /// other work.
 const STUCK: Duration = Duration::from_secs(1);
-
-/// How often a lane that sleeps looks whether the run goes on.
-const HEARD: Duration = Duration::from_millis(50);
 
 /// A lane as others see it.
 pub struct LaneState {
@@ -228,7 +226,7 @@ impl Lane<'_> {
         self.run.http.waits().say(&object::shown(url), &object::host_of(url), error, pause);
     }
 
-    /// Sleeps in short steps, so that a stop is heard.
+    /// Sleeps in short steps, so that a stop is heard. Returns whether to go on.
     fn sleep(&self, span: Duration, stage: Stage) -> bool {
         self.state.clock.enter(stage);
         let end = Instant::now() + span;

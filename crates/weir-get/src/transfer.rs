@@ -2,6 +2,7 @@
 //! it. What becomes of it is decided by its [`Download`].
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -293,10 +294,11 @@ impl Transfer {
             }
             part.settle(options.sync)?;
             if self.task.piece.is_some() {
-                // Whoever removed the part has these bytes: what has its name now has other ones there.
-                let is_there = part.has_its_name();
-                let gone = || part.failed("fill the part of", std::io::ErrorKind::NotFound.into(), None);
-                return is_there.then_some(found).ok_or_else(gone);
+                // Whoever removed the part took these bytes with it: a new file of its name lacks them.
+                return match part.has_its_name() {
+                    true => Ok(found),
+                    false => Err(part.failed("fill the part of", ErrorKind::NotFound.into(), None)),
+                };
             }
             let _held = self.journalling();
             part.publish_while(options.sync, go_on)?;

@@ -54,8 +54,7 @@ pub(crate) struct Held<'a> {
 /// What to do about this limit, most useful first.
 pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     let mut all = for_limit(limit, held);
-    // A quota holds it back by itself.
-    all.extend(for_steal(limit, held).filter(|_| !far::quota(held)));
+    all.extend(for_steal(limit, held));
     all
 }
 
@@ -78,12 +77,18 @@ fn for_limit(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
 /// A core that the hypervisor gives to others is full however its work is split.
 fn for_steal(limit: Limit, held: &Held<'_>) -> Option<Advice> {
     const MUCH: f64 = 0.2;
-    let steal = held.together.cpu.value().map(|cpu| cpu.steal).filter(|steal| *steal >= MUCH)?;
-    let action = format!(
-        "ask who runs the host of this virtual machine: its hypervisor gave {} of a processor to others",
-        percent(steal)
-    );
-    (limit == Limit::CpuCore).then(|| Advice::new(action, None))
+    // What a quota holds back, the hypervisor need not have taken.
+    if limit != Limit::CpuCore || far::quota(held) {
+        return None;
+    }
+    let steal = held.together.cpu.value()?.steal;
+    let action = || {
+        format!(
+            "ask who runs the host of this virtual machine: its hypervisor gave {} of a processor to others",
+            percent(steal)
+        )
+    };
+    (steal >= MUCH).then(|| Advice::new(action(), None))
 }
 
 /// What to do where nothing else is said of another program's transfer, of a copy or of an upload.

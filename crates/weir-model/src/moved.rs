@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use crate::evidence::{Evidence, Interval};
-use crate::limit::Limit;
-use crate::limit::QUARTER;
+use crate::limit::{Limit, QUARTER};
 use crate::verdict::{MainLimit, Verdict};
 use crate::words::{bytes, seconds};
 

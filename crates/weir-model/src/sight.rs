@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use crate::evidence::{Clocks, Evidence, Interval, LaneInterval, ThreadInterval};
-use crate::limit::Limit;
+use crate::limit::{Limit, QUARTER};
 use crate::rule::turns::{End, are_credits};
 use crate::rule::{Context, View};
 pub use crate::vantage::{Vantage, vantage};
@@ -82,9 +82,6 @@ pub(crate) struct Sight {
     credits: bool,
 }
 
-/// From this share of a thread's samples on it counts as waiting at a pipe: as for a main limit.
-const QUARTER: f64 = 0.25;
-
 const SENDER: &str = "only the sending end shows them";
 const RECEIVER: &str = "only the receiving end shows them";
 const PIPE: &str = "the program at the other end of the pipe is not among the watched threads";
@@ -112,6 +109,7 @@ impl Sight {
             buffered: buffered(evidence),
             foreign: evidence.facts.clocks == Clocks::Sampled || evidence.facts.takes_in,
             takes_in: evidence.facts.takes_in,
+            // As for a main limit.
             piped: waits > QUARTER * samples,
             credits: gives_credits(evidence),
         }

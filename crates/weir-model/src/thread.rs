@@ -34,6 +34,13 @@ pub struct ThreadInterval {
     pub found: Found,
 }
 
+impl ThreadInterval {
+    /// The share of looks that these are.
+    pub(crate) fn share(&self, looks: u32) -> f64 {
+        (f64::from(looks) / f64::from(self.looks.max(1))).min(1.0)
+    }
+}
+
 /// Where the looks at a thread found it, by its state and wait channel. A look that could not be read counts
 /// nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,9 @@ use crate::Rate;
 use crate::pacer::Pacer;
 use parking_lot::Mutex;
 
+/// How often whoever waits hears of a changed rate, or of a stop.
+pub const HEARD: Duration = Duration::from_millis(50);
+
 /// Bytes are paid for after they came; a lane that is ahead of the schedule sleeps until it is due.
 #[derive(Debug)]
 pub struct Limiter(Mutex<Option<Pacer>>);
@@ -40,10 +43,22 @@ impl Limiter {
         self.0.lock().as_ref().map_or(Duration::ZERO, |pacer| pacer.wait(now))
     }
 
-    /// How long after `now` bytes are due that were due at `until`: sooner, where the rate is higher by now.
-    /// To be asked often enough that the change is heard.
-    pub fn left(&self, until: Instant, now: Instant) -> Duration {
-        until.saturating_duration_since(now).min(self.wait(now))
+    /// Books `bytes` and has `sleep` wait until they are due, a short time at once, so that a changed rate is
+    /// heard. Ends early, with false, where `sleep` answers so.
+    pub fn hold(&self, bytes: u64, mut sleep: impl FnMut(Duration) -> bool) -> bool {
+        let booked = Instant::now();
+        let until = booked + self.book(bytes, booked);
+        loop {
+            let now = Instant::now();
+            // Sooner, where the rate is higher by now.
+            let left = until.saturating_duration_since(now).min(self.wait(now));
+            if left.is_zero() {
+                return true;
+            }
+            if !sleep(left.min(HEARD)) {
+                return false;
+            }
+        }
     }
 
     /// A piece that takes about 50 ms, so that the pace is even: bytes, from 1 KiB to 1 MiB, and `most` at

@@ -19,8 +19,6 @@ pub struct Live {
     shown: bool,
     files: usize,
     last: Option<Instant>,
-    /// Of the line that was drawn last.
-    letters: usize,
     screen: Option<Screen>,
     /// When the last interval began that the view was told of.
     told: f64,
@@ -32,7 +30,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 impl Live {
     /// A line for `files` files; nothing at all unless `shown`.
     pub fn new(shown: bool, files: usize) -> Live {
-        Live { shown, files, last: None, letters: 0, screen: None, told: f64::NEG_INFINITY }
+        Live { shown, files, last: None, screen: None, told: f64::NEG_INFINITY }
     }
 
     /// The live view from now on, if there is one.
@@ -59,15 +57,8 @@ impl Live {
     pub fn say(&mut self, line: &str) {
         if self.shown && self.screen.is_none() {
             self.last = Some(Instant::now());
-            let line = cut(line);
-            let _ = write!(std::io::stderr(), "\r{line}{}", self.erased(line.chars().count()));
+            let _ = write!(std::io::stderr(), "\r{}", erasing(cut(line)));
         }
-    }
-
-    /// What takes away the rest of the line that was there, behind so many letters of a new one.
-    fn erased(&mut self, letters: usize) -> String {
-        let before = std::mem::replace(&mut self.letters, letters);
-        if is_named() { "\x1b[K".to_owned() } else { " ".repeat(before.saturating_sub(letters)) }
     }
 
     /// Tells the live view, if there is one.
@@ -91,7 +82,7 @@ impl Live {
         self.screen = None;
         if self.last.take().is_some() {
             // A terminal that went away is of no concern.
-            let _ = write!(std::io::stderr(), "\r{}\r", self.erased(0));
+            let _ = write!(std::io::stderr(), "\r{}\r", erasing(""));
         }
     }
 }
@@ -120,6 +111,11 @@ impl Observer for Live {
             news.files(files);
         });
     }
+}
+
+/// A line with what erases the rest of the one before it, which was no wider than the terminal.
+fn erasing(line: &str) -> String {
+    if is_named() { format!("{line}\x1b[K") } else { format!("{line:<width$}", width = width()) }
 }
 
 /// What fits into one row of the terminal: a line that wraps could not be taken away.

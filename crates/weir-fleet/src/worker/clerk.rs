@@ -103,7 +103,7 @@ pub(super) struct Clerk<'a> {
     shares: &'a LimitShares,
     limiter: &'a Limiter,
     own_rate: Option<Rate>,
-    /// What the fleet allows it, as it was told last.
+    /// The rate that the fleet allowed it last.
     rate: Option<u64>,
     signals: &'a WorkerSignals,
     manner: ClerkManner,
@@ -339,8 +339,8 @@ impl<'a> Clerk<'a> {
         let (worker, length, asked) = (self.worker, self.manner.length, Instant::now());
         match self.ask(|ledger| ledger.claim(worker, length))? {
             Claimed::Batch(claim) => {
-                // A batch more for hands that have nothing to do, before what is held is nearly done: workers
-                // that come a moment later have theirs first.
+                // Claimed early, for idle hands: workers that start a moment later get their first batch
+                // before another of ours.
                 if !self.desk.is_short() {
                     self.next_claim = asked + SPREAD;
                 }

@@ -139,7 +139,7 @@ impl Desk {
     pub(super) fn next(&self, wait: Duration) -> NextTask {
         let until = Instant::now() + wait;
         let mut state = self.lock();
-        state.is_deaf = false;
+        state.all_hang = false;
         loop {
             // A run that is ending would give it back.
             let is_ending = state.stop.load(Relaxed);
@@ -345,7 +345,7 @@ impl Desk {
             state.fail_last(at, why);
         }
         state.stirred = Instant::now();
-        state.is_deaf = true;
+        state.all_hang = true;
         state.batches.iter().filter(|held| !held.is_last).map(|held| held.lease).collect()
     }
 
@@ -390,13 +390,13 @@ impl Desk {
         self.room.notify_all();
     }
 
-    /// What is held will be done before another batch can be here.
+    /// Another batch is to be claimed.
     pub(super) fn wants_more(&self) -> bool {
         let state = self.lock();
-        !state.is_last && !state.is_deaf && state.is_low()
+        !state.is_last && !state.all_hang && state.is_low()
     }
 
-    /// The same, were all hands busy.
+    /// What is held will be done before another batch can be here, whether or not a hand is free.
     pub(super) fn is_short(&self) -> bool {
         self.lock().is_short()
     }

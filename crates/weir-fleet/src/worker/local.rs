@@ -396,19 +396,14 @@ impl Limits<'_> {
     fn pass(&self, bytes: u64) -> bool {
         self.moved.fetch_add(bytes, Relaxed);
         self.hand.carries(bytes);
-        let (limiter, booked) = (self.run.limiter, Instant::now());
-        let until = booked + limiter.book(bytes, booked);
-        loop {
-            if self.run.stop.load(Relaxed) {
-                return false;
-            }
-            let left = limiter.left(until, Instant::now());
-            if left.is_zero() {
-                return true;
-            }
+        let goes_on = || !self.run.stop.load(Relaxed);
+        let sleep = |span| {
             self.hand.clock.enter(Stage::Limited);
-            std::thread::sleep(left.min(std::time::Duration::from_millis(50)));
-        }
+            std::thread::sleep(span);
+            goes_on()
+        };
+        // A piece that came without a wait hears it, too.
+        goes_on() && self.run.limiter.hold(bytes, sleep)
     }
 
     fn piece(&self) -> usize {

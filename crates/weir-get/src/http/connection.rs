@@ -177,9 +177,10 @@ impl Connection {
         self.fresh
     }
 
-    /// The last answer was read to its end and the server keeps the connection open.
+    /// The last answer was read to its end, and the server keeps the connection open. Nobody asked for bytes
+    /// behind it: with some, the connection cannot be trusted further.
     pub(crate) fn is_reusable(&self) -> bool {
-        self.reusable && self.is_end()
+        self.reusable && self.is_end() && self.decoded == self.filled
     }
 
     /// Nothing has come behind the last answer, neither bytes nor an end: what comes next answers what is
@@ -493,10 +494,6 @@ impl Connection {
                 _ if piece.is_empty() => {}
                 _ => self.pieces.push(piece),
             }
-        }
-        if self.is_end() && self.decoded < self.filled {
-            // Bytes after the answer: nobody asked for them, so the connection cannot be trusted further.
-            self.reusable = false;
         }
         Ok(found)
     }

@@ -151,24 +151,18 @@ impl Ladder {
         self.learnt().of(origin).gives_parts = true;
     }
 
-    /// A step helped at `origin`. Returns whether its other requests begin with it.
-    pub fn helped(&self, origin: &Origin, step: Step) -> bool {
+    /// A step helped at `origin`; `passing`: after trouble that may pass, which is the server's manner only
+    /// the third time. Returns whether its other requests begin with that step.
+    pub fn helped(&self, origin: &Origin, step: Step, passing: bool) -> bool {
         let mut learnt = self.learnt();
         let known = learnt.of(origin);
-        let lasts = !known.gives_parts || step == Step::Unconditional;
+        known.passing = known.passing.saturating_add(u8::from(passing));
+        let is_manner = !passing || known.passing > 2;
+        let lasts = is_manner && (!known.gives_parts || step == Step::Unconditional);
         if lasts {
             known.first = known.first.max(step);
         }
         lasts
-    }
-
-    /// A step helped at `origin` after trouble that may pass. Returns whether that was once too often: then
-    /// it is the server's manner.
-    pub(crate) fn helped_again(&self, origin: &Origin) -> bool {
-        let mut learnt = self.learnt();
-        let known = learnt.of(origin);
-        known.passing = known.passing.saturating_add(1);
-        known.passing > 2
     }
 
     /// No step helped with `url`, which was refused with this status first. What is not there at one step and
@@ -281,17 +275,17 @@ mod tests {
         let url = Url::parse("http://h/x").unwrap();
         let origin = Origin::of(&url).unwrap();
         let ladder = Ladder::default();
-        assert!(ladder.helped(&origin, Step::Whole));
+        assert!(ladder.helped(&origin, Step::Whole, false));
         assert_eq!(steps(&ladder, &ask()), [Step::Whole, Step::Bare]);
         assert_eq!(steps(&ladder, &Ask { range: None, if_range: None, ..ask() }), [Step::Full, Step::Bare]);
         let ladder = Ladder::default();
         ladder.gives_parts(&origin);
-        assert!(!ladder.helped(&origin, Step::Whole));
+        assert!(!ladder.helped(&origin, Step::Whole, false));
         assert!(!ladder.may_help(&origin, &url, Some(Step::Whole), Some(404)));
         assert_eq!(steps(&ladder, &ask()).len(), 4);
         // A condition that is refused is no word about parts.
         assert!(ladder.may_help(&origin, &url, Some(Step::Unconditional), Some(412)));
-        assert!(ladder.helped(&origin, Step::Unconditional));
+        assert!(ladder.helped(&origin, Step::Unconditional, false));
         assert_eq!(steps(&ladder, &ask()), [Step::Unconditional, Step::Whole, Step::Bare]);
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use weir_observe::thread::thread_cpu_now;
 
-use super::{HEARD, Lane, decode, refuse_unfit};
+use super::{Lane, decode, refuse_unfit};
 use crate::download::{Carried, Carry};
 use crate::error::GetError;
 use crate::http::connection::BLOCK;
@@ -148,14 +148,8 @@ impl Lane<'_> {
     /// Counts bytes and keeps to `--limit-rate`.
     pub(super) fn received(&mut self, bytes: u64) {
         self.state.received.fetch_add(bytes, Relaxed);
-        let Some(limiter) = &self.run.limiter else { return };
-        let booked = Instant::now();
-        let until = booked + limiter.book(bytes, booked);
-        loop {
-            let left = limiter.left(until, Instant::now());
-            if left.is_zero() || !self.sleep(left.min(HEARD), Stage::Limited) {
-                return;
-            }
+        if let Some(limiter) = &self.run.limiter {
+            limiter.hold(bytes, |span| self.sleep(span, Stage::Limited));
         }
     }
 }

@@ -48,7 +48,7 @@ impl Lane<'_> {
             let host = object::host_of(answer.as_ref().map_or(&job.url, |answer| &answer.url));
             let (judged, answer) = match (judged, answer) {
                 (Ok(Part::Whole(object)), Some(answer)) if is_whole && journal.is_of(&object) => {
-                    return self.begin_whole(waiting, opening, answer, &object).map(Some);
+                    return self.begin_whole(waiting, opening, answer, object).map(Some);
                 }
                 other => other,
             };
@@ -73,11 +73,8 @@ impl Lane<'_> {
                 }
             }
         };
-        let mut opening = Opening { location: answer.url.clone(), ..opening };
         let holds_to = object.holds_to;
-        opening.notes.clone_from(&answer.notes);
-        let whole = Object { size: Some(journal.size), ..object };
-        self.add_declared(&mut opening.expectations, &mut opening.notes, &answer, &whole);
+        let opening = self.told(opening, &answer, object);
         let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
         Ok(Some(self.begin(transfer, answer, holds_to)))
     }
@@ -110,17 +107,26 @@ impl Lane<'_> {
         }
     }
 
+    /// What `answer` says of the object, beside what is here of it.
+    fn told(&mut self, opening: Opening, answer: &Answer, object: Object) -> Opening {
+        let (location, notes) = (answer.url.clone(), answer.notes.clone());
+        let mut opening = Opening { location, notes, ..opening };
+        let whole = Object { size: opening.size, ..object };
+        self.add_declared(&mut opening.expectations, &mut opening.notes, answer, &whole);
+        opening
+    }
+
     /// A part that is whole, of which the server has this version still: `answer` is all of it, and is not
     /// read.
     fn begin_whole(
         &mut self,
         waiting: &mut Waiting,
-        mut opening: Opening,
+        opening: Opening,
         answer: Answer,
-        object: &Object,
+        object: Object,
     ) -> Result<Opened, GetError> {
-        opening.done = std::iter::once(0..opening.size.unwrap_or_default()).collect();
-        self.add_declared(&mut opening.expectations, &mut opening.notes, &answer, object);
+        let done = std::iter::once(0..opening.size.unwrap_or_default()).collect();
+        let opening = Opening { done, ..self.told(opening, &answer, object) };
         drop(answer);
         self.client.close();
         let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);

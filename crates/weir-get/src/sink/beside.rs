@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, XattrFlags, fcntl_setfl, fgetxattr, fremovexattr,
-    fsetxattr, fstat, openat, seek, statat, unlinkat,
+    fsetxattr, fstat, openat, seek, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -225,11 +225,6 @@ pub fn put_aside(folder: &Folder, name: &OsStr) -> io::Result<Option<std::path::
         }
     }
     Err(Errno::EXIST.into())
-}
-
-/// Whether nothing more can be put aside of this name.
-pub fn is_aside_full(folder: &Folder, name: &OsStr) -> bool {
-    statat(folder, aside_name(name, ASIDES), AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 fn aside_name(name: &OsStr, number: usize) -> OsString {

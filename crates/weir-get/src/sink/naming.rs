@@ -66,10 +66,7 @@ pub(crate) fn give_name(
     rules: CopyRules<'_>,
 ) -> Result<(), Failure> {
     let old = may_replace(target)?;
-    if !home.has(part, file)? {
-        let text = format!("another file was put in the place of {}", home.shown(part).display());
-        return Err(io::Error::other(text).into());
-    }
+    still_has(home, part, file)?;
     let regular = old.as_ref().filter(|old| kind(old) == FileType::RegularFile);
     let fixed = regular.filter(|old| in_place::is_safe(old, target.folder()));
     let kept = home.shown(part);
@@ -122,6 +119,15 @@ pub(crate) fn give_name(
     }
 }
 
+/// Fails where another file has the part's name by now.
+fn still_has(home: &Folder, part: &OsStr, file: &File) -> io::Result<()> {
+    if home.has(part, file)? {
+        return Ok(());
+    }
+    let text = format!("another file was put in the place of {}", home.shown(part).display());
+    Err(io::Error::other(text))
+}
+
 /// Calls the complete file `target` unless something has that name: a file with the same content stays, and
 /// the part goes, as it does where the content is another ([`Failure::Differs`]).
 /// `part`: its name in `home`; empty for a file that has none. `new`: what it gets with its name.
@@ -133,9 +139,8 @@ pub(crate) fn give_free_name(
     new: &NewFile,
     rules: CopyRules<'_>,
 ) -> Result<(), Failure> {
-    if !part.is_empty() && !home.has(part, file)? {
-        let text = format!("another file was put in the place of {}", home.shown(part).display());
-        return Err(io::Error::other(text).into());
+    if !part.is_empty() {
+        still_has(home, part, file)?;
     }
     beside::unmark(file);
     attributes::give_new(file, target, new)?;

@@ -286,20 +286,24 @@ impl PartFile {
         };
         let Some(left) = self.home.left().filter(is_another) else { return Ok(false) };
         let held = Bytes(left.stored().len());
-        let put_aside = |name: &OsStr| match beside::put_aside(folder, name) {
-            Ok(aside) => Ok(aside.unwrap_or_else(|| folder.shown(name)).display().to_string()),
-            Err(error) => Err(GetError::Refused(format!(
+        let put_aside = |name: &OsStr| -> io::Result<String> {
+            let aside = beside::put_aside(folder, name)?;
+            Ok(aside.unwrap_or_else(|| folder.shown(name)).display().to_string())
+        };
+        let refused = |name: &OsStr, error: &io::Error| {
+            GetError::Refused(format!(
                 "cannot put aside {}, of which another url brought {held}: {}; move it away, or pass --force",
                 folder.shown(name).display(),
-                weir_units::plain(&error)
-            ))),
+                weir_units::plain(error)
+            ))
         };
-        // So many that nobody wants them; one that is written over is not the first.
-        if beside::is_aside_full(folder, part) {
-            return Ok(false);
-        }
-        // The part first: without a journal it would be written over, should a kill come in between.
-        let (part, journal) = (put_aside(part)?, put_aside(journal)?);
+        // The part first: without a journal it would be overwritten, should a kill come in between.
+        let part = match put_aside(part) {
+            // So many have been put aside already that nobody wants this one.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            at => at.map_err(|error| refused(part, &error))?,
+        };
+        let journal = put_aside(journal).map_err(|error| refused(journal, &error))?;
         tracing::warn!("{held} that came from another url are kept in {part}, with {journal}");
         Ok(true)
     }
@@ -396,7 +400,7 @@ impl PartFile {
         atomic_file::settled(&self.file, false).map_err(|source| self.lacks("write", source))
     }
 
-    /// Nobody knows which of the bytes that were written are there.
+    /// Which of the written bytes are there is unknown from here on.
     fn lacks(&self, action: &'static str, source: io::Error) -> GetError {
         self.sync_error.store(source.raw_os_error().unwrap_or(libc::EIO), Relaxed);
         self.failed(action, source, None)

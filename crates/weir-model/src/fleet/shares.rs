@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::HeldBy;
 use super::timeline::HostLine;
-use crate::limit::Limit;
-use crate::limit::QUARTER;
+use crate::limit::{Limit, QUARTER};
 use crate::verdict::MainLimit;
 use crate::worth::{self, Grounds};
 use weir_units::counted;

@@ -147,7 +147,7 @@ impl<'a> Relay<'a> {
     /// own will.
     fn rests(&self, interval: &Interval) -> bool {
         let around = &interval.around;
-        let sleeps = |thread: &ThreadInterval| found_in(thread, thread.found.sleeping) >= 0.5;
+        let sleeps = |thread: &ThreadInterval| thread.share(thread.found.sleeping) >= 0.5;
         let thread = self.lane_in.thread.value().or(self.lane_out.thread.value());
         around.share(around.owing.saturating_add(around.rest.sleeping)) >= 0.5 || thread.is_some_and(sleeps)
     }
@@ -234,7 +234,7 @@ fn into_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
         return None;
     }
     // A reader that waits for the pipe itself is not what holds it.
-    let waits = |reader: &&ThreadInterval| found_in(reader, reader.found.pipe_empty) >= 0.5;
+    let waits = |reader: &&ThreadInterval| reader.share(reader.found.pipe_empty) >= 0.5;
     let readers = interval.around.pipes.iter().filter(|pipe| pipe.reads);
     let readers = readers.filter_map(|pipe| pipe.thread.value()).filter(|reader| !waits(reader));
     let reader = readers.max_by_key(|reader| reader.cpu)?;
@@ -254,8 +254,8 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
         flows += 1;
         let nothing = 2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane);
         let Some(thread) = lane.thread.value().filter(|_| nothing) else { continue };
-        let reads = found_in(thread, thread.found.pipe_empty) >= 0.5;
-        starved += u32::from(reads || found_in(thread, thread.found.polling) >= 0.5);
+        let reads = thread.share(thread.found.pipe_empty) >= 0.5;
+        starved += u32::from(reads || thread.share(thread.found.polling) >= 0.5);
         sure |= reads;
     }
     if flows == 0 || 2 * starved < flows {
@@ -264,7 +264,7 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
     // A poll may be for anything: only a writer that is at work is then what it waits for.
     let span = interval.span.as_secs_f64();
     let works = |writer: &ThreadInterval| {
-        cpu_core::thread_load(writer, span).cpu >= 0.5 || found_in(writer, writer.found.reading_disk) >= 0.5
+        cpu_core::thread_load(writer, span).cpu >= 0.5 || writer.share(writer.found.reading_disk) >= 0.5
     };
     let mut known = interval.around.pipes.iter().filter(|pipe| !pipe.reads).peekable();
     if sure && known.peek().is_none() {
@@ -274,7 +274,7 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
         ));
     }
     let writers = known.filter(|pipe| !pipe.inside).filter_map(|pipe| pipe.thread.value());
-    let slow = |writer: &&ThreadInterval| found_in(writer, writer.found.pipe_full) < 0.3;
+    let slow = |writer: &&ThreadInterval| writer.share(writer.found.pipe_full) < 0.3;
     let writer =
         writers.filter(slow).filter(|writer| sure || works(writer)).max_by_key(|writer| writer.cpu)?;
     let evidence = format!(
@@ -296,10 +296,6 @@ fn neighbour_in_words(thread: &ThreadInterval, interval: &Interval) -> String {
         load.waits_in_words(),
         doing.unwrap_or_default()
     )
-}
-
-fn found_in(thread: &ThreadInterval, samples: u32) -> f64 {
-    f64::from(samples) / f64::from(thread.looks.max(1))
 }
 
 fn syncing(interval: &Interval) -> Option<Judgement> {

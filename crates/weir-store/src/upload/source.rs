@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
@@ -25,9 +24,6 @@ use crate::error::StoreError;
 
 /// Read at once for a digest: stays in a core's cache.
 const PIECE: usize = 256 << 10;
-
-/// How often a changed rate is heard by who waits for it.
-const HEARD: Duration = Duration::from_millis(50);
 
 /// The largest part of a stream that is held in memory; larger ones are held in a file without a name.
 pub const HELD: u64 = 16 << 20;
@@ -235,21 +231,15 @@ impl Content for Piece<'_> {
     fn next(&mut self, buffer: &mut [u8]) -> Result<usize, GetError> {
         let most = self.sending.limiter.map_or(buffer.len(), |limiter| limiter.piece(buffer.len()));
         let length = self.read_at(self.sent, &mut buffer[..most])?;
-        if let Some(limiter) = self.sending.limiter {
-            let booked = Instant::now();
-            let until = booked + limiter.book(length as u64, booked);
-            loop {
-                let left = limiter.left(until, Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                self.sending.clock.enter(Stage::Limited);
-                self.sending.dial.sleep(left.min(HEARD));
-                self.sending.clock.enter(Stage::Read);
-                if self.sending.dial.is_stopped() {
-                    return Err(GetError::Interrupted);
-                }
-            }
+        let (clock, dial) = (self.sending.clock, self.sending.dial);
+        let sleep = |span| {
+            clock.enter(Stage::Limited);
+            dial.sleep(span);
+            clock.enter(Stage::Read);
+            !dial.is_stopped()
+        };
+        if self.sending.limiter.is_some_and(|limiter| !limiter.hold(length as u64, sleep)) {
+            return Err(GetError::Interrupted);
         }
         self.sent += length as u64;
         (self.sending.moved)(i64::try_from(length).unwrap_or(i64::MAX));
@@ -422,7 +412,7 @@ impl Stream {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_stream_is_held_in_pieces_in_memory_and_in_a_file() {

@@ -28,6 +28,9 @@ pub(super) struct Backups {
     suffix: Box<[u8]>,
 }
 
+/// A name in an open folder.
+type FolderName<'a> = (&'a OwnedFd, &'a [u8]);
+
 impl Target {
     /// What is replaced or removed from now on is kept: with a suffix, beside it or in `folder`. The suffix
     /// may be empty only there.
@@ -38,13 +41,8 @@ impl Target {
 
 impl Backups {
     /// A second name for what is about to be replaced. Directories, and what is no data, are not replaced.
-    pub(super) fn keep(
-        &self,
-        shared: &Shared,
-        directory: &OwnedFd,
-        last: &[u8],
-        name: &Name,
-    ) -> Result<(), TreeError> {
+    pub(super) fn keep(&self, shared: &Shared, from: FolderName<'_>, name: &Name) -> Result<(), TreeError> {
+        let (directory, last) = from;
         let failed = |errno| TreeError::of(KEEP, name, errno);
         let Some(backup) = self.name_for(directory, last, name)? else { return Ok(()) };
         let beside = self.folder_for(name)?;
@@ -56,7 +54,7 @@ impl Backups {
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
                 return renameat(directory, last, into, &backup[..]).map_err(failed);
             }
-            Err(Errno::XDEV) => return copy(shared, (directory, last), (into, &backup), name),
+            Err(Errno::XDEV) => return copy(shared, from, (into, &backup), name),
             Err(errno) => return Err(failed(errno)),
         }
         renameat(into, &passing[..], into, &backup[..]).map_err(failed)?;
@@ -93,17 +91,17 @@ impl Backups {
     pub(super) fn take_away(
         &self,
         shared: &Shared,
-        directory: &OwnedFd,
-        last: &[u8],
+        from: FolderName<'_>,
         name: &Name,
     ) -> Result<(), TreeError> {
+        let (directory, last) = from;
         let failed = |errno| TreeError::of(KEEP, name, errno);
         let backup = self.name_of(last).ok_or_else(|| failed(Errno::NAMETOOLONG))?;
         let beside = self.folder_for(name)?;
         let into: &OwnedFd = beside.as_deref().map_or(directory, |open| open);
         match renameat(directory, last, into, &backup[..]) {
             Err(Errno::XDEV) => {
-                copy(shared, (directory, last), (into, &backup), name)?;
+                copy(shared, from, (into, &backup), name)?;
                 unlinkat(directory, last, AtFlags::empty()).map_err(failed)
             }
             moved => moved.map_err(failed),
@@ -131,25 +129,22 @@ impl Backups {
 /// or from a mount point. It keeps what the copies of `shared` keep.
 fn copy(
     shared: &Shared,
-    (directory, last): (&OwnedFd, &[u8]),
-    (into, backup): (&OwnedFd, &[u8]),
+    from: FolderName<'_>,
+    (into, backup): FolderName<'_>,
     name: &Name,
 ) -> Result<(), TreeError> {
     let passing = place::passing_name();
-    let copied = copy_as(shared, (directory, last), (into, &passing), name);
-    copied.and_then(|()| place::rename(into, &passing, backup, name)).map_err(|error| {
-        let _ = unlinkat(into, &passing[..], AtFlags::empty());
-        match error {
-            TreeError::Entry { source, .. } => TreeError::Entry { action: KEEP, name: name.clone(), source },
-            other => other,
-        }
+    let copied = || copy_as(shared, from, (into, &passing), name);
+    place::replace(into, &passing, backup, name, copied).map_err(|error| match error {
+        TreeError::Entry { source, .. } => TreeError::Entry { action: KEEP, name: name.clone(), source },
+        other => other,
     })
 }
 
 fn copy_as(
     shared: &Shared,
-    (directory, last): (&OwnedFd, &[u8]),
-    (into, passing): (&OwnedFd, &[u8]),
+    (directory, last): FolderName<'_>,
+    (into, passing): FolderName<'_>,
     name: &Name,
 ) -> Result<(), TreeError> {
     let failed = |errno| TreeError::of(KEEP, name, errno);
@@ -159,15 +154,12 @@ fn copy_as(
     })?;
     match &entry.kind {
         Kind::File { .. } => {}
-        Kind::Symlink { target } => {
-            place::symlink(into, passing, target, name, || Ok(()))?;
-            return attributes::of_node(shared, into, passing, &entry);
-        }
-        Kind::Special(node) => {
-            special::make(into, passing, *node, name, || Ok(()))?;
-            return attributes::of_node(shared, into, passing, &entry);
-        }
+        Kind::Symlink { target } => place::symlink(into, passing, target, name, || Ok(()))?,
+        Kind::Special(node) => special::make(into, passing, *node, name, || Ok(()))?,
         Kind::Directory | Kind::HardLink { .. } => return Err(TreeError::Replaced { name: name.clone() }),
+    }
+    if !entry.is_file() {
+        return attributes::of_node(shared, into, passing, &entry);
     }
     let from = File::from(open_file(directory, last).map_err(failed)?);
     if shared.keep.xattrs {

@@ -88,7 +88,9 @@ impl Target {
         }
         let gone = match self.shared.backups.get() {
             Some(backups) if backups.has(last) => Ok(Unlinked::WasNot),
-            Some(backups) => backups.take_away(&self.shared, directory, last, name).map(|()| Unlinked::Gone),
+            Some(backups) => {
+                backups.take_away(&self.shared, (directory, last), name).map(|()| Unlinked::Gone)
+            }
             None => match unlinkat(directory, last, AtFlags::empty()) {
                 Ok(()) => Ok(Unlinked::Gone),
                 Err(Errno::NOENT) => Ok(Unlinked::WasNot),

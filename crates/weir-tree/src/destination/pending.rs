@@ -45,8 +45,6 @@ pub struct Pending {
     file: File,
     name: Name,
     standing: Standing,
-    /// What it replaces has been kept.
-    is_backed_up: bool,
     /// Of a reserved file, where memory can be had ahead of the writer.
     pages: Pages,
 }
@@ -117,7 +115,6 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
-            is_backed_up: false,
             pages: Pages::default(),
         })
     }
@@ -156,7 +153,6 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
-            is_backed_up: false,
             pages: Pages::default(),
         };
         // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
@@ -265,13 +261,17 @@ impl Pending {
     /// puts it in its place, over what was there. A part that may not have its place stays for the next run;
     /// one that the disk did not take is gone.
     pub fn finish(mut self, entry: &Entry) -> Result<(), TreeError> {
-        if let Standing::Part { .. } = self.standing {
+        let is_part = matches!(self.standing, Standing::Part { .. });
+        if is_part {
             self.check()?;
+            if let Some(backups) = self.shared.backups.get() {
+                backups.name_for(&self.directory, self.name.last(), &self.name)?;
+            }
             // While what an unfinished part is known by is still behind its end: this may take minutes, and a
             // kill.
             let settled = self.shared.settle(&self.file, &self.name);
             if settled.is_ok() {
-                self.back_up()?;
+                self.shared.before_replacing(&self.directory, self.name.last(), &self.name)?;
             }
             if let Standing::Part { part, .. } = &mut self.standing {
                 self.standing = Standing::Passing(std::mem::take(part));
@@ -279,18 +279,22 @@ impl Pending {
             settled?;
         }
         ftruncate(&self.file, entry.size()).map_err(|errno| TreeError::of("resize", &self.name, errno))?;
-        self.publish(entry)
+        self.put(entry, is_part)
     }
 
     /// The same for a file that has its size.
-    pub(super) fn publish(mut self, entry: &Entry) -> Result<(), TreeError> {
+    pub(super) fn publish(self, entry: &Entry) -> Result<(), TreeError> {
+        self.put(entry, false)
+    }
+
+    fn put(mut self, entry: &Entry, is_backed_up: bool) -> Result<(), TreeError> {
         let was = match self.shared.keep.modes {
             true => Was::Made,
             false => self.check()?.map_or(Was::Made, Was::Borrowed),
         };
         attributes::of_file(&self.shared, self.file.as_fd(), entry, was)?;
         self.shared.settle(&self.file, &self.name)?;
-        let place = || match self.place() {
+        let place = || match self.place(is_backed_up) {
             // What was kept of it is a copy: over a mount point nothing gets a second name (link(2)).
             Err(error) if place::is_mount_point(&error, &self.directory, self.name.last()) => {
                 in_place::write(&self.shared, &self.file, &self.directory, entry)
@@ -302,15 +306,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Keeps what the file replaces, before the file is known by its part's name alone.
-    fn back_up(&mut self) -> Result<(), TreeError> {
-        self.shared.before_replacing(&self.directory, self.name.last(), &self.name)?;
-        self.is_backed_up = true;
-        Ok(())
-    }
-
     /// Gives the file its name.
-    fn place(&self) -> Result<(), TreeError> {
+    fn place(&self, is_backed_up: bool) -> Result<(), TreeError> {
         let last = self.name.last();
         match &self.standing {
             Standing::Unnamed => {
@@ -319,7 +316,7 @@ impl Pending {
             }
             Standing::Passing(passing) | Standing::Part { part: passing, .. } => {
                 self.check()?;
-                if !self.is_backed_up {
+                if !is_backed_up {
                     self.shared.before_replacing(&self.directory, last, &self.name)?;
                 }
                 place::rename(&self.directory, passing, last, &self.name)
@@ -334,9 +331,6 @@ impl Pending {
         let last = self.name.last();
         let mode = place::check(&self.directory, last, "a file", &self.name)?;
         self.still_there()?;
-        if let Some(backups) = self.shared.backups.get() {
-            backups.name_for(&self.directory, last, &self.name)?;
-        }
         Ok(mode)
     }
 

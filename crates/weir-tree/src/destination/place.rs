@@ -84,7 +84,7 @@ pub(super) fn is_mount_point(error: &TreeError, directory: &OwnedFd, last: &[u8]
         && source::stat(directory, last).is_ok_and(is_mounted)
 }
 
-/// The same for what differs from what is there, of which `keep` keeps what is wanted.
+/// Runs `keep`, which keeps what is there, then renames; if either fails, `passing` goes.
 pub(super) fn replace(
     directory: &OwnedFd,
     passing: &[u8],

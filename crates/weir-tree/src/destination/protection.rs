@@ -130,7 +130,7 @@ impl Shared {
     /// Keeps a backup of what is there and will be something else at once.
     pub(super) fn back_up(&self, directory: &OwnedFd, last: &[u8], name: &Name) -> Result<(), TreeError> {
         match self.backups.get() {
-            Some(backups) => backups.keep(self, directory, last, name),
+            Some(backups) => backups.keep(self, (directory, last), name),
             None => Ok(()),
         }
     }

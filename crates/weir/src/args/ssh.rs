@@ -9,6 +9,7 @@ use weir_cp::idle_timeout::IDLE_TIMEOUT;
 use weir_cp::ssh::Host;
 
 use super::headings::SSH;
+use crate::voice::Usage;
 
 /// How ssh is called.
 #[derive(Debug, Args)]
@@ -89,7 +90,7 @@ impl FromStr for Words {
 impl Ssh {
     /// What may have been meant as a source, because rsync's -P and -F take no value. `logs_in`: a host is
     /// named.
-    pub fn doubt(&self, logs_in: bool) -> Option<String> {
+    fn doubt(&self, logs_in: bool) -> Option<String> {
         if let Some(file) = self.ssh_config.as_ref().filter(|_| !logs_in) {
             return Some(format!(
                 "-F {file} is ssh's configuration, and no host is named; rsync's -F is --filter ': /.rsync-filter'"
@@ -106,24 +107,44 @@ impl Ssh {
     /// named.
     pub fn taken(&self, logs_in: bool) -> Option<String> {
         let is_folder = |value: &str| value.ends_with('/') || Path::new(value).is_dir();
-        // The program, whatever has its name here.
-        let is_no_program = |value: &str| value != "ssh" && is_folder(value);
-        let identity = self.identity.iter().map(|value| ("-i", value.clone(), is_folder(value)));
-        let option =
-            (self.ssh_option.iter()).map(|value| ("-o", value.clone(), !value.contains(['=', ' ', '\t'])));
         let is_hop = |hop: &str| !hop.contains('/') || hop.starts_with("ssh://");
-        let jump = (self.jump.iter()).map(|value| ("-J", value.clone(), !value.split(',').all(is_hop)));
-        let program = self.ssh_program.iter().map(|value| ("-S", value.clone(), is_no_program(value)));
-        let rsh = self.rsh.iter().map(|Words(words)| words.join(" "));
-        let rsh = rsh.map(|value| ("-e", value.clone(), is_no_program(&value)));
+        let is_wrong = |flag: &str, value: &str| match flag {
+            "-o" => !value.contains(['=', ' ', '\t']),
+            "-J" => !value.split(',').all(is_hop),
+            "-i" => is_folder(value),
+            // The program, whatever has its name here.
+            _ => value != "ssh" && is_folder(value),
+        };
         let is_path =
             |value: &str| !logs_in && value != "ssh" && is_typed(value) && Path::new(value).exists();
-        let (flag, value, _) = (identity.chain(option).chain(jump).chain(program).chain(rsh))
-            .find(|(_, value, is_wrong)| *is_wrong || is_path(value))?;
+        let rsh = self.rsh.as_ref().map(|Words(words)| words.join(" "));
+        let of = |flag, values: &[String]| -> Vec<(&str, String)> {
+            values.iter().map(|value| (flag, value.clone())).collect()
+        };
+        let all = [
+            of("-i", &self.identity),
+            of("-o", &self.ssh_option),
+            of("-J", self.jump.as_slice()),
+            of("-S", self.ssh_program.as_slice()),
+            of("-e", rsh.as_slice()),
+        ];
+        let is_taken = |(flag, value): &(&str, String)| is_wrong(flag, value) || is_path(value);
+        let (flag, value) = all.into_iter().flatten().find(is_taken)?;
         Some(format!(
             "{flag} takes '{value}' as its value, for ssh; rsync's -i is --itemize-changes, its -S, -J, -o and -e \
              need not be said: if '{value}' is a source, leave out {flag}"
         ))
+    }
+
+    /// Refuses a source that a flag has taken, and warns of what may be one.
+    pub fn check(&self, logs_in: bool) -> Result<(), Usage> {
+        if let Some(said) = self.taken(logs_in) {
+            return Err(Usage(said));
+        }
+        if let Some(said) = self.doubt(logs_in) {
+            tracing::warn!("{said}");
+        }
+        Ok(())
     }
 
     /// How to reach a host by it; none is this machine.

@@ -135,12 +135,7 @@ impl Pace {
 
 fn job(cp: &Cp) -> Result<Job, Usage> {
     let Route { role, host, from, sources, target } = Route::of(&cp.paths)?;
-    if let Some(said) = cp.ssh.taken(host.is_some() || from.is_some()) {
-        return Err(Usage(said));
-    }
-    if let Some(said) = cp.ssh.doubt(host.is_some() || from.is_some()) {
-        tracing::warn!("{said}");
-    }
+    cp.ssh.check(host.is_some() || from.is_some())?;
     let (options, list) = chosen::options(&cp.what, sources.len())?;
     let mut selection =
         Selection { itemize: lines::are_wanted(cp), silence: cp.ssh.timeout, ..options.selection.clone() };

@@ -1,8 +1,9 @@
-"""A file system in memory that misbehaves: `fuse.py FOLDER HOW COMMAND...` mounts it on FOLDER and runs COMMAND.
+"""A file system in memory that misbehaves: `fuse.py FOLDER HOW COMMAND...` mounts it on FOLDER and runs
+COMMAND.
 
-HOW is `quota`: it takes every write, and answers EDQUOT when a file is closed or synced; or `kills`: it kills whoever
-is the first to sync a file with all that belongs to it. Exits as COMMAND does; 77 where there is no FUSE.
-include/uapi/linux/fuse.h has the numbers and the forms.
+HOW is `quota`: it takes every write, and answers EDQUOT when a file is closed or synced; or `kills`: it
+kills whoever is the first to sync a file, with all that belongs to it. Exits as COMMAND does; 77 where there
+is no FUSE. include/uapi/linux/fuse.h has the numbers and the forms.
 """
 import ctypes
 import errno
@@ -31,7 +32,8 @@ killed = False
 def attributes(number):
     node = nodes[number]
     size, (seconds, nanos) = len(node["data"]), node["time"]
-    return struct.pack("<6Q10I", number, size, -(-size // 512), 0, seconds, 0, 0, nanos, 0, node["mode"], 1, 0, 0, 0, 4096, 0)
+    times = (0, seconds, 0, 0, nanos, 0)
+    return struct.pack("<6Q10I", number, size, -(-size // 512), *times, node["mode"], 1, 0, 0, 0, 4096, 0)
 
 
 def entry(number):

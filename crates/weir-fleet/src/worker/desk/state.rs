@@ -37,8 +37,8 @@ pub(super) struct DeskState {
     pub(super) pace: (f64, f64),
     pub(super) waiting: u32,
     pub(super) has_news: bool,
-    /// All that was held was given up as hanging, and no hand has asked for work since.
-    pub(super) is_deaf: bool,
+    /// All that was held was given up, and no hand has asked for work since: each of them hangs.
+    pub(super) all_hang: bool,
     pub(super) troubles: u32,
     pub(super) trouble: Option<(FailureClass, String)>,
     pub(super) samples: Vec<String>,
@@ -69,7 +69,7 @@ impl DeskState {
             pace: (0.0, 0.0),
             waiting: 0,
             has_news: false,
-            is_deaf: false,
+            all_hang: false,
             troubles: 0,
             trouble: None,
             samples: Vec::new(),
@@ -170,13 +170,13 @@ impl DeskState {
         }
     }
 
-    /// Little is left of all that is held, or a hand has nothing to do.
+    /// Another batch is due: a hand has nothing to do, or what is held will soon be done.
     pub(super) fn is_low(&self) -> bool {
         let open: usize = self.batches.iter().map(|held| held.left().0).sum();
         open < self.hands || self.is_short()
     }
 
-    /// Little is left of all that is held.
+    /// What is held will be done within [`AHEAD`].
     pub(super) fn is_short(&self) -> bool {
         let left = self.batches.iter().map(HeldBatch::left);
         let (open, size) = left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));

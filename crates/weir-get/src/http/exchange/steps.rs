@@ -14,9 +14,8 @@ use crate::object::{self, Part};
 impl Client<'_> {
     /// Asks for `url`, and for less of it where that is refused for its form ([`ladder`]).
     pub(super) fn ask_down(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<Answered, GetError> {
-        let origin = origin_of(url)?;
-        let (mut first, mut may_last) = (None::<Result<ResponseHead, GetError>>, true);
-        let http = self.http;
+        let (origin, http) = (origin_of(url)?, self.http);
+        let (mut first, mut passing) = (None::<Result<ResponseHead, GetError>>, false);
         // Of a window nothing but a range of it helps.
         let is_part = http.manner.window.is_some();
         let least = if is_part { Step::Unconditional } else { Step::Bare };
@@ -54,7 +53,7 @@ impl Client<'_> {
                     return Ok(Answered { head, body, ranged, judged: Some(judged) });
                 }
                 Reply::Refused if may_help(Some(head.status)) => {
-                    may_last &= !may_pass;
+                    passing |= may_pass;
                     first.get_or_insert(Ok(head));
                 }
                 Reply::Refused => {
@@ -67,8 +66,9 @@ impl Client<'_> {
                     if head.status == 206 && ranged {
                         http.ladder.gives_parts(&origin);
                     }
-                    let refused = first.filter(|_| head.status < 400);
-                    refused.iter().for_each(|first| self.say_step(&origin, url, *step, first, may_last));
+                    if let Some(refused) = first.filter(|_| head.status < 400) {
+                        self.say_step(&origin, url, *step, &refused, passing);
+                    }
                     return Ok(Answered { head, body, ranged, judged: Some(judged) });
                 }
             }
@@ -99,19 +99,17 @@ impl Client<'_> {
         })
     }
 
-    /// A lesser request was answered. `may_last`: no trouble that may pass led to it; several files teach
-    /// what one may not.
+    /// A lesser request was answered. `passing`: trouble that may pass led to it.
     fn say_step(
         &mut self,
         origin: &Origin,
         url: &Url,
         step: Step,
         first: &Result<ResponseHead, GetError>,
-        may_last: bool,
+        passing: bool,
     ) {
         let note = ladder::note(step, &origin.host, first);
-        let lasts =
-            (may_last || self.http.ladder.helped_again(origin)) && self.http.ladder.helped(origin, step);
+        let lasts = self.http.ladder.helped(origin, step, passing);
         let all = if lasts { ", and so for its other files" } else { "" };
         tracing::info!("{}: {note}{all}", object::shown(url));
         self.notes.push(note);

@@ -96,9 +96,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         );
     }
     // What it waits for may be somebody else's.
-    let is_fed =
-        |thread: &ThreadInterval| 2 * u64::from(thread.found.pipe_empty) >= u64::from(thread.looks.max(1));
-    let is_unclear = |thread: &ThreadInterval| source_disk::unnamed(thread).is_some() || is_fed(thread);
+    let is_piped = |thread: &ThreadInterval| thread.share(thread.found.pipe_empty) >= 0.5;
+    let is_unclear = |thread: &ThreadInterval| source_disk::unnamed(thread).is_some() || is_piped(thread);
     let most = if flow.thread.as_ref().is_ok_and(is_unclear) { 0.6 } else { 1.0 };
     if rests >= 0.3 {
         return Judgement::convict((0.6 + 0.35 * rests).min(most), format!("{numbers}{why}"));

@@ -67,7 +67,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if !load.is_full() || (sampled && !was_ready(thread, load.cpu)) {
         return Judgement::acquit(numbers);
     }
-    if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
+    if flow.is_fed() {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
     }
     if let Ok(why) = protocol_window::holds(flow) {

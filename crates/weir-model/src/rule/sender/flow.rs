@@ -163,6 +163,11 @@ impl<'a> Flow<'a> {
         self.thread.as_ref().is_ok_and(|thread| thread.looks > 0 && half(thread))
     }
 
+    /// Data wait to be sent, or a full buffer holds the writer: the program is not what is slow.
+    pub(crate) fn is_fed(&self) -> bool {
+        self.data_wait() || (self.buffer_holds() && !self.writer_is_elsewhere())
+    }
+
     /// The send buffer is what stops the application: its kernel's clock, or the looks, say so 30 % and 50 %
     /// of the time. The clock under-counts, and only runs with nothing unsent; looks see one instant. Of a
     /// full buffer a sender that paces (BBR) keeps a part for its next ticks; the kernel then marks its rate

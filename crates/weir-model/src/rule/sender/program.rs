@@ -34,7 +34,7 @@ fn judge_flow(flow: &Flow<'_>, program: &Program, load: ThreadLoad) -> Judgement
     if !load.is_full() {
         return Judgement::acquit(numbers);
     }
-    if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
+    if flow.is_fed() {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
     }
     Judgement::convict(STRENGTH, format!("{numbers}{}, {}", load.waits_in_words(), flow.unsent_in_words()))

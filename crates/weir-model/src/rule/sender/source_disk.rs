@@ -39,7 +39,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         Ok(_) => return Judgement::unknown("the sender's thread: where it sleeps was not read"),
         Err(why) => return Judgement::unknown(format!("the sender's thread: {why}")),
     };
-    let reading = share(thread, thread.found.reading_disk);
+    let reading = thread.share(thread.found.reading_disk);
     let pages = thread.found.reads_pages();
     let numbers = format!(
         "{} was found {} in {} of samples",
@@ -47,8 +47,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         if pages { PAGING } else { "reading from disk" },
         percent(reading)
     );
-    let fed = flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere());
-    if let Some(unnamed) = unnamed(thread).filter(|_| reading < 0.25 && !fed) {
+    if let Some(unnamed) = unnamed(thread).filter(|_| reading < 0.25 && !flow.is_fed()) {
         return Judgement::unknown(format!(
             "whether it waits for a file: in {} of samples it slept where no name is known",
             percent(unnamed)
@@ -57,21 +56,17 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if reading < 0.25 || thread.found.sending > thread.found.reading_disk {
         return Judgement::acquit(numbers);
     }
-    if fed {
+    if flow.is_fed() {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
     }
     let strength = if pages { 0.6 } else { 0.7 + 0.3 * reading };
     Judgement::convict(strength, format!("{numbers}, {}", flow.unsent_in_words()))
 }
 
-fn share(thread: &ThreadInterval, looks: u32) -> f64 {
-    (f64::from(looks) / f64::from(thread.looks.max(1))).min(1.0)
-}
-
 /// The share of looks that found a thread asleep in a wait whose purpose is not known, from a quarter on.
 pub(crate) fn unnamed(thread: &ThreadInterval) -> Option<f64> {
     let found = thread.found;
-    let unnamed = share(thread, found.elsewhere.saturating_add(found.awaiting_kernel));
+    let unnamed = thread.share(found.elsewhere.saturating_add(found.awaiting_kernel));
     (unnamed >= 0.25).then_some(unnamed)
 }
 

@@ -123,12 +123,7 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         )));
     }
     let Route { role, host, from, sources, target } = Route::of(&args.paths)?;
-    if let Some(said) = args.ssh_flags.taken(host.is_some() || from.is_some()) {
-        return Err(Usage(said));
-    }
-    if let Some(said) = args.ssh_flags.doubt(host.is_some() || from.is_some()) {
-        tracing::warn!("{said}");
-    }
+    args.ssh_flags.check(host.is_some() || from.is_some())?;
     if from.is_some() {
         return Err(Usage("source and target are both remote; run weir plan on one of them".into()));
     }
