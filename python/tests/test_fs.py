@@ -65,6 +65,12 @@ def test_what_a_server_says(server: Server, files: WeirFileSystem, tmp_path: Pat
     assert (tmp_path / "x").read_bytes() == DATA
 
 
+def test_a_callback_hears_how_far_it_is(server: Server, files: WeirFileSystem, tmp_path: Path) -> None:
+    callback = fsspec.callbacks.Callback()
+    files.get_file(server.url("/x.bin"), tmp_path / "x", callback=callback)
+    assert (callback.size, callback.value) == (len(DATA), len(DATA))
+
+
 def test_an_object_that_changes_is_never_mixed(server: Server, files: WeirFileSystem) -> None:
     with files.open(server.url("/x.bin"), block_size=1 << 10, cache_type="none") as file:
         assert file.read(10) == DATA[:10]

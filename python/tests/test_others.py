@@ -109,6 +109,20 @@ def test_what_cannot_be_put_is_an_exception(
     assert server.stored == {}
 
 
+def test_the_log_is_as_loud_as_was_asked_last(server: Server, tmp_path: Path) -> None:
+    server.files["/x.bin"] = bytes(50_000)
+    script = (
+        "import sys, weir\n"
+        "for number, verbose in enumerate((0, 2, 0)):\n"
+        "    weir.log_to_stderr(verbose)\n"
+        "    weir.get(sys.argv[1], f'{sys.argv[2]}/{number}')\n"
+        "    print('--', file=sys.stderr, flush=True)"
+    )
+    command = [sys.executable, "-c", script, server.url("/x.bin"), str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr.split("--\n")
+    assert ["INFO" in text or "DEBUG" in text for text in said[:3]] == [False, True, False], said
+
+
 FETCH = "import sys, urllib.request; sys.exit(len(urllib.request.urlopen(sys.argv[1]).read()) != 4 << 20)"
 
 

@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterable, List, Optional
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from . import _weir
-from ._calls import _call, _options, _Version
+from ._calls import Progress, ProgressCallback, _call, _options, _Version
 from ._errors import Interrupted, TransferError, UsageError, WeirError, of_code
 
 _PREFIX = "weir+"
@@ -137,7 +137,7 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         folder = os.path.dirname(os.fspath(lpath))
         if folder:
             os.makedirs(folder, exist_ok=True)
-        get(self._strip_protocol(rpath), lpath, options=self.options)
+        get(self._strip_protocol(rpath), lpath, progress=_teller(callback), options=self.options)
 
     def _open(
         self,
@@ -207,6 +207,18 @@ class WeirFile(AbstractBufferedFile):  # type: ignore[misc]
     def _fetch_range(self, start: int, end: int) -> bytes:
         data: bytes = self.fs._range(self.details, start, min(end, self.size))
         return data
+
+
+def _teller(callback: Any) -> Optional[ProgressCallback]:
+    """What tells a callback of fsspec how far a transfer is."""
+    if callback is None:
+        return None
+
+    def tell(now: Progress) -> None:
+        callback.set_size(now.total)
+        callback.absolute_update(now.bytes)
+
+    return tell
 
 
 def _size(info: Dict[str, Any]) -> int:

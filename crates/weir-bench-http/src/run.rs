@@ -508,7 +508,7 @@ fn evidence(
         rate: settings.rate,
         unsent: tally.unsent,
         under_way: tally.under_way,
-        failed: tally.errors.broken(),
+        failed: tally.broken(),
         loops,
         server: server::believed(server, tally.requests),
         cores,

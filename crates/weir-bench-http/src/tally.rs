@@ -37,7 +37,7 @@ pub struct Errors {
 const STRANGE: usize = 60;
 
 impl Errors {
-    /// Requests without a whole answer.
+    /// Requests without a whole answer, and what [`Tally::attempts`] counts.
     pub fn broken(&self) -> u64 {
         self.connect + self.read + self.write + self.timeout
     }
@@ -136,6 +136,9 @@ pub struct Tally {
     pub byte_samples: Vec<u64>,
     /// Planned requests whose time had come but that no connection was free for, at the end (`--rate`).
     pub unsent: u64,
+    /// Of the errors those of connections that no request had been given to yet: what they were for is still
+    /// to be sent, or `unsent` (`--rate` without `-n`).
+    pub attempts: u64,
     /// Requests that were under way at the end.
     pub under_way: u64,
     /// Each request's times, where asked for.
@@ -181,6 +184,7 @@ impl Tally {
             rates: Vec::new(),
             byte_samples: Vec::new(),
             unsent: 0,
+            attempts: 0,
             under_way: 0,
             rows: Vec::new(),
             first_head: Vec::new(),
@@ -241,18 +245,28 @@ impl Tally {
     /// The share of the requests that came to no whole answer, or to one with a status of 400 or above; 0 of
     /// none.
     pub fn error_share(&self) -> f64 {
-        self.share_failed(0)
+        share(self.failed_of_asked())
     }
 
     /// As [`Tally::error_share`], with the planned requests that were never sent among those that failed.
     pub fn error_share_of_plan(&self) -> f64 {
-        self.share_failed(self.unsent)
+        share(self.failed_with(self.unsent))
     }
 
-    fn share_failed(&self, unsent: u64) -> f64 {
-        let failed = self.errors.broken() + self.errors.status + unsent;
-        let asked = self.requests + self.errors.broken() + unsent;
-        if asked == 0 { 0.0 } else { failed as f64 / asked as f64 }
+    /// The two numbers of [`Tally::error_share`]. However often connections failed, no more requests have
+    /// than were planned.
+    pub fn failed_of_asked(&self) -> (u64, u64) {
+        self.failed_with(self.attempts.min(self.unsent))
+    }
+
+    /// Requests without a whole answer.
+    pub(crate) fn broken(&self) -> u64 {
+        self.errors.broken().saturating_sub(self.attempts)
+    }
+
+    fn failed_with(&self, unsent: u64) -> (u64, u64) {
+        let broken = self.broken() + unsent;
+        (broken + self.errors.status, broken + self.requests)
     }
 
     /// Counts a whole answer; true of the first one.
@@ -341,6 +355,7 @@ impl Tally {
         }
         self.unanswered += other.unanswered;
         self.unsent += other.unsent;
+        self.attempts += other.attempts;
         self.under_way += other.under_way;
         self.spent.add(&other.spent);
         self.rows.extend_from_slice(&other.rows);
@@ -348,6 +363,10 @@ impl Tally {
             self.first_head.clone_from(&other.first_head);
         }
     }
+}
+
+fn share((failed, asked): (u64, u64)) -> f64 {
+    if asked == 0 { 0.0 } else { failed as f64 / asked as f64 }
 }
 
 #[cfg(test)]

@@ -261,22 +261,8 @@ fn finish(
 /// Whether time, bytes or blocks are through.
 fn over(run: &Run, elapsed: Duration) -> Option<Stopped> {
     let parameters = run.parameters();
-    if let Some(budget) = parameters.budget() {
-        let sends = parameters.direction != Direction::Reverse;
-        // Senders end by themselves when the budget is spent; of a receiver it is counted.
-        let all_sent = || {
-            let mut senders = run.streams.iter().filter(|stream| stream.connection.sends);
-            senders.all(|stream| stream.counts.has_ended())
-        };
-        // What is omitted is not part of it.
-        let through = if run.is_omitting() {
-            false
-        } else if sends {
-            all_sent()
-        } else {
-            run.moved(false) >= budget
-        };
-        return through.then_some(Stopped::Done);
+    if parameters.budget().is_some() {
+        return run.is_through().then_some(Stopped::Done);
     }
     let time = Duration::from_secs((parameters.omit + parameters.time).into());
     (parameters.time > 0 && elapsed >= time).then_some(Stopped::Done)

@@ -206,15 +206,21 @@ impl Run {
         &self.start.parameters
     }
 
-    /// What flows does not count yet.
-    pub(crate) fn is_omitting(&self) -> bool {
-        self.omitting
-    }
-
     /// Payload so far, of the streams that this end sends on or of the others, without what is omitted.
     pub(crate) fn moved(&self, sends: bool) -> u64 {
         let of_way = self.streams.iter().zip(&self.baselines).filter(|(s, _)| s.connection.sends == sends);
         of_way.map(|(s, base)| s.counts.bytes.load(Relaxed).saturating_sub(base.bytes)).sum()
+    }
+
+    /// Whether the bytes or blocks that end the test are through: senders end by themselves when that budget
+    /// is spent, of a receiver it is counted. What is omitted is not part of it.
+    pub(crate) fn is_through(&self) -> bool {
+        let Some(budget) = self.parameters().budget().filter(|_| !self.omitting) else { return false };
+        let mut senders = self.streams.iter().filter(|stream| stream.connection.sends).peekable();
+        if senders.peek().is_none() {
+            return self.moved(false) >= budget;
+        }
+        senders.all(|stream| stream.counts.has_ended())
     }
 
     /// All payload so far, what is omitted too.
@@ -278,17 +284,22 @@ impl Run {
 
     /// Nothing more is sent. Blocked calls return within a glance.
     pub(crate) fn stop_sending(&mut self) {
+        // A budget ends with its last byte, which is seen at a later look.
+        let is_through = self.is_through();
         self.orders.enter(Phase::Draining);
         let told = self.began.elapsed();
         // While the threads are still there to be looked at.
         self.watch.finish();
-        let mut ended = told;
-        for stream in self.streams.iter_mut().filter(|stream| stream.connection.sends) {
-            stream.join();
+        self.streams.iter_mut().filter(|stream| stream.connection.sends).for_each(Stream::join);
+        let sends = self.streams.iter().any(|stream| stream.connection.sends);
+        let own = self.streams.iter().filter(|stream| stream.connection.sends == sends);
+        let last = own.map(|stream| stream.counts.last()).max().unwrap_or_default();
+        self.ended = Some(match (is_through, sends) {
+            (true, _) => last,
             // A write that was under way counts, with its time.
-            ended = ended.max(stream.counts.last());
-        }
-        self.ended = Some(ended);
+            (false, true) => told.max(last),
+            (false, false) => told,
+        });
     }
 
     /// Says so to the peer, takes in what is on its way, and ends the last interval.

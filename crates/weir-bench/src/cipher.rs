@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_codec::cipher::{Cipher, Key, NONCE_LEN, TAG_LEN};
 
-use crate::repeat::{Limits, Speed, repeat};
+use crate::repeat::{GoOn, Limits, Speed, repeat};
 
 /// The record sizes worth comparing: TLS's largest, and a block as `weir cp` sends it.
 pub const RECORDS: [usize; 2] = [16 << 10, 1 << 20];
@@ -36,19 +36,26 @@ pub struct CipherBenchError {
     cipher: Cipher,
 }
 
-/// Measures one line.
-pub fn measure(cipher: Cipher, record: usize, limits: &Limits) -> Result<Row, CipherBenchError> {
+/// Measures one line; `None` when `go_on` says no.
+pub fn measure(
+    cipher: Cipher,
+    record: usize,
+    limits: &Limits,
+    go_on: &GoOn<'_>,
+) -> Result<Option<Row>, CipherBenchError> {
     let broken = || CipherBenchError { cipher };
     let key = cipher.key(&vec![7; cipher.key_len()]).map_err(|_| broken())?;
     let mut records = Records::new(record);
     let bytes = records.bytes();
     // What is sealed does not matter to the speed, so it may be sealed again and again.
-    let seal = repeat(limits, || Ok(records.seal(&key)))?;
-    let open = repeat(limits, || {
+    let seal = repeat(limits, go_on, || Ok(records.seal(&key)))?;
+    let open = repeat(limits, go_on, || {
         records.seal(&key);
         records.open(&key).ok_or_else(broken)
     })?;
-    Ok(Row { cipher, record, seal: Speed::of(bytes, seal), open: Speed::of(bytes, open) })
+    let row =
+        |(seal, open)| Row { cipher, record, seal: Speed::of(bytes, seal), open: Speed::of(bytes, open) };
+    Ok(seal.zip(open).map(row))
 }
 
 struct Records {
@@ -103,7 +110,9 @@ mod tests {
     fn every_cipher_can_be_measured() {
         for cipher in Cipher::all() {
             for record in [1, RECORDS[1]] {
-                let row = measure(cipher, record, &Limits::within(Duration::from_millis(5))).unwrap();
+                let limits = Limits::within(Duration::from_millis(5));
+                assert_eq!(measure(cipher, record, &limits, &|| false), Ok(None));
+                let row = measure(cipher, record, &limits, &|| true).unwrap().unwrap();
                 assert!(row.seal.rate.0 > 0.0 && row.open.rate.0 > 0.0, "{row:?}");
             }
         }

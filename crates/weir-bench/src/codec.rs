@@ -18,7 +18,7 @@ use weir_units::Rate;
 use crate::corpus::{Corpus, evenly};
 pub use crate::error::ErrorError;
 use crate::one_pass::{self, BlockCost};
-use crate::repeat::{Limits, Speed, repeat};
+use crate::repeat::{GoOn, Limits, Speed, repeat};
 
 /// Blocks of a slow codec in a pass, at least: fewer say little of the noise.
 const FEWEST_BLOCKS: usize = 4;
@@ -98,29 +98,30 @@ impl<'a> Looked<'a> {
         Ok(seen.map(|seen| Looked { setting, corpus, seen }))
     }
 
-    /// One line: the ratio of all blocks that were looked at, and the speed on so many threads.
-    pub fn row(&self, threads: usize, limits: &Limits) -> Result<Row, ErrorError> {
+    /// One line: the ratio of all blocks that were looked at, and the speed on so many threads. `go_on` is
+    /// asked before each block; `None` when it says no.
+    pub fn row(&self, threads: usize, limits: &Limits, go_on: &GoOn<'_>) -> Result<Option<Row>, ErrorError> {
         let threads = threads.max(1);
         let (codec, level) = (self.setting.codec(), self.setting.level());
         let timed = self.timed(threads, limits);
         let blocks: Vec<&[u8]> = timed.iter().map(|(_, block)| *block).collect();
-        let packed = round_trip(self.setting, &blocks)?;
-        let compress =
-            speed(&blocks, threads, limits, |index, out| codec.compress(level, blocks[index], out))?;
-        let decompress = speed(&blocks, threads, limits, |index, out| {
-            codec.decompress(&packed[index], blocks[index].len(), out)
-        })?;
+        let Some(packed) = round_trip(self.setting, &blocks, go_on)? else { return Ok(None) };
+        let pack = |index: usize, out: &mut Vec<u8>| codec.compress(level, blocks[index], out);
+        let Some(compress) = speed(&blocks, threads, (limits, go_on), pack)? else { return Ok(None) };
+        let unpack =
+            |index: usize, out: &mut Vec<u8>| codec.decompress(&packed[index], blocks[index].len(), out);
+        let Some(decompress) = speed(&blocks, threads, (limits, go_on), unpack)? else { return Ok(None) };
         let indices: Vec<usize> = timed.iter().map(|(index, _)| *index).collect();
         let sum = |of: fn(&BlockCost) -> usize| self.seen.iter().map(|seen| of(seen) as u64).sum::<u64>();
         let (bytes, smaller) = (sum(|seen| seen.raw), sum(|seen| seen.packed));
-        Ok(Row {
+        Ok(Some(Row {
             setting: self.setting,
             threads,
             ratio: smaller as f64 / bytes.max(1) as f64,
             compress: compress.times(self.share(&indices, |seen| seen.compress)),
             decompress: decompress.times(self.share(&indices, |seen| seen.decompress)),
             bytes,
-        })
+        }))
     }
 
     /// As many blocks as the codec packs in one pass of the wanted length, each with its number.
@@ -146,42 +147,57 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// Measures one line, on every block that was taken.
+/// Measures one line, on every block that was taken; `None` when `go_on` says no.
 pub fn measure(
     setting: Setting,
     corpus: &Corpus,
     threads: usize,
     limits: &Limits,
-) -> Result<Row, ErrorError> {
-    let looked = Looked::at(setting, corpus, corpus.len(), &|_| true)?;
-    // Nobody said no.
-    let none = Looked { setting, corpus, seen: Vec::new() };
-    looked.unwrap_or(none).row(threads, limits)
+    go_on: &GoOn<'_>,
+) -> Result<Option<Row>, ErrorError> {
+    match Looked::at(setting, corpus, corpus.len(), &|_| go_on())? {
+        Some(looked) => looked.row(threads, limits, go_on),
+        None => Ok(None),
+    }
 }
 
 /// Packs every block, and makes sure that it can be had back.
-fn round_trip(setting: Setting, blocks: &[&[u8]]) -> Result<Vec<Vec<u8>>, ErrorError> {
-    let mut unpacked = Vec::new();
-    let mut through = |(index, block): (usize, &&[u8])| {
+fn round_trip(
+    setting: Setting,
+    blocks: &[&[u8]],
+    go_on: &GoOn<'_>,
+) -> Result<Option<Vec<Vec<u8>>>, ErrorError> {
+    let (mut all, mut unpacked) = (Vec::new(), Vec::new());
+    for (index, block) in blocks.iter().enumerate() {
+        if !go_on() {
+            return Ok(None);
+        }
         let mut packed = Vec::new();
         setting.codec().compress(setting.level(), block, &mut packed)?;
         packed.shrink_to_fit();
         setting.codec().decompress(&packed, block.len(), &mut unpacked)?;
-        if unpacked == *block { Ok(packed) } else { Err(ErrorError::RoundTrip { setting, block: index }) }
-    };
-    blocks.iter().enumerate().map(&mut through).collect()
+        if unpacked != *block {
+            return Err(ErrorError::RoundTrip { setting, block: index });
+        }
+        all.push(packed);
+    }
+    Ok(Some(all))
 }
 
 /// The speed of a job on blocks. A pass goes over them again until it is long enough.
 fn speed(
     blocks: &[&[u8]],
     threads: usize,
-    limits: &Limits,
+    (limits, go_on): (&Limits, &GoOn<'_>),
     job: impl Fn(usize, &mut Vec<u8>) -> Result<(), codec::CodecError> + Sync,
-) -> Result<Speed, ErrorError> {
+) -> Result<Option<Speed>, ErrorError> {
     let bytes: u64 = blocks.iter().map(|block| block.len() as u64).sum();
     let failed = Mutex::new(None);
     let work = |index: usize, out: &mut Vec<u8>| {
+        // Nothing is left to do of a pass that does not count any more.
+        if !go_on() {
+            return;
+        }
         if let Err(error) = job(index % blocks.len(), out) {
             *failed.lock() = Some(error);
         }
@@ -189,17 +205,20 @@ fn speed(
     let crew = Crew::new(threads);
     let timing = crew.work(&work, |pass| {
         let once = pass(blocks.len());
+        if !go_on() {
+            return Ok((None, 1));
+        }
         // Few blocks, or a quick codec: as many rounds as fill a pass, but no more than a pass may have.
         let rounds =
             (limits.pass.as_secs_f64() / once.as_secs_f64().max(1e-7)).ceil().clamp(1.0, 1e4) as usize;
-        repeat(limits, || {
+        repeat(limits, go_on, || {
             let time = pass(blocks.len() * rounds);
             failed.lock().take().map_or(Ok(time), Err)
         })
         .map(|timing| (timing, rounds as u64))
     });
     let (timing, rounds) = timing?;
-    Ok(Speed::of(bytes * rounds, timing))
+    Ok(timing.map(|timing| Speed::of(bytes * rounds, timing)))
 }
 
 /// Threads that live as long as a measurement: what a codec keeps for each thread is made once, not in each
@@ -332,12 +351,24 @@ mod tests {
         let corpus = Corpus::generate(Kind::Text, 20_000);
         assert!(Looked::at(Codec::LZ4.into(), &corpus, 1, &|_| false).unwrap().is_none());
         for setting in usual() {
-            let row = measure(setting, &corpus, 2, &quick()).unwrap();
+            assert_eq!(measure(setting, &corpus, 2, &quick(), &|| false).unwrap(), None);
+            let row = measure(setting, &corpus, 2, &quick(), &|| true).unwrap().unwrap();
             assert_eq!(row.bytes, 20_000);
             assert!(row.compress.rate.0 > 0.0 && row.decompress.rate.0 > 0.0, "{row:?}");
             assert_eq!(row.ratio < 1.0, setting.codec() != Codec::NONE, "{row:?}");
             assert!(row.compress.passes >= 3 && row.decompress.passes >= 3);
         }
+    }
+
+    #[test]
+    fn after_a_no_no_pass_begins() {
+        let corpus = Corpus::generate(Kind::Text, 20_000);
+        // One block: it is looked at, goes there and back, and then is to fill a pass of half a minute.
+        let asked = AtomicUsize::new(0);
+        let go_on = || asked.fetch_add(1, Relaxed) < 2;
+        let limits = Limits::within(Duration::from_secs(600));
+        assert_eq!(measure(Codec::LZ4.into(), &corpus, 1, &limits, &go_on).unwrap(), None);
+        assert_eq!(asked.into_inner(), 4);
     }
 
     /// Pieces of three kinds in turn, in an order that keeps step with any sample of every third.
@@ -360,7 +391,7 @@ mod tests {
                 packed.len()
             });
             let exact = each.sum::<usize>() as f64 / corpus.taken() as f64;
-            let row = measure(setting, &corpus, 1, &quick()).unwrap();
+            let row = measure(setting, &corpus, 1, &quick(), &|| true).unwrap().unwrap();
             assert_eq!((row.ratio, row.bytes), (exact, 12 << 20), "{name}");
         }
     }

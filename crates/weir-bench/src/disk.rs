@@ -362,10 +362,12 @@ mod tests {
         assert_eq!(told.len(), PARTS, "{told:?}");
         let buffered = outcome.buffered.unwrap();
         assert!(buffered.rate > 0.0 && buffered.bytes > 0, "{buffered:?}");
-        assert!(outcome.synced.unwrap() > 0.0 && outcome.sync.unwrap().median > 0.0);
-        assert!(outcome.read_cold.unwrap() > 0.0 && outcome.read_warm.unwrap() > 0.0);
+        assert!(outcome.synced.unwrap() > 0.0 && outcome.read_warm.unwrap() > 0.0);
         assert!(outcome.random_warm.unwrap().count > 0);
         let said = |what: &str| outcome.missing.iter().any(|why| why.contains(what));
+        assert!(outcome.sync.is_some() || said("syncs"), "{outcome:?}");
+        assert!(outcome.read_cold.is_some() || said("cold reads in order"), "{outcome:?}");
+        assert!(outcome.random_cold.is_some() || said("cold reads at random"), "{outcome:?}");
         assert!(outcome.direct_write.is_some() || said("direct writes"), "{outcome:?}");
         assert!(outcome.depths.len() == 4 || said("at once"), "{outcome:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -377,6 +379,25 @@ mod tests {
         let outcome = run(folder.path(), &quick(), &mut |_, index, _| index < 1).unwrap();
         assert!(outcome.interrupted && outcome.buffered.is_some());
         assert!(outcome.direct_write.is_none() && outcome.depths.is_empty());
+    }
+
+    #[test]
+    fn what_was_not_read_has_no_rate() {
+        let folder = tempfile::tempdir().unwrap();
+        // The part begins, and the next question comes before its first read.
+        let mut begun = false;
+        let outcome = run(folder.path(), &quick(), &mut |part, _, _| {
+            let is_second = begun;
+            begun = part == "reads in order";
+            if begun {
+                std::thread::sleep(TELL);
+            }
+            !is_second
+        })
+        .unwrap();
+        assert!(outcome.interrupted && outcome.synced.is_some(), "{outcome:?}");
+        let rates = [outcome.read_cold, outcome.read_warm, outcome.read_direct];
+        assert_eq!(rates, [None; 3], "{outcome:?}");
     }
 
     #[test]

@@ -22,8 +22,8 @@
 //!
 //! let corpus = Corpus::generate(Kind::Text, 1 << 20);
 //! let limits = Limits::within(Duration::from_millis(20));
-//! let row = codec::measure("lz4".parse()?, &corpus, 1, &limits)?;
-//! assert!(row.ratio < 0.8);
+//! let row = codec::measure("lz4".parse()?, &corpus, 1, &limits, &|| true)?;
+//! assert!(row.is_some_and(|row| row.ratio < 0.8));
 //!
 //! let plan = Plan { most: 1 << 20, threads: vec![1], ..Plan::quick() };
 //! let outcome = mem::run(&plan, &mut |_, _, _| true)?;

@@ -43,7 +43,7 @@ pub fn figures(settings: &[Setting], corpus: &Corpus, span: Duration) -> Result<
 /// What one thread seals per second with the cipher that is quickest here.
 pub fn cipher() -> Rate {
     let limits = Limits { time: SPAN / 4, pass: SPAN / 16 };
-    let rows = Cipher::all().filter_map(|cipher| cipher::measure(cipher, 1 << 20, &limits).ok());
+    let rows = Cipher::all().filter_map(|cipher| cipher::measure(cipher, 1 << 20, &limits, &|| true).ok()?);
     Rate(rows.map(|row| row.seal.rate.0).fold(0.0, f64::max))
 }
 
@@ -157,7 +157,7 @@ mod tests {
         let glanced = figures(&settings, &corpus, Duration::from_millis(40)).unwrap();
         let limits = Limits::within(Duration::from_millis(40));
         for (setting, figure) in settings.iter().zip(&glanced) {
-            let row = measure(*setting, &corpus, 1, &limits).unwrap().figure();
+            let row = measure(*setting, &corpus, 1, &limits, &|| true).unwrap().unwrap().figure();
             assert_eq!(row.name, figure.name);
             assert!((figure.ratio / row.ratio - 1.0).abs() < 0.02, "{figure:?} {row:?}");
         }
@@ -176,7 +176,8 @@ mod tests {
             let setting: Setting = name.parse().unwrap();
             // No time for more than the fewest.
             let glanced = figures(&[setting], &corpus, Duration::from_nanos(1)).unwrap().remove(0);
-            let row = measure(setting, &corpus, 1, &Limits::within(Duration::from_millis(1))).unwrap();
+            let limits = Limits::within(Duration::from_millis(1));
+            let row = measure(setting, &corpus, 1, &limits, &|| true).unwrap().unwrap();
             assert!((glanced.ratio / row.ratio - 1.0).abs() < 0.02, "{glanced:?} {row:?}");
         }
     }

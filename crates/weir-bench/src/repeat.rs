@@ -93,19 +93,29 @@ impl Speed {
     }
 }
 
+/// Asked whether to go on, by any thread and at any time.
+pub type GoOn<'a> = dyn Fn() -> bool + Sync + 'a;
+
 /// Repeats a pass, whose own time is what it returns, after one whose time is thrown away: it touches memory
-/// for the first time, and wakes the processor.
-pub fn repeat<E>(limits: &Limits, mut pass: impl FnMut() -> Result<Duration, E>) -> Result<Timing, E> {
+/// for the first time, and wakes the processor. `None` when `go_on` says no: the pass may have been cut short
+/// by that.
+pub fn repeat<E>(
+    limits: &Limits,
+    go_on: &GoOn<'_>,
+    mut pass: impl FnMut() -> Result<Duration, E>,
+) -> Result<Option<Timing>, E> {
     pass()?;
     let mut passes = Vec::new();
-    while limits.want_more(&passes) {
+    while go_on() && limits.want_more(&passes) {
         passes.push(pass()?);
     }
-    Ok(Timing::of(&passes).unwrap_or(Timing { median: Duration::ZERO, spread: f64::INFINITY, passes: 0 }))
+    Ok(Timing::of(&passes).filter(|_| go_on()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::*;
     use proptest::prelude::*;
 
@@ -141,9 +151,22 @@ mod tests {
     fn the_first_pass_is_thrown_away() {
         let mut times = [500, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100].into_iter();
         let limits = Limits::within(Duration::from_secs(1));
-        let timing =
-            repeat(&limits, || times.next().map(Duration::from_millis).ok_or("too many passes")).unwrap();
+        let mut pass = || times.next().map(Duration::from_millis).ok_or("too many passes");
+        let timing = repeat(&limits, &|| true, &mut pass).unwrap().unwrap();
         assert_eq!((timing.median, timing.spread), (Duration::from_millis(100), 0.0));
+    }
+
+    #[test]
+    fn a_no_ends_it_without_a_figure() {
+        let asked = AtomicUsize::new(0);
+        let go_on = || asked.fetch_add(1, Relaxed) < 5;
+        let mut made = 0;
+        let pass = || {
+            made += 1;
+            Ok::<_, ()>(Duration::from_secs(made))
+        };
+        assert_eq!(repeat(&Limits::within(Duration::from_secs(600)), &go_on, pass), Ok(None));
+        assert_eq!(made, 6);
     }
 
     proptest! {

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use weir_codec::cipher::Cipher;
 
-use crate::repeat::{Limits, Speed, repeat};
+use crate::repeat::{GoOn, Limits, Speed, repeat};
 
 /// What ssh offers beside the ciphers of the table, and older servers choose.
 const OTHERS: [&str; 2] = ["aes128-ctr", "aes256-ctr"];
@@ -84,13 +84,19 @@ impl Bed {
         order.split(',').find_map(|name| of.iter().find(|known| **known == name.trim()).copied())
     }
 
-    /// One session with one cipher.
-    pub fn measure(&self, cipher: &str, limits: &Limits) -> Result<Row, Unavailable> {
+    /// One session with one cipher; `None` when `go_on` says no.
+    pub fn measure(
+        &self,
+        cipher: &str,
+        limits: &Limits,
+        go_on: &GoOn<'_>,
+    ) -> Result<Option<Row>, Unavailable> {
         let mut session = Session::open(self, cipher)?;
         let zeros = vec![0; 256 << 10];
         let timing =
-            repeat(limits, || session.send(&zeros, PASS)).map_err(|error| session.explain(&error))?;
-        Ok(Row { cipher: cipher.to_owned(), speed: Speed::of(PASS as u64, timing) })
+            repeat(limits, go_on, || session.send(&zeros, PASS)).map_err(|error| session.explain(&error))?;
+        let row = |timing| Row { cipher: cipher.to_owned(), speed: Speed::of(PASS as u64, timing) };
+        Ok(timing.map(row))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -8,6 +8,9 @@ pub enum CaptureError {
     /// Reading failed before the first packet.
     #[error("reading failed")]
     Read(#[source] io::Error),
+    /// Whoever reads it had enough before the first packet could come.
+    #[error("interrupted before its file header was read")]
+    Interrupted,
     /// There is nothing in it.
     #[error("it is empty")]
     Empty,

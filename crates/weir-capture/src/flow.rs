@@ -77,6 +77,8 @@ pub(crate) struct Flow {
     speaker: Option<usize>,
     fins: [bool; 2],
     pub(crate) over: bool,
+    /// Which end is over by its reset, and since when.
+    reset_by: Option<(usize, u64)>,
     /// New payload bytes of each end.
     pub(crate) carried: [u64; 2],
     /// Payload bytes of each end that were sent again.
@@ -108,6 +110,7 @@ impl Flow {
             speaker: None,
             fins: [false; 2],
             over: false,
+            reset_by: None,
             carried: [0; 2],
             again: [0; 2],
             stalls: Stalls::default(),
@@ -133,13 +136,18 @@ impl Flow {
 
     /// Takes in a segment; returns new payload bytes.
     pub(crate) fn take(&mut self, segment: &Segment, now: u64, span: u64) -> u64 {
-        if self.over {
+        let (from, to) = (segment.from, 1 - segment.from);
+        let reset = self.reset_by.filter(|(end, _)| *end == from && self.ways[from].is_new(segment));
+        // Who sends on did not reset it: somebody else did, and the peer has not taken that. But a reset may
+        // overtake the last data of its own end.
+        let overtaken = reset.is_some_and(|(_, at)| now - at < self.ways[from].overtaking());
+        self.over &= reset.is_none();
+        if self.over || (segment.rst && !self.ways[from].may_reset(segment)) {
             return 0;
         }
         self.advance(now, span);
         let silent_since = self.last;
         self.last = now;
-        let (from, to) = (segment.from, 1 - segment.from);
         if segment.syn {
             self.shake(segment, now);
             return 0;
@@ -152,7 +160,9 @@ impl Flow {
         let waited = now - silent_since;
         let stalled = waited > self.patience();
         let before = (self.ways[to].is_shut(), self.ways[from].is_shut(), self.ways[to].outstanding());
-        if segment.acks {
+        // Before the answer to a SYN an acknowledgment can be of an older connection only.
+        let unanswered = self.is_shaking() && self.synack_at.is_none();
+        if segment.acks && !unanswered {
             self.hear(segment, now);
         }
         let mut kind = Kind::Nothing;
@@ -169,10 +179,13 @@ impl Flow {
         }
         self.fins[from] |= segment.fin;
         let closed = self.fins == [true; 2] && segment.acks && self.ways.iter().all(Way::is_settled);
-        self.over |= segment.rst || closed;
-        if self.over {
+        if segment.rst {
+            self.reset_by = Some((from, now));
+        }
+        if segment.rst || closed {
             self.close();
         }
+        self.over = segment.rst || closed || overtaken;
         fresh
     }
 
@@ -193,7 +206,7 @@ impl Flow {
         }
         self.ways[from].open(segment);
         if !segment.acks {
-            self.syn_again += u32::from(self.client == Some(from));
+            self.syn_again += u32::from(self.client == Some(from) && self.ways[from].is_first_met(segment));
             self.client = Some(from);
             self.syn_at = now;
             return;

@@ -147,7 +147,6 @@ struct Counts {
     malformed: u64,
     unknown_link: u64,
     end: Option<String>,
-    stopped: bool,
 }
 
 /// What packets that are not judged are called, in the order of [`OtherPacket`].
@@ -161,7 +160,9 @@ const OTHERS: [&str; OtherPacket::Else as usize + 1] = [
 
 /// Reads a capture to its end, or as far as it can be read.
 pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture, CaptureError> {
-    let mut source = source::open(reader)?;
+    let is_stopped = || options.stop.is_some_and(|stop| stop());
+    let mut source =
+        source::open(reader).map_err(|error| if is_stopped() { CaptureError::Interrupted } else { error })?;
     let mut table = Table::new();
     let mut counts = Counts::default();
     let most = options.span.map(|span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
@@ -171,7 +172,6 @@ pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture
                 counts.packets += 1;
                 let now = table.tick(packet.at);
                 if most.is_some_and(|most| now > most) {
-                    counts.stopped = true;
                     break;
                 }
                 match link::look(&packet) {
@@ -191,13 +191,13 @@ pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture
                 counts.malformed += 1;
             }
             Next::End(why) => {
-                counts.end = why;
+                // A stream that ends because it was stopped may do so in the middle of a packet.
+                counts.end = why.filter(|_| !is_stopped());
                 break;
             }
         }
         // A glance at a flag, but not for each of ten million packets.
-        if counts.packets.is_multiple_of(1024) && options.stop.is_some_and(|stop| stop()) {
-            counts.stopped = true;
+        if counts.packets.is_multiple_of(1024) && is_stopped() {
             break;
         }
     }

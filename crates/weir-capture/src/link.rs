@@ -47,6 +47,8 @@ pub struct Segment {
     pub id: u16,
     /// The congestion mark (CE) of the IP header.
     pub marked: bool,
+    /// The interface on which it was captured, where several were.
+    pub interface: u32,
     /// Options, as far as they were kept.
     pub options: Options,
     /// The capture's snaplen cut them: what is not among them may have been there.
@@ -103,12 +105,22 @@ pub fn look(packet: &Packet<'_>) -> Found {
     };
     let Some(data) = packet.data.get(offset..) else { return Found::Malformed };
     let on_wire = (packet.length as usize).saturating_sub(offset);
-    match data.first().map(|byte| byte >> 4) {
+    let found = match data.first().map(|byte| byte >> 4) {
         Some(4) => ipv4(data, on_wire),
         Some(6) => ipv6(data, on_wire),
         Some(_) => Found::Other(OtherPacket::Else),
         None => Found::Malformed,
+    };
+    match found {
+        Found::Segment(segment) => Found::Segment(Segment { interface: interface(packet), ..segment }),
+        found => found,
     }
+}
+
+/// The interface, which the cooked header of `-i any` tells where the container does not.
+fn interface(packet: &Packet<'_>) -> u32 {
+    let cooked = (packet.link == SLL2).then(|| packet.data.get(4..8)).flatten();
+    cooked.and_then(|bytes| bytes.try_into().ok()).map_or(packet.interface, u32::from_be_bytes)
 }
 
 // LINKTYPE_* (https://www.tcpdump.org/linktypes.html); some have several numbers.
@@ -267,6 +279,7 @@ fn tcp(data: &[u8], total: usize, about: About) -> Found {
         payload: u32::try_from(total.saturating_sub(head)).unwrap_or(u32::MAX),
         id: about.id,
         marked: about.marked,
+        interface: 0,
         options: options(kept, ack),
         options_cut: kept.len() < head - 20,
     })

@@ -27,6 +27,8 @@ pub struct Packet<'a> {
     pub at: u64,
     /// LINKTYPE_* of its interface.
     pub link: u16,
+    /// Its interface's number; 0 in a container that has one interface.
+    pub interface: u32,
     /// Length on the wire.
     pub length: u32,
     /// What was kept of it.
@@ -215,7 +217,8 @@ impl<R: Read> Source<R> {
             Ok((_, frame)) => {
                 let part = u64::from(frame.ts_usec) * if nanoseconds { 1 } else { 1000 };
                 let at = (u64::from(frame.ts_sec) * 1_000_000_000).saturating_add(part);
-                Next::Packet(Packet { at, link, length: frame.origlen.max(frame.caplen), data: frame.data })
+                let length = frame.origlen.max(frame.caplen);
+                Next::Packet(Packet { at, link, interface: 0, length, data: frame.data })
             }
             Err(_) => Next::Malformed,
         }
@@ -255,6 +258,7 @@ impl<R: Read> Source<R> {
                     Packet {
                         at: interface.clock.nanoseconds(stamp),
                         link: interface.link,
+                        interface: packet.if_id,
                         length,
                         data: &packet.data[..kept],
                     }

@@ -16,6 +16,9 @@ const BASE: u64 = 1 << 32;
 /// lie.
 const JUMP: u64 = 1 << 30;
 
+/// The largest window without a scale.
+const UNSCALED: u32 = 65_535;
+
 /// Holes that are remembered: SACK senders fill them in order, and a receiver reports three at a time.
 const HOLES: usize = 32;
 
@@ -28,7 +31,8 @@ const ECHOES: usize = 32;
 /// Acknowledgments on their way from the capture to the sender.
 const UNDERWAY: usize = 256;
 
-/// Fingerprints of the last segments, by which the same packet on a second interface is known.
+/// Fingerprints of the last segments, by which the same packet on a second interface is known where a capture
+/// does not tell interfaces.
 const PRINTS: usize = 8;
 
 /// A segment below the highest that comes within this of the hole's opening was overtaken, not sent again:
@@ -76,6 +80,10 @@ pub(crate) struct Way {
     underway: VecDeque<Ack>,
     prints: [u64; PRINTS],
     next_print: usize,
+    /// On which interface the highest segment was seen first.
+    interface: u32,
+    /// When something of this end was seen there last.
+    first_met: u64,
     /// The peer's window scale; `None` where no SYN told it.
     pub(crate) scale: Option<u8>,
     /// The peer's window as the sender knows it.
@@ -131,6 +139,7 @@ impl Way {
         if self.origin != Some(first) {
             let mss = self.mss;
             *self = Way { mss, mss_told: self.mss_told, scale: self.scale, ..Way::default() };
+            self.interface = segment.interface;
             self.start(first);
         }
     }
@@ -184,6 +193,37 @@ impl Way {
         self.window.is_some_and(|window| u64::from(window) < self.outstanding() + u64::from(self.mss.max(1)))
     }
 
+    /// Whether it was captured where this end's packets come first: a host that passes them on shows each
+    /// once more, on the interface by which it leaves.
+    pub(crate) fn is_first_met(&self, segment: &Segment) -> bool {
+        segment.interface == self.interface
+    }
+
+    /// What comes so soon after what it belongs before was overtaken on the way.
+    pub(crate) fn overtaking(&self) -> u64 {
+        self.srtt.map_or(OVERTAKEN, |rtt| rtt / 2)
+    }
+
+    /// The least silence before something is sent again for want of an answer.
+    fn timeout(&self) -> u64 {
+        TIMEOUT.max(self.srtt.unwrap_or(0))
+    }
+
+    /// Whether it has data of this end above all that was seen.
+    pub(crate) fn is_new(&self, segment: &Segment) -> bool {
+        let start = self.unwrap(segment.seq).filter(|_| segment.payload > 0);
+        start.is_some_and(|start| {
+            start <= self.max + JUMP && start.saturating_add(segment.payload.into()) > self.max
+        })
+    }
+
+    /// Whether the peer may take this end's reset: its number lies where data could (RFC 5961, section 3.2).
+    pub(crate) fn may_reset(&self, segment: &Segment) -> bool {
+        let ahead = self.scale.map_or(JUMP, |_| u64::from(self.best_window.max(UNSCALED)));
+        let number = self.unwrap(segment.seq);
+        number.is_none_or(|number| number <= self.max + ahead && number + JUMP >= self.max)
+    }
+
     fn unwrap(&self, number: u32) -> Option<u64> {
         let origin = self.origin?;
         let here = origin.wrapping_add((self.max.wrapping_sub(BASE)) as u32);
@@ -203,17 +243,17 @@ impl Way {
             return Kind::Nothing;
         }
         if start > self.max + JUMP || start + JUMP < self.max {
-            *self = Way {
-                mss: self.mss,
-                mss_told: self.mss_told,
-                scale: self.scale,
-                window: self.window,
-                ..Way::default()
-            };
-            self.start(segment.seq);
+            self.begin_anew(segment.seq);
             start = BASE;
         }
         let end = start + length + u64::from(segment.fin);
+        // Unless that one is silent by now, of two between which the link moves (bonding).
+        let is_alive = now.saturating_sub(self.first_met) < self.timeout();
+        if end <= self.max && !self.is_first_met(segment) && is_alive {
+            return Kind::Nothing;
+        }
+        self.interface = segment.interface;
+        self.first_met = now;
         let print = fingerprint(segment);
         if end <= self.max
             && self.prints.contains(&print)
@@ -233,10 +273,9 @@ impl Way {
         if self.holes.first().is_some_and(|hole| hole.0 < start) || start > self.max {
             half.disordered = half.disordered.saturating_add(segments);
         }
-        let kind = if end > self.max {
-            self.advance(start, end, now, half)
-        } else {
-            self.fill(start, end, now, half)
+        let kind = match end > self.max {
+            true => self.advance(start, end, now, half),
+            false => self.fill(start, end, now, half),
         };
         // FIN takes a number and is no byte.
         if segment.fin && kind == Kind::Fresh && half.fresh > 0 {
@@ -251,6 +290,18 @@ impl Way {
         }
         self.settle();
         kind
+    }
+
+    /// Of the same end, whose numbers jump.
+    fn begin_anew(&mut self, number: u32) {
+        *self = Way {
+            mss: self.mss,
+            mss_told: self.mss_told,
+            scale: self.scale,
+            window: self.window,
+            ..Way::default()
+        };
+        self.start(number);
     }
 
     /// Data above all that was seen.
@@ -323,8 +374,7 @@ impl Way {
             }
         }
         half.fresh += filled;
-        let soon = self.srtt.map_or(OVERTAKEN, |rtt| rtt / 2);
-        if filled == length && now.saturating_sub(since) < soon {
+        if filled == length && now.saturating_sub(since) < self.overtaking() {
             half.reordered = half.reordered.saturating_add(1);
             return Kind::Nothing;
         }
@@ -333,8 +383,7 @@ impl Way {
         // Karn: an acknowledgment may now be of either.
         self.timed.clear();
         let silent = now.saturating_sub(self.last_sent.max(self.last_advance));
-        let timeout = silent >= TIMEOUT.max(self.srtt.unwrap_or(0));
-        Kind::Again { timeout }
+        Kind::Again { timeout: silent >= self.timeout() }
     }
 
     /// Without a SYN the largest segment is learnt: the largest that a path of 1500 bytes has; offload joins

@@ -6,7 +6,7 @@ mod made;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use made::{ACK, FIN, Frame, Link, MSS, Pcap, PcapNg, SYN, Talk, Tcp, pcap};
+use made::{ACK, FIN, Frame, Link, MSS, Pcap, PcapNg, RST, SYN, Talk, Tcp, pcap};
 use proptest::prelude::*;
 use weir_capture::{Capture, CaptureError, Cause, Format, Options, Vantage, judge, read};
 use weir_model::limit::Limit;
@@ -353,6 +353,89 @@ fn repetitions_reorderings_and_copies_are_told_apart() {
     let frames: Vec<Frame> = captured.iter().map(|(at, tcp)| Link::Raw.frame(*at, tcp, 96)).collect();
     let flow = &seen(&pcap(Link::Raw, &frames)).flows[0];
     assert_eq!((flow.bytes, flow.again), (200 * u64::from(MSS), u64::from(MSS)));
+}
+
+/// A router shows each packet as it comes and, after a queue that is longer than any fingerprint is kept, as
+/// it goes.
+#[test]
+fn what_a_router_passes_on_is_no_repetition() {
+    let talk = Talk::default();
+    let mut captured = talk.captured(&talk.held_by_window(200));
+    let index = captured.iter().position(|(_, tcp)| tcp.payload == MSS && tcp.seq == 1 + 40 * MSS).unwrap();
+    let (at, tcp) = captured[index].clone();
+    captured.push((at + 45_000_000, Tcp { id: 9, ..tcp }));
+    let mut frames: Vec<(usize, Frame)> = Vec::new();
+    for (at, tcp) in &captured {
+        for (interface, later) in [(0, 0), (1, 15_000_000)] {
+            let mut frame = Link::Sll2.frame(at + later, tcp, 128);
+            // The interface's number in the cooked header.
+            frame.data[7] = 1 + interface as u8;
+            frames.push((interface, frame));
+        }
+    }
+    frames.sort_by_key(|(_, frame)| frame.at);
+    let cooked: Vec<Frame> = frames.iter().map(|(_, frame)| frame.clone()).collect();
+    let apart = |(interface, frame): &(usize, Frame)| {
+        let data = frame.data[20..].to_vec();
+        (*interface, Frame { data, length: frame.length - 20, ..frame.clone() })
+    };
+    let apart: Vec<(usize, Frame)> = frames.iter().map(apart).collect();
+    let interfaces = vec![(Link::Raw.number(), Some(9)); 2];
+    for file in [pcap(Link::Sll2, &cooked), PcapNg { big_endian: false, interfaces }.file(&apart)] {
+        let flow = &seen(&file).flows[0];
+        assert_eq!((flow.bytes, flow.again), (200 * u64::from(MSS), u64::from(MSS)));
+    }
+}
+
+/// As of a bond whose first link fails.
+#[test]
+fn what_comes_on_another_interface_once_the_first_is_silent_was_sent_again() {
+    let talk = Talk::default();
+    let captured = talk.captured(&talk.held_by_window(200));
+    let (last, tcp) = captured.iter().rfind(|(_, tcp)| tcp.payload == MSS).unwrap();
+    let frame = |at: u64, tcp: &Tcp| Link::Raw.frame(at, tcp, 96);
+    let mut frames: Vec<(usize, Frame)> = captured.iter().map(|(at, tcp)| (0, frame(*at, tcp))).collect();
+    frames.push((1, frame(last + 250_000_000, &Tcp { id: 9, ..tcp.clone() })));
+    let interfaces = vec![(Link::Raw.number(), Some(9)); 2];
+    let flow = &seen(&PcapNg { big_endian: false, interfaces }.file(&frames)).flows[0];
+    assert_eq!((flow.bytes, flow.again), (200 * u64::from(MSS), u64::from(MSS)));
+}
+
+#[test]
+fn a_reset_that_overtakes_the_last_data_ends_the_connection() {
+    let talk = Talk::default();
+    let captured = talk.captured(&talk.held_by_window(300));
+    let (last, tcp) = captured.iter().rfind(|(_, tcp)| tcp.payload == MSS).unwrap();
+    let reset = Tcp { flags: RST, seq: tcp.seq + MSS, payload: 0, ..tcp.clone() };
+    // The capture goes on long after.
+    let client = "10.0.0.3:40000".parse().unwrap();
+    let other = Talk { client, begins: talk.begins + 3_000_000_000, ..talk };
+    let told = |at: u64| {
+        let mut all = captured.clone();
+        all.push((at, reset.clone()));
+        all.extend(other.captured(&other.held_by_window(10)));
+        all.sort_by_key(|(at, _)| *at);
+        let frames: Vec<Frame> = all.iter().map(|(at, tcp)| Link::Raw.frame(*at, tcp, 96)).collect();
+        let flow = &seen(&pcap(Link::Raw, &frames)).flows[0];
+        (flow.bytes, flow.evidence.intervals.len())
+    };
+    assert_eq!(told(last - 5_000), told(last + 5_000));
+    assert_eq!(told(last - 5_000).0, 300 * u64::from(MSS));
+}
+
+#[test]
+fn a_reset_that_the_peer_does_not_take_ends_nothing() {
+    let talk = Talk::default();
+    let first_data = talk.rtt + talk.rtt / 2 + 100_000;
+    // Far from all that was sent; and where data could be, though more of them come.
+    for (at, seq) in [(200_000_000, 1 + (1 << 30)), (first_data - 20_000, 5000)] {
+        let mut sent = talk.held_by_window(300);
+        sent.push(talk.leaves(false, at, |tcp| (tcp.flags, tcp.seq) = (RST, seq)));
+        let capture = seen(&pcap(Link::Raw, &talk.frames(&sent, Link::Raw, 96)));
+        let flow = &capture.flows[0];
+        let told = (capture.connections, flow.bytes, flow.answered);
+        assert_eq!(told, (1, 300 * u64::from(MSS), 100), "{seq}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod made;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use made::{ACK, Frame, Link, MSS, Pcap, PcapNg, SYN, Talk, Tcp, pcap};
+use made::{ACK, Frame, Link, MSS, Pcap, PcapNg, RST, SYN, Talk, Tcp, pcap};
 use weir_capture::{Capture, CaptureError, Options, judge, read};
 
 /// For a few megabytes of packets.
@@ -203,4 +203,20 @@ fn one_connection_full_of_holes_is_bounded() {
     }
     let capture = bounded("holes", file.as_slice()).unwrap();
     assert_eq!((capture.packets, capture.connections), (300_000, 1));
+}
+
+/// A server that still knows an older connection of the same ends answers a SYN with an acknowledgment of
+/// that one (RFC 5961, section 4.2), and the client resets it.
+#[test]
+fn an_acknowledgment_of_an_older_connection_is_no_data() {
+    let talk = Talk::default();
+    let older = 900_000_000;
+    let mut sent = talk.handshake();
+    sent.truncate(1);
+    sent.push(talk.leaves(false, talk.rtt / 2, |tcp| (tcp.seq, tcp.ack) = (77_777, older)));
+    sent.push(talk.leaves(true, talk.rtt, |tcp| (tcp.flags, tcp.seq, tcp.ack) = (RST, older, 0)));
+    let file = pcap(Link::Raw, &talk.frames(&sent, Link::Raw, 96));
+    let capture = bounded("an older acknowledgment", file.as_slice()).unwrap();
+    assert_eq!((capture.connections, capture.bytes), (1, 0));
+    assert!(!capture.notes.iter().any(|note| note.contains("misses segments")), "{:?}", capture.notes);
 }

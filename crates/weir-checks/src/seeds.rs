@@ -436,6 +436,7 @@ fn frames() -> Vec<Vec<u8>> {
         to_frame(&FromDriver::Open(1, Transport::Ssh)),
         to_frame(&ToReceiver::Owners(Owners { users: vec![(0, "root".into())], groups: Vec::new() })),
         to_frame(&ToReceiver::Roots(vec![Some(root), None])),
+        to_frame(&ToSender::Avoid(Identity { device: 1, inode: 2 })),
         to_frame(&ToSender::Placed(vec![name("a")])),
         to_frame(&ToReceiver::Offer(vec![Offered { id: 1, entry: file, digest: Some([3; 32]) }])),
         to_frame(&ToSender::Answer(answers.into_iter().zip(1..).map(|(answer, id)| (id, answer)).collect())),

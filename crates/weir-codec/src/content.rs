@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
-use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use parking_lot::Mutex;
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
@@ -100,7 +100,7 @@ impl Decoder {
             }
             let from = BufReader::with_capacity(STEP, last);
             last = match coding {
-                Coding::Gzip => Box::new(MultiGzDecoder::new(from)),
+                Coding::Gzip => Box::new(Gzip::new(from)),
                 Coding::Deflate => Box::new(Deflate::Unknown(Some((from, Vec::new())))),
                 Coding::Brotli => Box::new(Brotli::new(from)),
                 Coding::Zstd => Box::new(Zstd::new(from)),
@@ -204,6 +204,51 @@ impl Read for Feed {
 
 /// What a decoder reads from.
 type Source = BufReader<Box<dyn Read + Send>>;
+
+/// Gzip, member after member (RFC 1952 section 2.2). Zeros behind the last one are padding, as gzip(1) has
+/// it.
+struct Gzip {
+    member: Option<GzDecoder<Source>>,
+    /// What comes behind a member.
+    behind: Option<Source>,
+    is_padded: bool,
+}
+
+impl Gzip {
+    fn new(from: Source) -> Gzip {
+        Gzip { member: Some(GzDecoder::new(from)), behind: None, is_padded: false }
+    }
+}
+
+impl Read for Gzip {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(member) = &mut self.member {
+                match member.read(into)? {
+                    0 => self.behind = self.member.take().map(GzDecoder::into_inner),
+                    length => return Ok(length),
+                }
+            }
+            let Some(behind) = &mut self.behind else { return Ok(0) };
+            let next = behind.fill_buf()?;
+            match next.first() {
+                None => return Ok(0),
+                Some(0) => {
+                    let zeros = next.iter().take_while(|byte| **byte == 0).count();
+                    behind.consume(zeros);
+                    self.is_padded = true;
+                }
+                Some(_) if self.is_padded => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "more bytes behind its padding"));
+                }
+                Some(_) => self.member = self.behind.take().map(GzDecoder::new),
+            }
+        }
+    }
+}
 
 /// `deflate` means the zlib format, and some servers send the bare one: the first two bytes tell (RFC 1950
 /// section 2.2).
@@ -342,6 +387,29 @@ mod tests {
     use super::*;
     use crate::codec::Codec;
 
+    #[test]
+    fn members_follow_one_another_and_zeros_behind_the_last_are_padding() {
+        let two = [coded(Coding::Gzip, b"he"), coded(Coding::Gzip, b"llo")].concat();
+        for (behind, is_taken) in [(&b""[..], true), (&[0; 40], true), (&[0, 0, 7], false), (b"x", false)] {
+            let mut decoder = Decoder::new(&[Coding::Gzip]);
+            let mut coded = [&two[..], behind].concat().into_iter();
+            let (mut found, mut room) = (Vec::new(), [0; 100]);
+            let ended = loop {
+                match decoder.pull(&mut room) {
+                    Ok(Pull::Bytes(length)) => found.extend_from_slice(&room[..length]),
+                    // Byte by byte: the end of a member tells nothing of what is to come.
+                    Ok(Pull::Needs) => match coded.next() {
+                        Some(byte) => decoder.push(&[byte]),
+                        None => decoder.end(),
+                    },
+                    other => break other,
+                }
+            };
+            assert_eq!(found, b"hello");
+            assert_eq!(ended.is_ok_and(|end| end == Pull::Done), is_taken, "{behind:?}");
+        }
+    }
+
     fn coded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let block = |name: &str, out: &mut Vec<u8>| {
@@ -416,7 +484,7 @@ mod tests {
             let mut wrong = whole.clone();
             wrong[whole.len() - 8] ^= 1;
             let mut longer = coded(inner, b"the file");
-            longer.resize(longer.len() + 2 * STEP, 0);
+            longer.resize(longer.len() + 2 * STEP, 7);
             let longer = coded(Coding::Gzip, &longer);
             for piece in 1..=whole.len() {
                 assert_eq!(decoded(&codings, &whole, piece, 100).unwrap(), b"the file", "{inner:?}");

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use weir_model::survey::{Burst, Source, Survey, Target, Waits};
 use weir_observe::tcp_info;
-use weir_tree::Name;
 
 use crate::control::{Control, Outlet};
 use crate::end::{Context, End, Post, listen_to};
@@ -149,8 +148,6 @@ struct Session<'a> {
     waits: Waits,
     /// Where a far end's wish for more names of the list goes.
     names: Option<std::sync::mpsc::Sender<()>>,
-    /// What the sources are called at the target.
-    called: Vec<Name>,
     compared: bool,
     problems: Problems,
 }
@@ -200,7 +197,7 @@ impl<'a> Session<'a> {
         let output = far.output.take().ok_or_else(|| to.gone(None))?;
         let teller = to.clone();
         teller.spawn("control", move || listen_to(output, &end, Post::Driver, &to));
-        let (called, compared, problems) = (Vec::new(), true, Problems::default());
+        let (compared, problems) = (true, Problems::default());
         Ok(Session {
             job,
             far,
@@ -211,7 +208,6 @@ impl<'a> Session<'a> {
             shared,
             waits,
             names,
-            called,
             compared,
             problems,
         })
@@ -284,22 +280,21 @@ impl<'a> Session<'a> {
         let place = Ask::Place(roots, self.shared);
         let placed = self.ask(Role::Receiver, place, Duration::ZERO, stop)?;
         self.waits.turn = asked.elapsed();
-        match placed {
-            Found::Placed(names) if names.len() == count => {
-                self.called = names;
-                Ok(())
-            }
+        let (names, avoid) = match placed {
+            Found::Placed(names, avoid) if names.len() == count => (names, avoid),
+            other => return Err(self.unfit(other)),
+        };
+        if avoid.is_none() && !self.job.options.asks_first() {
+            return Ok(());
+        }
+        match self.ask(Role::Sender, Ask::Called(names, avoid), Duration::ZERO, stop)? {
+            Found::Known => Ok(()),
             other => Err(self.unfit(other)),
         }
     }
 
     /// Asks the target about file after file, as a copy does, for as long as that is worth the while.
     fn compare(&mut self, stop: &AtomicBool) -> Result<(), CopyError> {
-        let names = std::mem::take(&mut self.called);
-        match self.ask(Role::Sender, Ask::Called(names), Duration::ZERO, stop)? {
-            Found::Known => {}
-            other => return Err(self.unfit(other)),
-        }
         let until = Instant::now() + COMPARING;
         loop {
             let offers = match self.ask(Role::Sender, Ask::Offers(SOURCE), SOURCE.most_time(), stop)? {

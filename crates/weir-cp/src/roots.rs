@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use weir_tree::Name;
 use weir_tree::compare::Keep;
-use weir_tree::destination::{self, Target};
+use weir_tree::destination::{self, NewFolders, Target};
 use weir_tree::source::Identity;
 use weir_tree::walk::Root as WalkRoot;
 
@@ -100,7 +100,7 @@ pub fn look(paths: &[Vec<u8>], options: &Options) -> Result<Sources, Failure> {
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
     let why = weir_units::plain(error);
-    let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
+    let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[{".contains(byte));
     let is_missing = error.kind() == std::io::ErrorKind::NotFound;
     let why = match fs::read_link(path) {
         Ok(target) if is_missing => {
@@ -109,7 +109,9 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
         _ => why,
     };
     // What a shell here expands never comes as a pattern.
-    let way_out = if is_pattern && is_missing {
+    let way_out = if path.as_os_str() == "-" && is_missing {
+        "; 'weir put - URL' sends a stream to a store, 'cat > FILE' keeps one here"
+    } else if is_pattern && is_missing {
         "; patterns are not expanded: name the folder, and what of it by --include and --exclude"
     } else {
         ""
@@ -141,6 +143,10 @@ pub struct Placement {
     pub goes_on: bool,
     /// The target's own path.
     pub folder: PathBuf,
+    /// What was made for it: it goes again where the copy is refused.
+    pub made: NewFolders,
+    /// The folder, where it is in a source of which only a part is copied: the walk is not to go into it.
+    pub inside: Option<Identity>,
 }
 
 /// Decides it, as cp and scp do: into a folder that is there (or written with `/` at its end, or for several
@@ -178,9 +184,17 @@ pub fn place(
     let folder = around_of(&path);
     let begun = only.directory.then(|| name.clone());
     let names = vec![name];
-    check(&names, &folder, roots, same_machine, options)?;
-    let target = open(&folder, false, options)?;
-    Ok(prepare(Placement { target, names, begun, goes_on: is_begun, folder }, options))
+    if check(&names, &folder, roots, same_machine, options)? {
+        // One that is yet to be made cannot be told from others.
+        return Err(is_inside(&folder));
+    }
+    // Where links are kept one that is there may be an earlier copy of the source, as for `not_itself`.
+    if !only.directory && !options.keeps_named_links() {
+        destination::check_link(&path)
+            .map_err(|error| Failure::local(format_args!("{error}; 'cat' prints a file")))?;
+    }
+    let (target, made) = make(&folder, false, options)?;
+    Ok(prepare(Placement { target, names, begun, goes_on: is_begun, folder, made, inside: None }, options))
 }
 
 /// Whether this command had made the folder at `path` and not filled it.
@@ -221,10 +235,11 @@ fn into(
         )));
     }
     let names: Vec<Name> = roots.iter().map(|root| root.name.clone()).collect();
-    check(&names, folder, roots, same_machine, options)?;
-    let target = open(folder, true, options)?;
-    let folder_of = folder.to_owned();
-    let placement = Placement { target, names, begun: None, goes_on: false, folder: folder_of };
+    let is_inside = check(&names, folder, roots, same_machine, options)?;
+    let (target, made) = make(folder, true, options)?;
+    let inside = is_inside.then(|| target.identity());
+    let (begun, goes_on) = (None, false);
+    let placement = Placement { target, names, begun, goes_on, folder: folder.to_owned(), made, inside };
     let placement = prepare(placement, options);
     if !options.dry_run && placement.names.iter().any(Name::is_root) {
         forget_begun(folder, options);
@@ -232,12 +247,25 @@ fn into(
     Ok(placement)
 }
 
+/// Opens the target, with what is made for it.
+fn make(folder: &Path, may_create: bool, options: &Options) -> Result<(Target, NewFolders), Failure> {
+    let made = if options.dry_run { NewFolders::default() } else { NewFolders::of(folder) };
+    match open(folder, may_create, options) {
+        Ok(target) => Ok((target, made)),
+        Err(failure) => {
+            made.undo();
+            Err(failure)
+        }
+    }
+}
+
 fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Failure> {
     let keep = kept(options);
     let keep_dirlinks = options.selection.keep_dirlinks;
     let create = may_create && !options.dry_run;
     let named_groups = !options.selection.owners.groups.is_empty();
-    let of_target = destination::Options { keep, create, sync: options.sync, keep_dirlinks, named_groups };
+    let (sync, anew) = (options.sync, options.selection.remove_source_files);
+    let of_target = destination::Options { keep, create, sync, keep_dirlinks, named_groups, anew };
     let mkpath = options.selection.mkpath && is_missing(folder);
     if mkpath && !options.dry_run {
         let failed =
@@ -259,7 +287,10 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
         let way_out = way_out(folder, may_create);
         return Err(Failure::local(format_args!("cannot create {}: {why}{way_out}", folder.display())));
     }
-    let opened = if would_be_made { Target::to_be(of_target) } else { Target::open(folder, of_target) };
+    if would_be_made {
+        return Ok(Target::to_be(of_target));
+    }
+    let opened = Target::open(folder, of_target);
     opened.map_err(|error| Failure::local(format_args!("{error}{}", way_out(folder, may_create))))
 }
 
@@ -290,14 +321,15 @@ pub(crate) fn around_of(path: &Path) -> PathBuf {
 }
 
 /// What must not be: two sources of one name, a source onto itself, sources that delete what others bring.
-/// To be asked before anything is made: of what is refused nothing is to stay.
+/// To be asked before anything is made: of what is refused nothing is to stay. Whether the folder is in a
+/// source of which only a part is copied.
 fn check(
     names: &[Name],
     folder: &Path,
     roots: &[Root],
     same_machine: bool,
     options: &Options,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let mut taken = HashSet::new();
     for name in names {
         if !name.is_root() && !taken.insert(name) {
@@ -314,19 +346,26 @@ fn check(
                 .to_owned(),
         ));
     }
-    if same_machine {
-        let above = around(folder);
-        for (root, name) in roots.iter().zip(names) {
-            not_itself(&folder.join(name.as_path()), root, options)?;
-            if root.directory && above.contains(&root.identity) {
-                return Err(refused(format!(
-                    "{} is in the folder that is to be copied there",
-                    folder.display()
-                )));
-            }
-        }
+    if !same_machine {
+        return Ok(false);
     }
-    Ok(())
+    let above = around(folder);
+    for (root, name) in roots.iter().zip(names) {
+        not_itself(&folder.join(name.as_path()), root, options)?;
+    }
+    let contains = roots.iter().any(|root| root.directory && above.contains(&root.identity));
+    let is_part = options.listed || options.selection.one_file_system || !options.filter.is_empty();
+    // Of a source that is the target itself nothing would be left.
+    let there = fs::metadata(folder).ok().map(|there| Identity::of_metadata(&there));
+    let is_source = roots.iter().any(|root| root.directory && there == Some(root.identity));
+    match contains && (is_source || !is_part) {
+        true => Err(is_inside(folder)),
+        false => Ok(contains),
+    }
+}
+
+fn is_inside(folder: &Path) -> Failure {
+    refused(format!("{} is in the folder that is to be copied there", folder.display()))
 }
 
 /// Readies the target for what comes.

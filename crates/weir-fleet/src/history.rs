@@ -83,7 +83,7 @@ pub struct SlowBatch {
     pub state: String,
     /// Its objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Their bytes by the plan, as far as sizes are known.
     pub bytes: u64,
     /// From its last lease on, milliseconds.
     pub took: u64,

@@ -26,8 +26,8 @@ const KEPT: usize = 64;
 pub struct FleetRate {
     /// Bytes a second.
     pub bytes: f64,
-    /// Objects a second, moved or found there.
-    pub objects: f64,
+    /// Objects a second, moved or found there; `None`: not known.
+    pub objects: Option<f64>,
     /// Over so many seconds.
     pub seconds: f64,
 }
@@ -133,7 +133,7 @@ impl FleetPace {
         let per = |last: u64, first: u64| last.saturating_sub(first) as f64 / seconds;
         Some(FleetRate {
             bytes: per(last.bytes, first.bytes),
-            objects: per(last.objects, first.objects),
+            objects: Some(per(last.objects, first.objects)),
             seconds,
         })
     }
@@ -143,7 +143,8 @@ impl FleetPace {
         self.rate_of_last(SHOWN).or_else(|| {
             let told: Vec<_> = status.workers.iter().filter_map(|worker| worker.of_late.as_ref()).collect();
             let bytes = told.iter().map(|told| told.rate as f64).sum();
-            (!told.is_empty()).then_some(FleetRate { bytes, objects: 0.0, seconds: 30.0 })
+            let seconds = told.iter().map(|told| told.seconds).fold(0.0, f64::max);
+            (!told.is_empty()).then_some(FleetRate { bytes, objects: None, seconds })
         })
     }
 
@@ -168,9 +169,15 @@ impl FleetPace {
         let time = |left: u64, rate: f64| {
             if left == 0 { Some(0.0) } else { (rate > 0.0).then(|| left as f64 / rate) }
         };
-        // Where no number of objects is known, as by what workers told, the bytes alone say it.
-        let objects = if rate.objects > 0.0 || left.1 == 0 { time(left.0, rate.objects) } else { Some(0.0) };
-        let (bytes, objects) = (time(left.1, rate.bytes), objects);
+        let objects = match rate.objects {
+            None if left.0 > 0 => {
+                return ForetoldEnd::Unknown("one look does not tell how many objects are done a second");
+            }
+            // None was done of late: large ones may be on their way, of which the bytes tell.
+            Some(rate) if rate == 0.0 && left.1 > 0 => Some(0.0),
+            rate => time(left.0, rate.unwrap_or(0.0)),
+        };
+        let bytes = time(left.1, rate.bytes);
         match (bytes, objects) {
             (Some(bytes), Some(objects)) if bytes.max(objects) > 0.0 => ForetoldEnd::In {
                 seconds: bytes.max(objects),
@@ -297,7 +304,7 @@ mod tests {
             overdue: 0,
             moved: Tally { objects: 1, bytes },
             under_way: 0,
-            of_late: Some(OfLate { limit: "disk".to_owned(), share: 0.9, rate: 100 }),
+            of_late: Some(OfLate { limit: "disk".to_owned(), share: 0.9, rate: 100, seconds: 20.0 }),
         }
     }
 
@@ -330,7 +337,9 @@ mod tests {
         let mut pace = FleetPace::default();
         let first = status(1_000_000, vec![worker(1, "a", 1000), worker(2, "a", 1000)]);
         pace.add(&first);
-        assert_eq!(pace.rate(&first).map(|rate| (rate.bytes, rate.seconds)), Some((200.0, 30.0)));
+        assert_eq!(pace.rate(&first).map(|rate| (rate.bytes, rate.seconds)), Some((200.0, 20.0)));
+        // Workers tell of bytes alone: hundreds of small objects take longer than theirs.
+        assert!(matches!(pace.end(&first), ForetoldEnd::Unknown(why) if why.starts_with("one look")));
         let second = status(1_005_000, vec![worker(1, "a", 6000), worker(2, "a", 1000)]);
         pace.add(&second);
         assert_eq!(pace.rate(&second).map(|rate| (rate.bytes, rate.seconds)), Some((1000.0, 5.0)));

@@ -116,6 +116,8 @@ pub enum Action {
     },
     /// Ask on a new connection what the URL gives now, and tell [`Download::on_look`].
     Look(GetError),
+    /// Carry the answer to that: it holds the lane's bytes up to here (`None`: to the object's end).
+    Carry(Option<u64>),
     /// Ask without a range whether all of it would come, and tell [`Download::on_plain`].
     AskPlainly(GetError),
     /// Drop what is here; back into the queue for as long as `pause`.

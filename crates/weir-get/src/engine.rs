@@ -127,7 +127,8 @@ impl Run<'_> {
         }
     }
 
-    /// `target` for this job, or with a number behind its name where another job of the run has that name.
+    /// `target` for this job, or with a number behind its name where another job of the run has that name, or
+    /// where a server chose a reserved one.
     pub(crate) fn free_name(&self, target: PathBuf, number: usize, job: &Job) -> PathBuf {
         let by = self.claimant(&target, number, job);
         self.names.free(target, by)
@@ -190,7 +191,7 @@ pub struct Task<'a> {
     /// Who hears of their ends.
     pub results: &'a dyn Results,
     /// Names that no file may have, and what has them.
-    pub reserved: Option<(PathBuf, &'static str)>,
+    pub reserved: Vec<(PathBuf, &'static str)>,
 }
 
 /// Fetches what `task` names. Returns when all jobs have ended or `stop` was set.
@@ -229,8 +230,8 @@ pub fn run(
         folders: Folders::default(),
         temp: options.temp_dir.as_ref().and_then(|path| Folder::open(path).ok()).map(Arc::new),
     };
-    if let Some((name, what)) = reserved {
-        run.names.reserve(name, what);
+    for (name, what) in reserved {
+        run.names.reserve(&name, what);
     }
     let mut feed = Feed::new(source);
     feed.at_hand(&run);

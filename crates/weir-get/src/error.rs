@@ -511,6 +511,9 @@ fn anew(is_silent: bool) -> &'static str {
 pub(crate) fn hint(status: u16, url: &Url) -> &'static str {
     match status {
         202 | 204 | 205 => "; no file comes with it, and --any-type saves what does",
+        400 | 404 if has_pattern(url.path()) => {
+            "; weir expands no {a,b} or [1-3]: the shell does, unquoted ({a,b} or {1..3})"
+        }
         // What servers say to plain HTTP on a TLS port.
         400 if url.scheme() == "http" => "; if this port speaks TLS, say https://",
         401 => "; give -u USER:PASSWORD, or a line for this host in ~/.netrc",
@@ -518,6 +521,16 @@ pub(crate) fn hint(status: u16, url: &Url) -> &'static str {
         407 => "; give user:password in the proxy's URL",
         _ => "",
     }
+}
+
+/// A path with what curl would expand: `{a,b}`, as a URL writes that, or `[1-3]`.
+fn has_pattern(path: &str) -> bool {
+    let within = |open: &str, close: &str| {
+        path.split_once(open).and_then(|(_, rest)| rest.split_once(close)).map(|(inner, _)| inner)
+    };
+    let is_range = |(from, to): (&str, &str)| !from.is_empty() && !to.is_empty();
+    within("%7B", "%7D").is_some_and(|inner| inner.contains(','))
+        || within("[", "]").and_then(|inner| inner.split_once('-')).is_some_and(is_range)
 }
 
 fn used_up(used: Duration) -> String {

@@ -17,7 +17,7 @@ use weir_units::limiter::Limiter;
 use crate::error::GetError;
 use crate::http::connection::MAX_WAIT;
 use crate::http::speed::SpeedLimit;
-use crate::object;
+use crate::object::{self, Object};
 use crate::sink::Existing;
 use crate::sink::stamp::Stamping;
 use crate::sink::stream;
@@ -103,7 +103,7 @@ impl Pinned {
         if let (Some(own), Some(there)) = (self.size, size)
             && own != there
         {
-            return Some(format!("it has {there} bytes, the manifest says {own}"));
+            return Some(format!("it has {there} bytes, not {own}"));
         }
         if self.is_exact {
             return self.differs_from_an_answer(etag, modified).map(str::to_owned);
@@ -113,6 +113,15 @@ impl Pinned {
             (Some(_), Some(_), ..) => Some("its ETag is another".to_owned()),
             (.., Some(own), Some(there)) if there >= own + SHOWN => Some("it was changed later".to_owned()),
             _ => None,
+        }
+    }
+
+    /// The object of an answer that says nothing of its size, with the one that is known: an early end, and
+    /// bytes beyond it, are then errors as they are of an announced size.
+    pub(crate) fn sized(&self, object: Object) -> Object {
+        match self.size.filter(|_| object.size.is_none() && object.holds_to.is_none()) {
+            Some(size) => Object { size: Some(size), holds_to: Some(size), ..object },
+            None => object,
         }
     }
 

@@ -278,8 +278,7 @@ fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, O
         });
         return (answer, object, notes);
     };
-    notes.push(format!("decoded from {coding}"));
-    let body = Decoded::new(&object::host_of(&answer.url), answer.body, &codings);
+    let body = Decoded::new(&object::host_of(&answer.url), answer.body, &codings).of_content(coding);
     let answer = Answer { body: Exchange::Decoded(Box::new(body)), ..answer };
     let object = Object {
         size: None,

@@ -34,11 +34,17 @@ struct Claim {
     reserved: u64,
     /// First byte that is not the lane's; `u64::MAX` while the size is unknown.
     end: u64,
-    /// The lane has seen a byte of its answer.
+    /// The answer to the lane's request was accepted.
+    accepted: bool,
+    /// The lane has seen a byte of it.
     started: bool,
 }
 
 impl Claim {
+    fn of(range: Range<u64>) -> Claim {
+        Claim { at: range.start, reserved: 0, end: range.end, accepted: false, started: false }
+    }
+
     fn free(&self) -> u64 {
         self.end - (self.at + self.reserved)
     }
@@ -85,9 +91,21 @@ impl Ledger {
         self.claims.len()
     }
 
-    /// Lanes at work that have had a byte of their answer.
-    pub fn started(&self) -> usize {
+    /// Lanes at work whose answer was accepted, whether a byte of it has come or not.
+    pub fn carrying(&self) -> usize {
+        self.claims.values().filter(|claim| claim.accepted).count()
+    }
+
+    /// Those of them that have had a byte of it.
+    pub fn bringing(&self) -> usize {
         self.claims.values().filter(|claim| claim.started).count()
+    }
+
+    /// The answer to the request of `lane` was accepted.
+    pub fn accept(&mut self, lane: LaneId) {
+        if let Some(claim) = self.claims.get_mut(&lane) {
+            claim.accepted = true;
+        }
     }
 
     /// Hands the first bytes that belong to nobody to `lane`; at most `longest` bytes, all of them below
@@ -97,7 +115,7 @@ impl Ledger {
         let gap = self.first_gap(0, self.size.unwrap_or(u64::MAX).min(horizon))?;
         let range = gap.start..gap.end.min(gap.start.saturating_add(longest));
         let end = if self.size.is_none() && range.end == horizon { u64::MAX } else { range.end };
-        self.claims.insert(lane, Claim { at: range.start, reserved: 0, end, started: false });
+        self.claims.insert(lane, Claim::of(range.start..end));
         Some(range.start..end)
     }
 
@@ -116,7 +134,7 @@ impl Ledger {
         }
         let range = victim.end - part..victim.end;
         victim.end = range.start;
-        self.claims.insert(lane, Claim { at: range.start, reserved: 0, end: range.end, started: false });
+        self.claims.insert(lane, Claim::of(range.clone()));
         Some(range)
     }
 
@@ -262,6 +280,21 @@ mod tests {
         assert_eq!(ledger.reserve(0, 10), 10, "lane 1 has not started, so lane 0 goes on");
         assert_eq!(ledger.claim(1), None);
         assert_eq!(ledger.reserve(1, 10), 0, "lane 1 learns that its bytes are gone");
+    }
+
+    #[test]
+    fn a_lane_carries_once_its_answer_was_accepted() {
+        let mut ledger = Ledger::new(Some(100), RangeSet::default());
+        ledger.claim_gap(0, u64::MAX, u64::MAX);
+        ledger.claim_split(1, ANY);
+        assert_eq!(ledger.carrying(), 0, "they have asked");
+        ledger.accept(0);
+        assert_eq!((ledger.carrying(), ledger.bringing()), (1, 0), "before its first byte");
+        ledger.reserve(0, 1);
+        assert_eq!((ledger.carrying(), ledger.bringing()), (1, 1));
+        ledger.release(0);
+        ledger.accept(0);
+        assert_eq!((ledger.carrying(), ledger.bringing()), (0, 0));
     }
 
     #[test]

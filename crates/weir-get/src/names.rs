@@ -13,16 +13,18 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use unicode_normalization::UnicodeNormalization;
 use url::Url;
+use weir_http::filename::KEPT;
 
 use crate::error::GetError;
 use crate::filter::Filters;
 use crate::object;
-use crate::sink::home;
+use crate::sink::{home, links};
 use crate::source::WINDOW;
 
 /// Names remembered exactly: twice as many as there are jobs at once.
@@ -49,6 +51,8 @@ struct NamesState {
     /// file has one of them, so that a guess would not do.
     folded: HashSet<u64>,
     hashes: RandomState,
+    /// Names that no job may have, by their places, and what has them.
+    reserved: Vec<(PathBuf, &'static str)>,
 }
 
 #[derive(Debug)]
@@ -85,17 +89,18 @@ impl Claimant<'_> {
 }
 
 impl Names {
-    /// No job may have `name`.
-    pub(crate) fn reserve(&self, name: PathBuf, what: &str) {
-        let owner = Owner { job: usize::MAX, url: what.to_owned(), chosen: true, folds: false };
-        let mut state = self.0.lock();
-        state.live.insert(owner.job);
-        state.known.insert(name, owner);
+    /// No job may have `name`, which is that of `what`.
+    pub(crate) fn reserve(&self, name: &Path, what: &'static str) {
+        self.0.lock().reserved.push((links::place_of(name), what));
     }
 
     /// `target` is this job's from now on; an error if it is another's.
     pub(crate) fn take(&self, target: &Path, by: Claimant<'_>) -> Result<(), GetError> {
         let mut state = self.0.lock();
+        if let Some((name, what)) = state.reserved(target) {
+            let name = name.display();
+            return Err(GetError::Refused(format!("{name} is already taken by {what}; choose another name")));
+        }
         let known_as = by.known_as(target);
         if let Some(owner) = state.owner(&known_as, by, by.chosen) {
             let folds = if by.folds { ", whose name may be the same to this file system" } else { "" };
@@ -119,20 +124,23 @@ impl Names {
         Ok(())
     }
 
-    /// `target` for this job, or with a number behind its name where another job of the run has that name.
+    /// `target` for this job, or with a number behind its name where another job of the run has that name, or
+    /// where a server chose a reserved one.
     pub(crate) fn free(&self, target: PathBuf, by: Claimant<'_>) -> PathBuf {
         let mut state = self.0.lock();
         if let Some((_, numbered)) = state.numbered.get(&by.job).filter(|(wanted, _)| *wanted == target) {
             return numbered.clone();
         }
         let known_as = by.known_as(&target);
-        if state.owner(&known_as, by, by.chosen).is_none() {
+        let is_reserved = by.chosen && state.reserved(&target).is_some();
+        if !is_reserved && state.owner(&known_as, by, by.chosen).is_none() {
             state.add(known_as.into_owned(), by);
             return target;
         }
         let mut number = state.numbers.get(&target).copied().unwrap_or(1);
         let mut numbered = weir_http::filename::numbered(&target, number);
-        while state.owner(&by.known_as(&numbered), by, true).is_some() {
+        while state.owner(&by.known_as(&numbered), by, true).is_some() || state.reserved(&numbered).is_some()
+        {
             number += 1;
             numbered = weir_http::filename::numbered(&target, number);
         }
@@ -161,6 +169,19 @@ impl Names {
 }
 
 impl NamesState {
+    /// Which of the names that `target` has, or would have while it grows, is reserved, and for what.
+    fn reserved(&self, target: &Path) -> Option<(PathBuf, &'static str)> {
+        let own = target.file_name()?.as_bytes();
+        self.reserved.iter().find_map(|(place, what)| {
+            // Only what is called alike costs a look at its folder.
+            let called = place.file_name()?;
+            let ending = called.as_bytes().strip_prefix(own)?;
+            let is_alike = ending.is_empty() || KEPT.iter().any(|kept| kept.as_bytes() == ending);
+            let name = is_alike.then(|| target.with_file_name(called))?;
+            (links::place_of(&name) == *place).then_some((name, *what))
+        })
+    }
+
     /// Who else than `by` has `name`, in words.
     fn owner(&self, name: &Path, by: Claimant<'_>, chosen: bool) -> Option<&str> {
         if let Some(owner) = self.known.get(name) {
@@ -230,6 +251,35 @@ mod tests {
         assert!(names.take(Path::new("d/read.mE"), folding(11)).is_err(), "once it has ended");
         for (job, name) in ["e/a", "e/A"].into_iter().enumerate() {
             names.take(Path::new(name), by(&url, 20 + job, false)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_reserved_name_is_no_job_s_by_whatever_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let (url, names) = (Url::parse("http://h/x").unwrap(), Names::default());
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("in")).unwrap();
+        names.reserve(&at("list"), "-i");
+        names.reserve(&at("in/page.part"), "--report");
+        for (job, (name, what)) in [
+            ("list", Some("-i")),
+            ("in/../list", Some("-i")),
+            ("in/page", Some("--report")),
+            ("in/list", None),
+            ("page", None),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let said = names.take(&at(name), by(&url, job, false)).err().map(|error| error.to_string());
+            assert_eq!(said.is_some(), what.is_some(), "{name}: {said:?}");
+            let taken = format!("is already taken by {}; choose", what.unwrap_or_default());
+            assert!(said.is_none_or(|said| said.contains(&taken)), "{name}");
+            // Where a server chose it, a number makes it another.
+            let free = names.free(at(name), by(&url, job, true));
+            assert_eq!(free, at(&format!("{name}{}", what.map_or("", |_| ".1"))));
+            names.take(&free, by(&url, job, true)).unwrap();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::download::{Download, LEAST_PART};
 use crate::job::Job;
 use crate::ledger::{LaneId, SplitRule};
 use crate::ramp::Ramp;
-use crate::sink::{Sink, stream};
+use crate::sink::Sink;
 use crate::source::WINDOW;
 use crate::transfer::Transfer;
 
@@ -596,11 +596,7 @@ impl PoolState {
                 continue;
             }
             let claim = match (&transfer.sink, split) {
-                (Sink::Stream(sink), false) => {
-                    let block = stream::block(self.bulk_wanted);
-                    ledger.claim_gap(lane, block, sink.written() + stream::WINDOW)
-                }
-                (Sink::Part(_), false) => ledger.claim_gap(lane, u64::MAX, u64::MAX),
+                (_, false) => transfer.claim_gap(&mut ledger, lane, self.bulk_wanted),
                 (Sink::Part(_), true) => {
                     ledger.claim_split(lane, SplitRule { min_part: self.min_part, joining })
                 }

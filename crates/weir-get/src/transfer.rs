@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +19,7 @@ use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
-use crate::sink::{PartFile, Sink};
+use crate::sink::{PartFile, Sink, stream};
 use crate::verify::{self, Expectation, Follower, Found};
 use crate::version::Version;
 use weir_observe::stage_clock::{Stage, StageClock};
@@ -168,6 +169,17 @@ impl Transfer {
         self.ledger.lock()
     }
 
+    /// Hands the first bytes that belong to nobody to `lane`; of what goes out in order a block, of which
+    /// `lanes` have one each, that is due soon.
+    pub(crate) fn claim_gap(&self, ledger: &mut Ledger, lane: LaneId, lanes: u32) -> Option<Range<u64>> {
+        match &self.sink {
+            Sink::Part(_) => ledger.claim_gap(lane, u64::MAX, u64::MAX),
+            Sink::Stream(sink) => {
+                ledger.claim_gap(lane, stream::block(lanes), sink.written() + stream::WINDOW)
+            }
+        }
+    }
+
     /// Writes the first bytes of `pieces` that belong to `lane` at its position. Returns how many of `length`
     /// those were.
     pub fn take<'a>(
@@ -302,7 +314,7 @@ impl Transfer {
             }
             let _held = self.journalling();
             part.publish_while(options.sync, go_on)?;
-            options.stamping().give(part.place(), &self.version, size);
+            options.stamping().give(part.place(), Some(&self.url), &self.version, size);
         }
         Ok(found)
     }

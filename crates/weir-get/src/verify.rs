@@ -36,6 +36,8 @@ pub struct Expectation {
     pub whose: Whose,
     /// It is the digest of the digests of parts of these sizes; `None`: of all bytes.
     pub parts: Option<Arc<[u64]>>,
+    /// What is hashed before the bytes, as git has it of its blobs.
+    pub before: Vec<u8>,
 }
 
 impl Expectation {
@@ -46,7 +48,8 @@ impl Expectation {
     }
 
     fn method(&self) -> Method {
-        Method { algorithm: self.expected.algorithm(), parts: self.parts.clone() }
+        let (parts, before) = (self.parts.clone(), self.before.clone());
+        Method { algorithm: self.expected.algorithm(), parts, before }
     }
 }
 
@@ -57,15 +60,19 @@ pub struct Method {
     pub algorithm: Algorithm,
     /// See [`Expectation::parts`].
     pub parts: Option<Arc<[u64]>>,
+    /// See [`Expectation::before`].
+    pub before: Vec<u8>,
 }
 
 impl Method {
     /// Starts a computation.
     pub fn start(&self) -> Box<dyn Digest> {
-        match &self.parts {
+        let mut digest: Box<dyn Digest> = match &self.parts {
             Some(sizes) => Box::new(OfParts::new(self.algorithm, Arc::clone(sizes))),
             None => self.algorithm.start(),
-        }
+        };
+        digest.update(&self.before);
+        digest
     }
 }
 
@@ -80,7 +87,8 @@ pub struct Found {
 
 /// The first digest of all bytes among them, which a person can compare.
 pub fn whole(found: &[Found]) -> Option<Expected> {
-    found.iter().find(|one| one.method.parts.is_none()).map(|one| one.digest.clone())
+    let is_plain = |one: &&Found| one.method.parts.is_none() && one.method.before.is_empty();
+    found.iter().find(is_plain).map(|one| one.digest.clone())
 }
 
 /// Whose word an expected digest is.
@@ -299,8 +307,8 @@ mod tests {
         // A hole that takes a second or so: somebody looks meanwhile, however busy the machine is.
         let size = 512 << 20;
         file.set_len(size).unwrap();
-        let follower =
-            Follower::start(file, vec![Method { algorithm: Algorithm::SHA512, parts: None }]).unwrap();
+        let method = Method { algorithm: Algorithm::SHA512, parts: None, before: Vec::new() };
+        let follower = Follower::start(file, vec![method]).unwrap();
         follower.advance(size);
         loop {
             match follower.progress() {

@@ -13,9 +13,9 @@ use crate::request_target::{self, RequestTarget};
 /// Why a request is refused, and with which status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// 400, 431 or 501.
+    /// 400, 431 or 501; a server may have reasons of its own.
     pub status: u16,
-    /// In words, for a log.
+    /// In words, for the log and the client. They quote nothing that came.
     pub why: &'static str,
 }
 

@@ -24,7 +24,8 @@ pub enum RequestTarget {
 pub struct Path {
     /// Decoded, without a leading or final slash; empty for the root.
     pub bytes: Vec<u8>,
-    /// Whether the target ended in a slash, that is, asks for a directory.
+    /// Whether the target ended in a slash, that is, asks for a directory. Not in an encoded one: a link in
+    /// its listing would lead beside it.
     pub slash: bool,
     /// What stood behind `?`, as it came: it names no file.
     pub query: Option<String>,
@@ -73,7 +74,7 @@ fn parse_path(raw: &str) -> Option<Path> {
         }
     }
     // `http://host` asks for the root, like `http://host/`.
-    let slash = decoded.is_empty() || decoded.ends_with(b"/") || decoded.ends_with(b"/.");
+    let slash = path.is_empty() || path.ends_with('/') || path.ends_with("/.");
     Some(Path { bytes: components.join(&b'/'), slash, query: query.map(str::to_owned) })
 }
 
@@ -152,7 +153,9 @@ mod tests {
             ("/a/", true),
             ("/a/?x", true),
             ("/a/.", true),
-            ("/a%2f", true),
+            ("/a%2f", false),
+            ("/a/%2E", false),
+            ("/%2F", false),
             ("http://h", true),
         ] {
             assert_eq!(path(raw).map(|path| path.slash), Some(slash), "{raw}");

@@ -93,7 +93,7 @@ pub struct Rest {
     pub writing: u32,
     /// Waiting for a pipe.
     pub pipe: u32,
-    /// All threads waited for one another.
+    /// All threads waited for one another, or for the lock of a file.
     pub lock: u32,
     /// In poll, select or epoll: for a timer, or for any of several descriptors.
     pub polling: u32,
@@ -103,6 +103,9 @@ pub struct Rest {
     pub receiving: u32,
     /// Not to be seen.
     pub unknown: u32,
+    /// Of all of them, those at which it could not be told whose word came last on a client's connection: an
+    /// answer may be owed there.
+    pub unclear: u32,
     /// The thread that was found so most often: `python3 (pid 4711)`.
     pub who: Option<String>,
     /// How often it was.
@@ -183,7 +186,8 @@ pub struct Resolver {
     pub samples: u32,
 }
 
-/// The process at the other end of a pipe.
+/// The process at the other end of a pipe; without a thread where it was not found, as of a named pipe or of
+/// a local socket.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Neighbour {
@@ -193,6 +197,21 @@ pub struct Neighbour {
     pub thread: Reading<ThreadInterval>,
     /// It is watched as a part of the program itself.
     pub inside: bool,
+    /// Samples at which the program was found waiting at that pipe; `None` in records that did not tell its
+    /// pipes apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_at: Option<u32>,
+}
+
+/// Whom a program waits for at its pipes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum AtPipe<'a> {
+    /// No neighbour is known.
+    Nobody,
+    /// The other end has no process that is known, or it was not told at which of several it waited.
+    Unknown,
+    /// This one.
+    This(&'a Neighbour),
 }
 
 /// Waits for a file to be on its disk: fsync and its kin.
@@ -236,9 +255,41 @@ impl Around {
         if self.samples == 0 { 0.0 } else { (f64::from(samples) / f64::from(self.samples)).min(1.0) }
     }
 
+    /// Whom it waits for at its pipes: of those that read them, or of those that write. Where it was found
+    /// waiting at none (a poll does not say for which), the only neighbour there is. An end without a process
+    /// counts half: a thread may idle at a pipe from another one of the program. Of those at which it waited
+    /// about as often, as a pipeline does at all of its pipes, the one that waits for no further process.
+    pub(crate) fn at_pipe(&self, reads: bool) -> AtPipe<'_> {
+        let ends = || self.pipes.iter().filter(move |end| end.reads == reads);
+        let weight = |end: &Neighbour| match end.thread.value() {
+            Some(thread) => (end.waited_at, Some(thread.cpu)),
+            None => (end.waited_at.map(|times| times / 2), None),
+        };
+        let is_last = |end: &Neighbour| !end.thread.is_missing() && end.waits_on() < 0.5;
+        let most = ends().filter_map(|end| end.waited_at).max().unwrap_or(0);
+        let often = |times: u32| times > 0 && times.saturating_mul(2) >= most;
+        let waited = ends().filter(|end| end.waited_at.is_some_and(often));
+        let mut all = ends();
+        match (waited.max_by_key(|end| (is_last(end), weight(end))), all.next(), all.next()) {
+            (Some(end), ..) | (None, Some(end), None) if end.thread.is_missing() => AtPipe::Unknown,
+            (Some(end), ..) | (None, Some(end), None) => AtPipe::This(end),
+            (None, None, _) => AtPipe::Nobody,
+            (None, Some(_), Some(_)) => AtPipe::Unknown,
+        }
+    }
+
     /// Whether it tells of time that counts though no byte moved.
     pub(crate) fn counts(&self) -> bool {
         self.command || self.connecting > 0 || self.resolving > 0 || self.refusing > 0
+    }
+
+    /// It was on its way to a connection, or failed to come to one.
+    pub(crate) fn tries(&self) -> bool {
+        self.connecting > 0
+            || self.resolving > 0
+            || self.failed_attempts > 0
+            || self.own_failed_attempts > 0
+            || !self.attempts.is_empty()
     }
 
     /// Takes the interval that follows into this one. `spans`: the length of each.
@@ -322,6 +373,7 @@ impl Rest {
             (&mut self.accepting, next.accepting),
             (&mut self.receiving, next.receiving),
             (&mut self.unknown, next.unknown),
+            (&mut self.unclear, next.unclear),
         ] {
             *sum = sum.saturating_add(next);
         }
@@ -355,7 +407,18 @@ impl Neighbour {
         self.reads == other.reads && name(self) == name(other)
     }
 
+    /// The time for which it was itself found waiting for the next process of the chain, 0 to 1.
+    pub(crate) fn waits_on(&self) -> f64 {
+        self.thread.value().map_or(0.0, |thread| {
+            thread.share(if self.reads { thread.found.pipe_full } else { thread.found.pipe_empty })
+        })
+    }
+
     fn join(&mut self, next: &Neighbour) {
+        self.waited_at = match (self.waited_at, next.waited_at) {
+            (Some(here), Some(there)) => Some(here.saturating_add(there)),
+            (here, there) => here.or(there),
+        };
         match (&mut self.thread, &next.thread) {
             (Reading::Value(sum), Reading::Value(next)) => join_thread(sum, next),
             (sum @ Reading::Missing(_), Reading::Value(_)) => sum.clone_from(&next.thread),
@@ -438,6 +501,44 @@ mod tests {
         let many = (2..1000).map(|lane| attempt(lane, 0)).collect();
         sum.join(&Around { attempts: many, ..Around::default() }, spans);
         assert_eq!(sum.attempts.len(), MOST);
+    }
+
+    #[test]
+    fn of_several_pipes_the_one_that_was_waited_at_counts() {
+        let end = |name: Option<&str>, cpu, waited_at| {
+            let thread = name.map_or_else(Reading::default, |name| {
+                let cpu = Duration::from_millis(cpu);
+                Reading::Value(ThreadInterval { name: Some(name.to_owned()), cpu, ..Default::default() })
+            });
+            Neighbour { reads: true, thread, inside: false, waited_at }
+        };
+        let who = |pipes: Vec<Neighbour>| {
+            let around = Around { pipes, ..Around::default() };
+            match around.at_pipe(true) {
+                AtPipe::This(end) => end.thread.value().and_then(|thread| thread.name.clone()),
+                other => Some(format!("{other:?}")),
+            }
+        };
+        let (busy, idle) = (|waited| end(Some("busy"), 90, waited), |waited| end(Some("idle"), 1, waited));
+        assert_eq!(who(vec![busy(Some(0)), idle(Some(4))]).as_deref(), Some("idle"));
+        assert_eq!(who(vec![busy(Some(0)), end(None, 0, Some(4))]).as_deref(), Some("Unknown"));
+        assert_eq!(who(vec![idle(Some(4)), end(None, 0, Some(5))]).as_deref(), Some("idle"));
+        let link = |waited_at| {
+            let mut link = end(Some("link"), 2, Some(waited_at));
+            if let Reading::Value(thread) = &mut link.thread {
+                (thread.looks, thread.found.pipe_full) = (5, 5);
+            }
+            link
+        };
+        assert_eq!(who(vec![link(5), idle(Some(4))]).as_deref(), Some("idle"), "the link waits for it");
+        assert_eq!(who(vec![link(9), idle(Some(4))]).as_deref(), Some("link"), "it is no part of that chain");
+        assert_eq!(who(vec![busy(None)]).as_deref(), Some("busy"), "an older record's only one");
+        assert_eq!(who(vec![busy(None), idle(None)]).as_deref(), Some("Unknown"));
+        assert_eq!(who(Vec::new()).as_deref(), Some("Nobody"));
+        let mut sum = Around { pipes: vec![idle(Some(4))], ..Around::default() };
+        let next = Around { pipes: vec![idle(Some(1))], ..Around::default() };
+        sum.join(&next, (Duration::ZERO, Duration::ZERO));
+        assert_eq!(sum.pipes[0].waited_at, Some(5));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::evidence::{Evidence, Interval};
+use crate::evidence::{Evidence, Interval, LaneInterval};
 use crate::limit::{Limit, QUARTER};
+use crate::merge::merged;
 use crate::verdict::{MainLimit, Verdict};
 use crate::words::{bytes, seconds};
 
@@ -25,10 +26,11 @@ pub fn without_connection(verdict: &mut Verdict) {
     if !is_of(verdict, &WITHOUT_CONNECTION) {
         withdraw(verdict);
     }
+    forget_fallback(verdict);
     verdict.innocent.clear();
 }
 
-/// Takes back what names a limit and what follows from it; the shares of the time stay as they were seen.
+/// Takes back what names a limit and what follows from it; the shares of the time that were seen stay.
 fn withdraw(verdict: &mut Verdict) {
     verdict.limit = None;
     verdict.confidence = 0.0;
@@ -37,6 +39,17 @@ fn withdraw(verdict: &mut Verdict) {
     verdict.innocent.clear();
     verdict.not_visible.clear();
     verdict.advice.clear();
+}
+
+/// Removes the limit that is named when no other one shows: where nothing moved, neither a sender nor a path
+/// was seen.
+fn forget_fallback(verdict: &mut Verdict) {
+    let is_seen = |limit: &Limit| *limit != Limit::SenderOrPath;
+    verdict.shares.retain(|limit, _| is_seen(limit));
+    verdict.phases.retain(|phase| is_seen(&phase.limit));
+    for interval in &mut verdict.intervals {
+        *interval = interval.filter(is_seen);
+    }
 }
 
 fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
@@ -54,17 +67,22 @@ fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
 /// it did.
 ///
 /// What keeps bytes from moving at all stays: an attempt to connect, a resolver, packets that never pass,
-/// timeouts. It can be wrong for a run that ends before its first answer, whose wait may have had a cause
-/// that shows only in the rates of bytes.
+/// timeouts; and so does a server that owes an answer, whose question may have come before the watch. It can
+/// be wrong for a run that ends before its first answer, whose wait may have had a cause that shows only in
+/// the rates of bytes; and for a server that waits in a poll for what its answer needs.
 pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
     let carried = |interval: &Interval| {
-        let sent =
-            |lane: &crate::evidence::LaneInterval| lane.sender.value().map_or(0, |sender| sender.acked);
+        let sent = |lane: &LaneInterval| lane.sender.value().map_or(0, |sender| sender.acked);
         let lanes = interval.lanes.iter().map(|lane| lane.received.max(sent(lane)));
         lanes.fold(0_u64, u64::saturating_add).max(interval.received)
     };
     let moved = evidence.intervals.iter().map(carried).fold(0_u64, u64::saturating_add);
-    if moved >= LEAST || is_of(verdict, &WITHOUT_BYTES) || verdict.limit.is_none() {
+    let stays = is_of(verdict, &WITHOUT_BYTES) || owes(evidence, verdict);
+    if moved >= LEAST || stays {
+        return false;
+    }
+    forget_fallback(verdict);
+    if verdict.limit.is_none() {
         return false;
     }
     let spans = evidence.intervals.iter().map(|interval| interval.span);
@@ -75,11 +93,27 @@ pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
     true
 }
 
+/// The program was named because it owed an answer, in half of all samples or more, and did not idle: who is
+/// only sent to (a log, pings) never has the last word, and waits for more in a poll.
+fn owes(evidence: &Evidence, verdict: &Verdict) -> bool {
+    if verdict.limit != Some(MainLimit::One(Limit::Application)) {
+        return false;
+    }
+    let whole = merged(&evidence.intervals);
+    let idles = |lane: &LaneInterval| {
+        lane.thread.value().is_some_and(|thread| thread.share(thread.found.polling) >= 0.5)
+    };
+    let all_idle = !whole.lanes.is_empty() && whole.lanes.iter().all(idles);
+    let around = &whole.around;
+    around.samples > 0 && around.owing >= around.samples.div_ceil(2) && !all_idle
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{LaneInterval, Reading, ThreadInterval};
-    use crate::verdict::explain;
+    use crate::evidence::{Found, Reading, ThreadInterval};
+    use crate::verdict::{Phase, explain};
+    use crate::waits::Waits;
 
     fn busy_thread(received: u64) -> Evidence {
         let span = Duration::from_millis(100);
@@ -106,12 +140,59 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_owes_an_answer_is_named_though_the_question_came_before() {
+        let hung = |owing, thread: &Reading<ThreadInterval>| {
+            let mut evidence = busy_thread(0);
+            for interval in &mut evidence.intervals {
+                interval.lanes[0].thread = thread.clone();
+                interval.lanes[0].waits = Reading::Value(Waits::default());
+                interval.around.samples = 5;
+                interval.around.owing = owing;
+                interval.around.busy = 5 - owing;
+            }
+            let mut verdict = explain(&evidence);
+            let withdrawn = say_if_nothing(&evidence, &mut verdict);
+            (verdict.limit, withdrawn)
+        };
+        let found = |found| Reading::Value(ThreadInterval { looks: 5, found, ..ThreadInterval::default() });
+        let elsewhere = found(Found { elsewhere: 5, ..Found::default() });
+        for thread in [&Reading::default(), &elsewhere] {
+            assert_eq!(hung(5, thread), (Some(MainLimit::One(Limit::Application)), false));
+        }
+        let polling = found(Found { polling: 5, ..Found::default() });
+        assert_eq!(hung(5, &polling), (None, true), "who is only sent to owes nothing");
+        assert_eq!(hung(0, &Reading::default()).0, None);
+    }
+
+    #[test]
     fn nothing_is_said_for_a_limit_that_was_taken_back() {
         let mut verdict = explain(&busy_thread(1_000_000));
         assert!(verdict.confidence > 0.0 && !verdict.evidence.is_empty() && !verdict.advice.is_empty());
         without_connection(&mut verdict);
         assert_eq!((verdict.limit, verdict.confidence), (None, 0.0));
         assert!(verdict.evidence.is_empty() && verdict.advice.is_empty(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_sender_and_a_path_that_nobody_saw_have_no_share() {
+        let idle = busy_thread(0);
+        let mut verdict = explain(&idle);
+        let fallback = Limit::SenderOrPath;
+        verdict.shares.insert(fallback, 0.2);
+        verdict.phases.push(Phase { from: 0.0, to: 0.1, limit: fallback });
+        verdict.intervals[0] = Some(fallback);
+        let names = |verdict: &Verdict| {
+            verdict.shares.contains_key(&fallback)
+                || verdict.phases.iter().any(|phase| phase.limit == fallback)
+                || verdict.intervals.contains(&Some(fallback))
+        };
+        assert!(names(&verdict));
+        let mut without = verdict.clone();
+        without_connection(&mut without);
+        assert!(!names(&without) && !without.shares.is_empty(), "{without:?}");
+        verdict.limit = None;
+        assert!(!say_if_nothing(&idle, &mut verdict), "no limit was named");
+        assert!(!names(&verdict) && !verdict.shares.is_empty(), "{verdict:?}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The min law: what a pipeline of stages carries, and which of them says so.
 //!
 //! ```text
-//! payload rate = min( source read, compress x cores, encrypt, send buffer / RTT, congestion window / RTT, link / ratio,
-//!                     receive window / RTT, decrypt, decompress, verify, disk )
+//! payload rate = min( source read, compress x cores, encrypt, send buffer / RTT, congestion window / RTT,
+//!                     link x (1 - loss) / ratio, receive window / RTT, decrypt, decompress, verify, disk )
 //! ```
 //!
 //! Stages behind the compressor see `ratio` times fewer bytes, so each of their ceilings is divided by it.
@@ -110,6 +110,11 @@ impl Path {
         self.rtt.map(|rtt| bdp(self.link, rtt))
     }
 
+    /// What arrives of what the link carries: lost packets have taken their share of it.
+    pub fn goodput(&self) -> Rate {
+        Rate(self.link.0 * (1.0 - self.loss))
+    }
+
     /// The same path by other means.
     pub fn by(&self, transport: Transport) -> Path {
         Path { transport, ..self.clone() }
@@ -129,7 +134,7 @@ impl Path {
         let Some(rtt) = self.rtt else { return 1 };
         let by_window = self.window_of_one().and_then(|(_, window)| window_rate(window, rtt));
         let each = [by_window, loss_bound(SEGMENT, rtt, self.loss)].into_iter().flatten();
-        let needed = each.map(|rate| self.link.0 / rate.0).fold(1.0, f64::max);
+        let needed = each.map(|rate| self.goodput().0 / rate.0).fold(1.0, f64::max);
         // A hair above a whole number is rounding, not another connection.
         (needed - 1e-6).ceil().clamp(1.0, f64::from(u32::MAX)) as u32
     }
@@ -187,7 +192,7 @@ fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {
     let loss = path.rtt.and_then(|rtt| loss_bound(SEGMENT, rtt, path.loss));
     // A disk that memory hides for the whole transfer binds nothing: see `time`.
     let known = [
-        Some((Limit::PathBandwidth, payload(path.link))),
+        Some((Limit::PathBandwidth, payload(path.goodput()))),
         loss.map(|one| (Limit::PathLoss, payload(together(one)))),
         window.map(|(limit, one)| (limit, payload(together(one)))),
         path.source.map(|rate| (Limit::SourceDisk, rate)),
@@ -209,4 +214,29 @@ pub fn best<'a>(figures: &'a [Figure], path: &Path) -> Option<(&'a Figure, Predi
     (predictions.into_iter())
         .filter(|(_, prediction)| prediction.rate.0 >= 0.999 * most)
         .max_by(|(a, _), (b, _)| a.compress.0.total_cmp(&b.compress.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_more_arrives_than_loss_leaves_of_the_link(
+            (link, loss, rtt) in (1e3..1e10, 0.0..0.999, 1u64..400),
+            (ratio, connections) in (0.01..1.5, 1u32..LANES_MOST),
+        ) {
+            let figure = Figure { ratio, ..Figure::none() };
+            let rtt = Some(Duration::from_millis(rtt));
+            let path = Path { rtt, loss, ..Path::of(Rate(link)) }.by(Transport::lanes(connections, None));
+            let left = link * (1.0 - loss);
+            prop_assert!(predict(&figure, &path).rate.0 * ratio <= left * (1.0 + 1e-9));
+            let enough = path.by(Transport::lanes(path.connections_needed(), None));
+            if enough.transport.connections == path.connections_needed() {
+                prop_assert!(predict(&figure, &enough).rate.0 * ratio >= left * 0.999);
+            }
+        }
+    }
 }

@@ -124,6 +124,13 @@ impl Column {
         let best = figures.iter().position(|figure| Some(figure) == chosen).unwrap_or(0);
         Column { needs: Needs::of(&path), path, cells, best }
     }
+
+    /// Whether its best cell takes more than its connections carry where their buffers end at `allowed`.
+    pub fn exceeds(&self, allowed: Bytes) -> bool {
+        let one = self.path.rtt.and_then(|rtt| Needs::rate_with(allowed, rtt));
+        let most = one.map(|one| one.0 * f64::from(self.path.transport.connections));
+        most.is_some_and(|most| self.cells[self.best].steady.wire.0 > most)
+    }
 }
 
 /// As many as windows and loss ask for, and as the cipher does where the processors are there.

@@ -169,7 +169,8 @@ impl Sight {
 
     /// A client knows its own time from that of the server that answers it.
     fn is_servers(self, held: Limit) -> bool {
-        held == Limit::Application && self.view.receiver && !self.view.sender && !self.served
+        let sends = self.view.sender && self.own_sends;
+        held == Limit::Application && self.view.receiver && !sends && !self.served
     }
 
     /// What may be behind `held`, where that is the doing of the peer's program: nothing of its processor,
@@ -181,7 +182,7 @@ impl Sight {
             // A reader that is late gives its credits late, and reads all that they let come. Where the
             // sender was found waiting for anything else, it is its application that held.
             SenderOrPath if self.credits && self.view.sender_only() => &[Reader, ProtocolWindow],
-            Application if self.is_servers(held) => &[CpuCore],
+            Application if self.is_servers(held) => &[CpuCore, SourceDisk],
             _ => &[],
         }
     }
@@ -434,6 +435,12 @@ mod tests {
             "it is the server"
         );
         assert_eq!(why(sight(false, true), Limit::CpuCore), None);
+        // The server's socket is on this machine, its program is another.
+        let client = Sight { own_sends: false, ..sight(true, true) };
+        for limit in [Limit::CpuCore, Limit::SourceDisk] {
+            assert_eq!(why(client, limit).as_deref(), Some(BEHIND), "{limit}");
+        }
+        assert_eq!(why(client, Limit::ThinkTime), None, "a client knows its own time");
         let unexplained = BTreeMap::from([(Limit::SenderOrPath, 0.9)]);
         for limit in [Limit::Reader, Limit::ProtocolWindow] {
             assert_eq!(sight(false, true).unshown(limit, &unexplained), None, "{limit}");

@@ -8,6 +8,7 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -458,7 +459,8 @@ fn counted(evidence: &Evidence) -> Range<usize> {
             || !evidence.facts.uploads && View::of(interval, &Context::at(evidence, index)).sender_only();
         !foreign || at_work(interval)
     };
-    let first = intervals.iter().enumerate().position(moves);
+    let head = start_up(intervals);
+    let first = intervals.iter().enumerate().position(|of| of.0 >= head && moves(of));
     let last = intervals.iter().enumerate().rposition(moves);
     let counted = match (first, last) {
         (Some(first), Some(last)) => first..last + 1,
@@ -467,6 +469,27 @@ fn counted(evidence: &Evidence) -> Range<usize> {
     // A run that never moved was idle all the time, and that is then what there is to say.
     let takes_time = intervals[counted.clone()].iter().any(|interval| !interval.span.is_zero());
     if takes_time { counted } else { 0..intervals.len() }
+}
+
+/// What comes before the first attempt for longer than this is more than a program's start.
+const START_UP: Duration = Duration::from_secs(2);
+
+/// The intervals before the first of attempts that all fail, where they are a command's start: it stands
+/// between no transfers. What takes longer is its own time.
+fn start_up(intervals: &[Interval]) -> usize {
+    let head = intervals.iter().take_while(|interval| !interval.around.tries());
+    let span = head.clone().map(|interval| interval.span).fold(Duration::ZERO, Duration::saturating_add);
+    if span <= START_UP && never_connects(intervals) { head.count() } else { 0 }
+}
+
+/// The program had no connection at any sample, and attempts of it failed.
+fn never_connects(intervals: &[Interval]) -> bool {
+    let connected = |interval: &Interval| {
+        let around = &interval.around;
+        around.busy > 0 || around.owing > 0 || around.rest.open > 0 || interval.received > 0
+    };
+    let failed = intervals.iter().any(|interval| interval.around.own_failed_attempts > 0);
+    failed && !intervals.iter().any(connected)
 }
 
 /// Bytes move, lie in a socket, or are owed or waited for.
@@ -500,9 +523,8 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::around::{Around, Rest};
     use crate::evidence::{LaneInterval, Reading, Silent, ThreadInterval};
 
     /// Four seconds of a megabyte each, held by the reader of the output.
@@ -543,6 +565,30 @@ mod tests {
         // The four seconds at twice the rate, the two before as they were.
         let promised = run.promise(&all, 2e6).unwrap();
         assert!((promised - 1e6).abs() < 1.0, "{promised}");
+    }
+
+    #[test]
+    fn what_a_command_does_before_attempts_that_fail_is_not_between_its_transfers() {
+        let around = |own_failed_attempts| Around {
+            samples: 5,
+            command: true,
+            failed_attempts: own_failed_attempts,
+            own_failed_attempts,
+            rest: Rest { running: 5, ..Rest::default() },
+            ..Around::default()
+        };
+        let interval = |around| Interval { span: Duration::from_millis(100), around, ..Interval::default() };
+        let starts = interval(around(0));
+        let mut evidence = Evidence { intervals: vec![starts.clone(); 5], ..Evidence::default() };
+        evidence.facts.clocks = Clocks::Sampled;
+        evidence.intervals.push(interval(around(2)));
+        assert_eq!(explain(&evidence).limit, Some(MainLimit::One(Limit::Connect)));
+        let mut late = evidence.clone();
+        late.intervals.splice(0..0, vec![starts; 25]);
+        assert_eq!(explain(&late).limit, Some(MainLimit::One(Limit::ThinkTime)), "it is no start");
+        // Without an attempt it is what the program did.
+        evidence.intervals.pop();
+        assert_eq!(explain(&evidence).limit, Some(MainLimit::One(Limit::ThinkTime)));
     }
 
     /// Ten seconds of a run of our own, so many of them held by the reader of the output; of the rest nothing

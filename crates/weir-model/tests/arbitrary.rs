@@ -293,8 +293,8 @@ fn around() -> impl Strategy<Value = Around> {
     );
     let flow =
         (0u32..4, any::<bool>()).prop_map(|(lane, sends)| FlowName { lane, sends, ..FlowName::default() });
-    let pipe = (any::<bool>(), any::<bool>(), reading(thread()))
-        .prop_map(|(reads, inside, thread)| Neighbour { reads, thread, inside });
+    let pipe = (any::<bool>(), any::<bool>(), reading(thread()), maybe(count()))
+        .prop_map(|(reads, inside, thread, waited_at)| Neighbour { reads, thread, inside, waited_at });
     let sync =
         (count(), maybe(float())).prop_map(|(samples, busy)| Sync { samples, busy, ..Sync::default() });
     let lists = (
@@ -303,7 +303,7 @@ fn around() -> impl Strategy<Value = Around> {
         proptest::collection::vec(pipe, 0..3),
         maybe(sync),
     );
-    let counts = (proptest::collection::vec(count(), 23), any::<bool>(), number(), number());
+    let counts = (proptest::collection::vec(count(), 24), any::<bool>(), number(), number());
     (counts, lists).prop_map(|((of, command, failed_attempts, listen_overflows), lists)| Around {
         samples: of[0],
         command,
@@ -331,6 +331,7 @@ fn around() -> impl Strategy<Value = Around> {
             polling: of[17],
             accepting: of[18],
             receiving: of[19],
+            unclear: of[23],
             ..Rest::default()
         },
         attempts: lists.0,

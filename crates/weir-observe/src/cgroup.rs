@@ -56,6 +56,9 @@ pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
             names if names.split(',').any(|name| name == controller) => PathBuf::from(ROOT).join(names),
             _ => continue,
         };
+        if is_outside(path) {
+            continue;
+        }
         let mut path = path.trim_matches('/');
         while !path.is_empty() {
             folders.push(hierarchy.join(path));
@@ -85,8 +88,13 @@ pub fn unified(pid: Pid) -> Option<(u64, Vec<Pid>)> {
 /// stroke.
 fn parse_unified(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    // A group outside of the caller's own part of the tree.
-    (!path.split('/').any(|part| part == "..")).then(|| PathBuf::from(path))
+    (!is_outside(path)).then(|| PathBuf::from(path))
+}
+
+/// Whether a group lies outside of the caller's own part of the tree (cgroup_namespaces.7), where it may not
+/// be looked at.
+fn is_outside(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
 }
 
 /// A process's groups, their files kept open.
@@ -96,9 +104,20 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Fails when the process has ended. A process in the host's root group has a quota that never holds.
+    /// Fails when the process has ended, or its groups are not visible. A process in the host's root group
+    /// has a quota that never holds.
     pub fn open(pid: Pid) -> Result<Quota, ObserveError> {
-        let folders = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_membership(text, "cpu")))?;
+        let visible = |text: &str| {
+            let folders = parse_membership(text, "cpu");
+            Ok((!folders.is_empty() || !text.lines().any(is_outside)).then_some(folders))
+        };
+        let folders = read_once(&format!("/proc/{pid}/cgroup"), visible)?.ok_or_else(|| {
+            ObserveError::Absent(
+                "the CPU quota is not visible: the control group lies outside this control-group namespace; a \
+                 wait for a processor may be the quota's"
+                    .to_owned(),
+            )
+        })?;
         let open = |folder: &PathBuf| {
             let mut file = ProcFile::open(folder.join("cpu.stat").to_string_lossy()).ok()?;
             let before = file.read(parse).ok()?.time;
@@ -157,7 +176,9 @@ mod tests {
         assert_eq!(paths, expected);
         let container = parse_membership("1:cpu:/\n0::/\nodd\n", "cpu");
         assert_eq!(container, ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from));
-        assert_eq!(parse_membership("1:memory:/\nodd\n", "cpu"), Vec::<PathBuf>::new());
+        for none in ["1:memory:/\nodd\n", "1:cpu:/../b\n0::/../../b/c\n", "0::/..\n"] {
+            assert_eq!(parse_membership(none, "cpu"), Vec::<PathBuf>::new(), "{none}");
+        }
     }
 
     #[test]

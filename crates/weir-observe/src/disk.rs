@@ -9,11 +9,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{major, minor, statfs};
+use rustix::fs::{FileType, major, minor, statfs};
 use weir_model::evidence::DiskInterval;
 
 use crate::error::{Malformed, ObserveError};
 use crate::proc_file::{ProcFile, number};
+use crate::process::{self, Pid};
 
 /// A sector in `/proc/diskstats` has 512 bytes, whatever the device's own are (Documentation/block/stat.rst).
 const SECTOR: u64 = 512;
@@ -30,6 +31,19 @@ pub struct Device {
 impl Device {
     fn from_raw(device: u64) -> Device {
         Device { major: major(device), minor: minor(device) }
+    }
+
+    /// Itself where it holds `path` alone; else an error with what the file system is.
+    fn if_block(
+        self,
+        path: &Path,
+        kind: impl FnOnce() -> Option<&'static str>,
+    ) -> Result<Device, ObserveError> {
+        if self.major != 0 {
+            return Ok(self);
+        }
+        let (path, kind) = (path.display(), kind().unwrap_or("a file system"));
+        Err(ObserveError::Absent(format!("no block device of its own holds {path}: it is on {kind}")))
     }
 }
 
@@ -49,13 +63,43 @@ pub fn device_number(path: &Path) -> Result<Device, ObserveError> {
 
 /// The block device that holds `path`; an error with the file system's name where there is not one.
 pub fn block_device(path: &Path) -> Result<Device, ObserveError> {
-    let device = device_number(path)?;
-    if device.major != 0 {
-        return Ok(device);
+    device_number(path)?.if_block(path, || kind(nearest(path).ok()?.0))
+}
+
+/// The file system that holds a file which another process has open. It is asked for by the descriptor: the
+/// file's name may be one of another mount namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileSystem {
+    /// Its number, as [`device_number`] has it.
+    pub(crate) device: Device,
+    descriptor: (Pid, u32),
+}
+
+impl FileSystem {
+    /// Never waits for the file system.
+    pub(crate) fn of_descriptor(pid: Pid, fd: u32) -> Result<FileSystem, ObserveError> {
+        let found = process::open_file(pid, fd)?;
+        let device = match FileType::from_raw_mode(found.stx_mode.into()).is_block_device() {
+            true => Device { major: found.stx_rdev_major, minor: found.stx_rdev_minor },
+            false => Device { major: found.stx_dev_major, minor: found.stx_dev_minor },
+        };
+        Ok(FileSystem { device, descriptor: (pid, fd) })
     }
-    let (existing, _) = nearest(path)?;
-    let kind = statfs(existing).map_or("a file system", |stat| file_system(stat.f_type as u64));
-    Err(ObserveError::Absent(format!("no block device of its own holds {}: it is on {kind}", path.display())))
+
+    /// Its block device; an error with its name where there is not one. `path` is what people call the file.
+    pub(crate) fn block_device(self, path: &Path) -> Result<Device, ObserveError> {
+        let (pid, fd) = self.descriptor;
+        self.device.if_block(path, || {
+            // A descriptor that was closed may lead to another file by now.
+            FileSystem::of_descriptor(pid, fd).ok().filter(|now| *now == self)?;
+            kind(Path::new(&format!("/proc/{pid}/fd/{fd}")))
+        })
+    }
+}
+
+/// What holds an existing file, which has to answer for that.
+fn kind(path: &Path) -> Option<&'static str> {
+    Some(file_system(statfs(path).ok()?.f_type as u64))
 }
 
 /// `path`, or the nearest folder above it that exists: an output is named before it is made.
@@ -217,6 +261,19 @@ mod tests {
         match block_device(Path::new(".")) {
             Ok(device) => assert!(!DiskReader::open(device).unwrap().read().unwrap().name.is_empty()),
             Err(why) => assert!(why.to_string().starts_with("no block device of its own holds .: "), "{why}"),
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_process_has_open_lies_where_its_name_does() {
+        let own = Pid(std::process::id());
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path(), Path::new("/proc/self/status")] {
+            let file = std::fs::File::open(path).unwrap();
+            let on = FileSystem::of_descriptor(own, std::os::fd::AsRawFd::as_raw_fd(&file) as u32).unwrap();
+            assert_eq!(on.device, device_number(path).unwrap());
+            let told = |device: Result<Device, ObserveError>| device.map_err(|why| why.to_string());
+            assert_eq!(told(on.block_device(path)), told(block_device(path)));
         }
     }
 

@@ -8,6 +8,8 @@ mod descriptors;
 use std::io;
 use std::time::Duration;
 
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
+
 pub(crate) use descriptors::of_pipe;
 pub use descriptors::{Descriptors, descriptors, sockets};
 
@@ -109,18 +111,32 @@ pub fn tree(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// The children of all its threads (`CONFIG_PROC_CHILDREN`).
+/// The children of all its threads.
 pub fn children(pid: Pid) -> Vec<Pid> {
+    let Ok(threads) = threads(pid) else { return Vec::new() };
     let mut found = Vec::new();
-    for tid in threads(pid).unwrap_or_default() {
+    for tid in threads {
         let path = format!("/proc/{pid}/task/{tid}/children");
-        let listed = read_once(&path, |text| {
+        let listed: Result<Vec<Pid>, ObserveError> = read_once(&path, |text| {
             Ok(text.split_ascii_whitespace().flat_map(str::parse).map(Pid).collect())
         });
-        let listed: Vec<Pid> = listed.unwrap_or_default();
-        found.extend(listed);
+        match listed {
+            Ok(listed) => found.extend(listed),
+            // Not every kernel lists them (CONFIG_PROC_CHILDREN).
+            Err(_) if !lists_children() => return children_by_parent(pid),
+            Err(_) => {}
+        }
     }
     found
+}
+
+/// Whether the kernel lists the children of a thread, of which the caller's own is the test.
+fn lists_children() -> bool {
+    std::path::Path::new("/proc/thread-self/children").exists()
+}
+
+fn children_by_parent(pid: Pid) -> Vec<Pid> {
+    all().into_iter().filter(|child| stat(*child).is_ok_and(|stat| stat.parent == pid)).collect()
 }
 
 /// The owner's number (the effective one).
@@ -142,10 +158,18 @@ pub fn is_writable(pid: Pid, fd: u32) -> Option<bool> {
     descriptor(pid, fd).map(|(_, writable)| writable)
 }
 
+/// What the kernel itself knows of a file that a process has open: its type and its device. No server of NFS
+/// or FUSE is asked: one that is away would never answer.
+pub(crate) fn open_file(pid: Pid, fd: u32) -> Result<Statx, ObserveError> {
+    let link = format!("/proc/{pid}/fd/{fd}");
+    statx(CWD, &link, AtFlags::STATX_DONT_SYNC, StatxFlags::empty())
+        .map_err(|cause| ObserveError::unreadable(link, cause))
+}
+
 /// A regular file opened for writing.
 fn is_output(pid: Pid, fd: u32) -> bool {
-    let regular = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|metadata| metadata.is_file());
-    regular && descriptor(pid, fd).is_some_and(|(_, writable)| writable)
+    let is_regular = |found: Statx| FileType::from_raw_mode(found.stx_mode.into()).is_file();
+    open_file(pid, fd).is_ok_and(is_regular) && descriptor(pid, fd).is_some_and(|(_, writable)| writable)
 }
 
 /// Where a descriptor stands in its file; kept open, since it is asked for often.
@@ -218,21 +242,44 @@ pub fn shares_network(pid: Pid) -> Option<bool> {
     Some(network(pid)? == own_network()?)
 }
 
+/// A process in each network namespace but the caller's, as far as they may be asked.
+pub(crate) fn other_networks() -> Vec<Pid> {
+    let Some(own) = own_network() else { return Vec::new() };
+    let mut others = std::collections::BTreeMap::new();
+    for pid in all() {
+        if let Some(name) = network(pid).filter(|name| *name != own) {
+            others.entry(name).or_insert(pid);
+        }
+    }
+    others.into_values().collect()
+}
+
+/// Whether every process of the machine is shown: the caller lives in its first PID namespace, and `/proc`
+/// hides nothing from it (`hidepid`, proc(5)), for which the first process stands.
+pub(crate) fn sees_all() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let pids = std::fs::metadata("/proc/self/ns/pid");
+    let first = pids.is_ok_and(|pids| pids.ino() == FIRST_PIDS);
+    first && stat(Pid(1)).is_ok() && threads(Pid(1)).is_ok()
+}
+
+/// The number of the machine's first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const FIRST_PIDS: u64 = 0xefff_fffc;
+
 /// Whether no thread of a process that `is_known` does not name lives in this network namespace. `false` also
-/// where a process may not be asked: it could.
+/// where a process may not be asked, or is not even shown: it could.
 pub(crate) fn lives_alone(network: &str, is_known: impl Fn(Pid) -> bool) -> bool {
-    let is_there = |pid: Pid| {
-        threads(pid).unwrap_or_default().into_iter().any(|tid| {
-            match std::fs::read_link(format!("/proc/{pid}/task/{tid}/ns/net")) {
-                Ok(name) => name.to_string_lossy() == network,
-                // A thread that has ended lives nowhere.
-                Err(cause) => {
-                    cause.kind() != io::ErrorKind::NotFound && cause.raw_os_error() != Some(libc::ESRCH)
-                }
-            }
-        })
+    let place = |pid: Pid, tid: u32| std::fs::read_link(format!("/proc/{pid}/task/{tid}/ns/net"));
+    let lives_there = |pid: Pid, tid: u32| match place(pid, tid) {
+        Ok(name) => name.to_string_lossy() == network,
+        // A thread that has ended lives nowhere.
+        Err(cause) => cause.kind() != io::ErrorKind::NotFound && cause.raw_os_error() != Some(libc::ESRCH),
     };
-    !all().into_iter().any(|pid| !is_known(pid) && is_there(pid))
+    let is_there = |pid: Pid| match threads(pid) {
+        Ok(threads) => threads.into_iter().any(|tid| lives_there(pid, tid)),
+        Err(error) => !matches!(error, ObserveError::Absent(_)),
+    };
+    sees_all() && !all().into_iter().any(|pid| !is_known(pid) && is_there(pid))
 }
 
 /// Moves the calling thread, for good, into the process's network namespace; for root.
@@ -302,7 +349,8 @@ mod tests {
         assert!(all().contains(&own));
         // The machine's own network has others in it.
         assert!(!lives_alone(&own_network().unwrap(), |pid| pid == own));
-        assert!(lives_alone("net:[1]", |_| true));
+        // Nobody can know it who is shown a part of the processes.
+        assert_eq!(lives_alone("net:[1]", |_| true), sees_all());
         assert!(threads(own).unwrap().contains(&own.0));
         assert!(WrittenBytes::open(own).unwrap().read().is_ok());
     }
@@ -311,7 +359,9 @@ mod tests {
     fn children_are_found_and_the_dead_are_absent() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid(child.id());
-        assert!(tree(Pid(std::process::id())).contains(&pid));
+        let own = Pid(std::process::id());
+        assert!(tree(own).contains(&pid));
+        assert!(children_by_parent(own).contains(&pid), "where the kernel lists no children");
         assert_eq!(stat(pid).unwrap().parent, Pid(std::process::id()));
         child.kill().unwrap();
         child.wait().unwrap();

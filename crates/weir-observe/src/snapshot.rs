@@ -10,7 +10,7 @@ use weir_model::evidence::{CpuInterval, DirtyInterval, DiskInterval, Reading};
 
 use crate::cpu::{self, CpuReader, CpuTicks};
 use crate::dirty::DirtyReader;
-use crate::disk::{self, DiskCounters, DiskReader};
+use crate::disk::{self, Device, DiskCounters, DiskReader, FileSystem};
 use crate::error::{ObserveError, reading};
 use crate::thread::process_cpu_now;
 
@@ -49,12 +49,22 @@ impl Sampler {
     /// when the bytes go to a pipe or nowhere.
     pub fn new(output: Option<&Path>) -> Sampler {
         let device = output.map(disk::device_number).and_then(Result::ok);
-        let mut cpu = CpuReader::open();
-        let dirty = DirtyReader::open(device);
-        let mut disk = match output {
-            Some(path) => disk::block_device(path).and_then(DiskReader::open),
+        let disk = match output {
+            Some(path) => disk::block_device(path),
             None => Err(ObserveError::Absent("the output is not a file".to_owned())),
         };
+        Sampler::start(device, disk)
+    }
+
+    /// The same for a file that another program writes, which may live in another mount namespace.
+    pub(crate) fn of_file(path: &Path, on: FileSystem) -> Sampler {
+        Sampler::start(Some(on.device), on.block_device(path))
+    }
+
+    fn start(device: Option<Device>, disk: Result<Device, ObserveError>) -> Sampler {
+        let mut cpu = CpuReader::open();
+        let dirty = DirtyReader::open(device);
+        let mut disk = disk.and_then(DiskReader::open);
         let before = Snapshot::read(&mut cpu, &mut disk);
         Sampler { cpu, dirty, disk, before }
     }

@@ -18,10 +18,12 @@ mod proof;
 mod sockets;
 mod tables;
 mod threads;
+mod totals;
 
 pub use cadence::{Cadence, EndedInterval, INTERVAL, SAMPLE_INTERVAL};
 pub use discovery::{Discovery, Subject, Worker};
 pub use lanes::{Lane, LaneTotal};
 pub use notes::Notes;
-pub use sockets::{Totals, Unproven, Watch};
+pub use sockets::Watch;
 pub use threads::{ThreadTotal, Threads};
+pub use totals::{Totals, Unproven};

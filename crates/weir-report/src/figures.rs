@@ -37,3 +37,8 @@ pub fn percent(share: f64) -> String {
     let percent = sane(share).min(1e4) * 100.0;
     if percent > 0.0 && percent < 0.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
+
+/// How much of `all` is done, percent. Rounded down, and in integers: 100 % means that it is all there.
+pub(crate) fn percent_done(done: u64, all: u64) -> u128 {
+    (u128::from(done.min(all)) * 100).checked_div(u128::from(all)).unwrap_or(100)
+}

@@ -143,7 +143,7 @@ pub struct FleetSlowBatch {
     pub name: String,
     /// Its objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Their bytes by the plan, as far as sizes are known.
     pub bytes: u64,
     /// From its last lease to its end, or until now.
     pub seconds: f64,

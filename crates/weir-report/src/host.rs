@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use weir_units::Rate;
+use weir_units::{Rate, decimals, in_unit};
 
 use crate::escape::escape;
 
@@ -114,18 +114,8 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
 
 /// Three digits in the unit that fits.
 pub(crate) fn time(seconds: f64) -> String {
-    let (value, unit) = match seconds.abs() {
-        size if size < 1e-3 => (seconds * 1e6, "µs"),
-        size if size < 1.0 => (seconds * 1e3, "ms"),
-        _ => (seconds, "s"),
-    };
-    let digits = if value.abs() >= 100.0 {
-        0
-    } else if value.abs() >= 10.0 {
-        1
-    } else {
-        2
-    };
+    let (value, unit) = in_unit(seconds);
+    let digits = decimals(value);
     format!("{value:.digits$} {unit}")
 }
 
@@ -136,11 +126,7 @@ pub(crate) fn count(value: f64) -> String {
         size if size >= 999.5 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    let digits = match value.abs() {
-        size if prefix.is_empty() || size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        _ => 2,
-    };
+    let digits = if prefix.is_empty() { 0 } else { decimals(value) };
     format!("{value:.digits$}{prefix}")
 }
 
@@ -172,6 +158,10 @@ mod tests {
         assert_eq!(
             (time(0.000_012_3), time(0.5), time(12.0)),
             ("12.3 µs".into(), "500 ms".into(), "12.0 s".into())
+        );
+        assert_eq!(
+            (time(0.000_999_7), time(0.099_97), time(0.999_9)),
+            ("1.00 ms".into(), "100 ms".into(), "1.00 s".into())
         );
         assert_eq!(
             (count(1_234_567.0), count(412_300.0), count(12.0)),

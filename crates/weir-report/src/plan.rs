@@ -145,6 +145,9 @@ pub struct BestRecord {
     pub seconds: f64,
     /// What holds it for most of that time: `latency` where round trips do.
     pub whole_limit: String,
+    /// Buffers on this machine end below what its rate takes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_buffers: bool,
 }
 
 impl PlanRecord {
@@ -173,10 +176,20 @@ impl PlanRecord {
                     limit: cell.steady.limit.name().to_owned(),
                     seconds: cell.whole.time.as_secs_f64(),
                     whole_limit: cell.whole.limit.name().to_owned(),
+                    needs_buffers: false,
                 })
             })
             .collect();
         PlanRecord { size: inputs.size.0, codecs, columns, best, hosts: Vec::new(), notes }
+    }
+
+    /// The same on a machine where buffers end at `allowed`.
+    pub fn with_buffers(mut self, plan: &Plan, allowed: Bytes) -> PlanRecord {
+        for best in &mut self.best {
+            let column = plan.best_for(Rate(best.link)).map(|(column, _)| column);
+            best.needs_buffers = column.is_some_and(|column| column.exceeds(allowed));
+        }
+        self
     }
 
     /// The same with copies to many hosts, over each link.
@@ -192,7 +205,7 @@ impl HostsRecord {
         HostsRecord {
             link: link.0,
             hosts: many.hosts,
-            fanout: many.fanout,
+            fanout: times.fanout,
             one: times.one.as_secs_f64(),
             star: times.star.as_secs_f64(),
             chain: times.chain.as_secs_f64(),
@@ -312,8 +325,9 @@ fn links(plan: &PlanRecord) -> Vec<f64> {
 fn best_line(plan: &PlanRecord, best: &BestRecord, alone: bool) -> String {
     let by = if alone { String::new() } else { format!(" by {}", best.transport) };
     let trips = if best.whole_limit == Limit::Latency.name() { ", held by its round trips" } else { "" };
+    let buffers = if best.needs_buffers { " (after the sysctl below)" } else { "" };
     format!(
-        "best over {} MB/s: {}{by}, {} MB/s, held by {}; {} in {}{trips}",
+        "best over {} MB/s: {}{by}, {} MB/s, held by {}; {} in {}{trips}{buffers}",
         megabytes(best.link),
         escape(&best.codec),
         megabytes(best.rate),
@@ -330,12 +344,12 @@ fn hosts_lines(hosts: &HostsRecord) -> [String; 2] {
         fanout => format!("{fanout} chains take"),
     };
     let count = if hosts.hosts == 1 { "1 host".to_owned() } else { format!("{} hosts", hosts.hosts) };
+    let fill = match hosts.depth {
+        1 => String::new(),
+        _ => format!(", {} of that for each host behind the first", time(hosts.fill)),
+    };
     [
-        format!(
-            "to {count} (weir cp --to-hosts): {how} {}, {} of that for each host behind the first",
-            time(hosts.chain),
-            time(hosts.fill)
-        ),
+        format!("to {count} (weir cp --to-hosts): {how} {}{fill}", time(hosts.chain)),
         format!(
             "to {count} by a copy to each from here at once: {}; one copy {}",
             time(hosts.star),
@@ -413,6 +427,9 @@ pub fn buffer_note(name: &str, allowed: Bytes, needed: Bytes, now: Rate, then: R
 
 #[cfg(test)]
 mod tests {
+    use weir_model::pipeline::{Path, SSH_CIPHER};
+    use weir_model::plan::Means;
+
     use super::*;
 
     #[test]
@@ -429,5 +446,30 @@ mod tests {
         ] {
             assert_eq!(megabytes(rate), text, "{rate}");
         }
+    }
+
+    #[test]
+    fn as_many_chains_as_hosts_at_most_and_no_filling_of_one() {
+        let hosts = |hosts, fanout| {
+            let link = Rate(12.5e6);
+            let inputs = Inputs {
+                figures: Vec::new(),
+                path: Path::of(link),
+                links: vec![link],
+                means: vec![Means::Tcp],
+                ssh: SSH_CIPHER,
+                cipher: None,
+                lanes: None,
+                size: Bytes(200_000_000),
+            };
+            let many = ManyHosts { hosts, fanout, block: Bytes(1 << 20), lanes: 2 };
+            HostsRecord::new(link, &many, &many.over(&inputs, link))
+        };
+        let three = hosts(3, 9);
+        assert_eq!((three.fanout, three.depth), (3, 1));
+        let [chains, _] = hosts_lines(&three);
+        assert!(chains.contains("3 chains take ") && !chains.contains("behind the first"), "{chains}");
+        let [chains, _] = hosts_lines(&hosts(4, 2));
+        assert!(chains.contains("2 chains take ") && chains.contains("behind the first"), "{chains}");
     }
 }

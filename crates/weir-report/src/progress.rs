@@ -9,6 +9,7 @@ use weir_model::limit::Limit;
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
+use crate::figures::percent_done;
 
 /// What is known while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -83,9 +84,7 @@ pub fn steps(what: &str, index: usize, count: usize, elapsed: Duration) -> Strin
 
 pub(crate) fn percent(progress: &Progress) -> Option<String> {
     let total = progress.total.filter(|total| *total > 0 && !progress.at_least)?;
-    // Rounded down, and in integers: 100 % means that it is all there.
-    let percent = u128::from(progress.done.min(total)) * 100 / u128::from(total);
-    Some(format!("{percent:3} %"))
+    Some(format!("{:3} %", percent_done(progress.done, total)))
 }
 
 pub(crate) fn amount(progress: &Progress) -> Option<String> {

@@ -103,13 +103,15 @@ impl Stage {
         if self.limit == "sender-or-path" {
             return Some(self.held);
         }
-        if self.held >= HELD { Some(self.load.unwrap_or(0.0).max(self.held)) } else { self.load }
+        let held = (self.held > 0.0).then_some(self.held);
+        if self.held >= HELD { Some(self.load.unwrap_or(0.0).max(self.held)) } else { self.load.or(held) }
     }
 
     /// `held 82 %`, `30 % in use`.
     pub fn words(&self) -> String {
         match (self.held >= HELD, self.load) {
             (true, _) => format!("held {}", percent(self.held)),
+            (false, None) if self.held > 0.0 => format!("held {}", percent(self.held)),
             (false, Some(load)) if self.limit == "sender-or-path" => format!("awaited {}", percent(load)),
             (false, Some(load)) => format!("{} in use", percent(load)),
             (false, None) => "not measured".to_owned(),
@@ -148,5 +150,8 @@ mod tests {
         assert_eq!(narrowest(&stages), Some(2));
         assert_eq!((stages[0].load, stages[0].basis.as_str()), (None, "first bytes came at once"));
         assert_eq!(stages[4].words(), "30 % in use");
+        let brief = Stage { held: 0.05, load: None, ..stages[1].clone() };
+        assert_eq!((brief.words().as_str(), brief.narrowness()), ("held 5 %", Some(0.05)));
+        assert_eq!(Stage { held: 0.0, ..brief }.words(), "not measured");
     }
 }

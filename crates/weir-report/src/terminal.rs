@@ -108,9 +108,15 @@ pub(crate) fn verb(record: &Record) -> &'static str {
         "why" => "carried",
         "cp" => "copied",
         "put" => "sent",
+        "bench" if has_sent_alone(record) => "sent",
         "fleet" | "fleet run" | "fleet work" => "moved",
         _ => "received",
     }
+}
+
+/// A test whose receiver did not tell what came.
+fn has_sent_alone(record: &Record) -> bool {
+    record.extra.get("net").is_some_and(|net| net.get("received").is_none_or(Value::is_null))
 }
 
 /// What was moved, and what failed.
@@ -139,7 +145,8 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     let all_say_it = record.failed() as usize == failed.len()
         && failed.len() <= FAILURES
         && (says_it(&record.error) || !failed.is_empty() && failed.iter().all(|file| says_it(&file.error)));
-    if record.outcome == RunOutcome::Partial && !all_say_it {
+    // A measurement begins anew.
+    if record.outcome == RunOutcome::Partial && record.command != "bench" && !all_say_it {
         let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
         let words = match record.bytes + earlier {
             0 => "nothing has arrived yet: the same command starts again",

@@ -285,6 +285,50 @@ fn runs_without_a_rate_are_not_compared_by_one() {
     assert!(!text.contains(confidence), "nothing was judged");
 }
 
+#[test]
+fn a_fleet_s_figures_are_of_what_came() {
+    let span = |from: f64, rate: f64| serde_json::json!({ "from": from, "to": from + 10.0, "rate": rate });
+    let batch = |state: &str, bytes: u64| serde_json::json!({ "name": "a", "objects": 1, "bytes": bytes, "seconds": 5.0, "state": state });
+    let record = serde_json::json!({
+        "schema": "weir.run/1", "command": "fleet", "outcome": "partial", "bytes": 1, "seconds": 1000.0, "rate": 9e6,
+        "fleet_history": {
+            "planned": 100_000, "moved": 99_999, "left": 1, "seconds": 20.0,
+            "spans": [span(0.0, 1e6), span(10.0, 3e6)],
+            "progress": [{ "t": 1.0, "objects": 1 }, { "t": 20.0, "objects": 99_999 }],
+            "slowest": [batch("leased", 35_000_000), batch("done", 20_000_000)],
+        },
+    });
+    let page = page(&record.to_string());
+    for fact in [
+        // The mean of what is drawn, not of the whole record.
+        "2.00 MB/s on average over",
+        // 100 % means all.
+        "99999 (99 %): 99999 moved",
+        "100 k of 100 k objects were done (99 %).",
+        "bytes planned",
+        "<td class=\"words\">4.00 MB/s</td>",
+    ] {
+        assert!(page.contains(fact), "{fact}");
+    }
+    assert!(!page.contains("7.00 MB/s"), "a batch that is under way has no rate by its plan");
+}
+
+#[test]
+fn what_was_not_measured_has_no_figures() {
+    let record = serde_json::json!({
+        "schema": "weir.run/1", "command": "bench", "outcome": "complete", "bytes": 1, "seconds": 1.0,
+        "pps": { "rows": [
+            { "frame": 64, "sent_rate": 5e6, "received_rate": 4e6, "loss": 0.01, "sender_busy": 0.5, "receiver_busy": 0.6 },
+            { "frame": 1518, "method": "gso", "missing": "no segmentation here" },
+        ] },
+    });
+    let page = page(&record.to_string());
+    assert!(page.contains("not measured: no segmentation here"));
+    for claim in ["0.000 %", "<td>0 %</td>"] {
+        assert!(!page.contains(claim), "{claim}");
+    }
+}
+
 /// A page names 200 files; one that came in spite of something is among them.
 #[test]
 fn what_was_overridden_is_not_lost_among_many_files() {

@@ -83,3 +83,20 @@ fn a_codec_of_a_stranger_cannot_drive_the_terminal() {
 fn buffers_that_suffice_are_no_note() {
     assert_eq!(buffer_note("net.ipv4.tcp_rmem", Bytes(8), Bytes(8), Rate(1.0), Rate(1.0)), None);
 }
+
+/// What one connection is said to carry is not denied by a note below it.
+#[test]
+fn a_rate_beyond_this_machines_buffers_says_so() {
+    let mut inputs = inputs();
+    inputs.path.window = None;
+    let plan = Plan::of(&inputs);
+    let bests = |allowed| {
+        let record = PlanRecord::new(&inputs, &plan, Vec::new()).with_buffers(&plan, Bytes(allowed));
+        let text = rendered(&record);
+        let lines = text.lines().filter(|line| line.starts_with("best over "));
+        lines.map(|line| line.ends_with(" (after the sysctl below)")).collect::<Vec<_>>()
+    };
+    // 2 MiB in flight over 40 ms are 52 MB/s: enough for the second link alone.
+    assert_eq!(bests(4 << 20), [true, false]);
+    assert_eq!(bests(64 << 20), [false, false]);
+}

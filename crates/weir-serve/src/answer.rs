@@ -12,6 +12,7 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use weir_http::Fields;
 use weir_http::precondition::{self, PreconditionOutcome, Version};
 use weir_http::range_request::{ByteRange, Requested};
+use weir_http::request::Refusal;
 use weir_http::request_target::Path;
 
 use crate::content::listing;
@@ -37,6 +38,9 @@ impl Request {
         self.is_head() || self.method == "GET"
     }
 }
+
+/// The media type of a text of the server's own.
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// A status, its headers and the parts of the body in order.
 #[derive(Debug)]
@@ -75,7 +79,13 @@ impl Answer {
 
     /// A short text that says what the status means.
     pub(crate) fn error(status: StatusCode, now: SystemTime) -> Answer {
-        Answer::new(status, now).with_text("text/plain; charset=utf-8", format!("{status}\n"))
+        Answer::new(status, now).with_text(PLAIN, format!("{status}\n"))
+    }
+
+    /// The same for bytes that are no request, with the reason.
+    pub(crate) fn refusal(refusal: Refusal, now: SystemTime) -> Answer {
+        let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+        Answer::new(status, now).with_text(PLAIN, format!("{status}: {}\n", refusal.why))
     }
 
     fn new(status: StatusCode, now: SystemTime) -> Answer {
@@ -241,11 +251,12 @@ pub(crate) fn busy(now: SystemTime) -> Answer {
     Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
 }
 
-/// The client may try again when the server is out of descriptors or memory; a broken disk will not mend
+/// The client may try again when the server is out of descriptors or memory, when somebody holds a lease on
+/// the file (EAGAIN), and when the folder or the file is being replaced (ESTALE); a broken disk will not mend
 /// soon.
 fn answer_failure(err: &std::io::Error, now: SystemTime) -> Answer {
     match err.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => busy(now),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::ESTALE) => busy(now),
         _ => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, now),
     }
 }

@@ -1,6 +1,5 @@
 //! How does HTTP/1.1 go between bytes and an answer? The same over a plain socket and over TLS.
 
-use http::StatusCode;
 use weir_http::head::{self, MAX_HEAD};
 use weir_http::request::{self, Refusal};
 use weir_http::{Framing, RequestHead, RequestTarget};
@@ -17,10 +16,12 @@ const FIRST_BUFFER: usize = 4 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     KeepAlive,
+    /// Close, once the client has the answer (`linger`).
     Close,
-    /// Close, but bytes may be under way that nobody will read.
-    Linger,
 }
+
+/// What becomes of a client that takes too long to ask.
+pub(crate) const LATE: Refusal = Refusal { status: 408, why: "the head took too long" };
 
 /// A request taken off the front of what was received.
 #[derive(Debug)]
@@ -98,9 +99,8 @@ impl Asked {
     fn new(head: RequestHead, target: RequestTarget) -> Asked {
         let after = match head.framing() {
             Ok(Framing::None | Framing::Length(0)) if head.keeps_connection() => After::KeepAlive,
-            Ok(Framing::None | Framing::Length(0)) => After::Close,
             // A body is not read, so it must not be taken for the next request.
-            _ => After::Linger,
+            _ => After::Close,
         };
         let target = match target {
             RequestTarget::Path(path) => path,
@@ -128,11 +128,6 @@ pub(crate) fn write_head(answer: &Answer, after: After, head: &mut Vec<u8>) {
         head.extend_from_slice(b"\r\n");
     }
     head.extend_from_slice(b"\r\n");
-}
-
-/// The status of a refusal.
-pub(crate) fn status(refusal: Refusal) -> StatusCode {
-    StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST)
 }
 
 #[cfg(test)]

@@ -2,26 +2,35 @@
 //! space.
 
 use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
 
-use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
+use weir_http::request::Refusal;
 
+use crate::activity::Open;
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::connections::IDLE;
 use crate::exchange::{self, After, Asked, Inbox};
+use crate::linger::{GLANCE, LINGER, Lingering};
 use crate::payload::{PIECE, Payload};
-use crate::plain::{LINGER, LINGER_BYTES};
 use crate::source::Source;
 
-/// Serves a connection to its end; an error is a client that went away, or a file that shrank.
-pub(crate) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) -> io::Result<()> {
-    Connection { stream, client, inbox: Inbox::default() }.run().await
+/// Serves a connection to its end, over a stream on `socket`; an error is a client that went away, or a file
+/// that changed.
+pub(crate) async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    socket: Arc<TcpStream>,
+    client: Client,
+) -> io::Result<()> {
+    Connection { stream, socket, client, inbox: Inbox::default() }.run().await
 }
 
 struct Connection<S> {
     stream: S,
+    socket: Arc<TcpStream>,
     client: Client,
     inbox: Inbox,
 }
@@ -40,17 +49,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let taken = match taken {
                 Ok(taken) => taken?,
                 Err(_) if self.inbox.is_empty() => None,
-                Err(_) => Some(Err(StatusCode::REQUEST_TIMEOUT)),
+                Err(_) => Some(Err(exchange::LATE)),
             };
             let Some(taken) = taken else { break };
-            let _open = self.client.activity.open();
+            let open = self.client.activity.open();
             let (answer, source, after) = match taken {
                 Ok(Asked { request, after }) => {
                     let Client { site, address, activity, .. } = &self.client;
                     let (answer, source) = site.answer_async(request, *address, activity).await?;
                     (answer, source, site.after(after))
                 }
-                Err(status) => (self.client.site.refuse(status, self.client.address), None, After::Linger),
+                Err(refusal) => (self.client.site.refuse(refusal, self.client.address), None, After::Close),
             };
             if !self.client.site.delay.is_zero() {
                 tokio::time::sleep(self.client.site.delay).await;
@@ -58,8 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.send_answer(answer, source, after).await?;
             match after {
                 After::KeepAlive => {}
-                After::Close => break,
-                After::Linger => return self.linger().await,
+                After::Close => return self.linger(open).await,
             }
         }
         // The end is said inside TLS too, or the client could not tell it from an attack. It need not hear
@@ -69,10 +77,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads until a request is complete; `None` at the end of the stream.
-    async fn next_request(&mut self) -> io::Result<Option<Result<Asked, StatusCode>>> {
+    async fn next_request(&mut self) -> io::Result<Option<Result<Asked, Refusal>>> {
         loop {
             if let Some(taken) = self.inbox.take() {
-                return Ok(Some(taken.map_err(exchange::status)));
+                return Ok(Some(taken));
             }
             match self.stream.read(self.inbox.room()).await? {
                 0 => return Ok(None),
@@ -103,17 +111,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// As [`plain`](crate::plain) does it.
-    async fn linger(&mut self) -> io::Result<()> {
-        let until = Instant::now() + LINGER;
-        let _ = timeout_at(until, self.stream.shutdown()).await;
+    async fn linger(&mut self, open: Open) -> io::Result<()> {
+        let socket = self.socket.clone();
+        let mut lingering = Lingering::new(&socket, open);
+        // There is room for the end once the client has taken some of the answer.
+        while timeout(GLANCE, self.stream.shutdown()).await.is_err() && lingering.goes_on(0) {}
         let mut scrap = [0; 4096];
-        let mut left = LINGER_BYTES;
-        while left > 0 {
-            match timeout_at(until, self.stream.read(&mut scrap)).await {
-                Ok(Ok(count)) if count > 0 => left = left.saturating_sub(count),
-                _ => break,
+        loop {
+            let came = match timeout(GLANCE, self.stream.read(&mut scrap)).await {
+                Ok(Ok(0) | Err(_)) => return Ok(()),
+                Ok(Ok(count)) => count,
+                Err(_) => 0,
+            };
+            if !lingering.goes_on(came) {
+                return Ok(());
             }
         }
-        Ok(())
     }
 }

@@ -11,23 +11,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, Method};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, timeout};
 use weir_http::head::MAX_HEAD;
-use weir_http::request;
+use weir_http::request::{self, Refusal};
 use weir_http::{Fields, RequestTarget};
 
 use crate::activity::Doing;
 use crate::answer::{Answer, Request};
 use crate::client::Client;
 use crate::connections::IDLE;
-use crate::exchange;
 use crate::limits::HANDSHAKE;
+use crate::linger::LINGER;
 use crate::payload::{PIECE, Payload};
-use crate::plain::{LINGER, LINGER_BYTES};
 use crate::source::Source;
 
 /// Requests at the same time on one connection.
@@ -105,7 +104,13 @@ async fn respond_to(
     }
     let (answer, source) = match read(&parts) {
         Ok(request) => client.site.answer_async(request, client.address, &client.activity).await?,
-        Err(status) => (client.site.refuse(status, client.address), None),
+        Err(refusal) => {
+            let mut answer = client.site.refuse(refusal, client.address);
+            if parts.method == Method::HEAD {
+                answer.body.clear();
+            }
+            (answer, None)
+        }
     };
     if !client.site.delay.is_zero() {
         tokio::time::sleep(client.site.delay).await;
@@ -113,8 +118,8 @@ async fn respond_to(
     send_answer(answer, source, respond, client).await
 }
 
-/// What is asked, or the status of the refusal.
-fn read(parts: &http::request::Parts) -> Result<Request, StatusCode> {
+/// What is asked, or why it is refused.
+fn read(parts: &http::request::Parts) -> Result<Request, Refusal> {
     let fields =
         Fields::from_checked(parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
     let method = parts.method.as_str();
@@ -122,8 +127,7 @@ fn read(parts: &http::request::Parts) -> Result<Request, StatusCode> {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     // CONNECT has no path (RFC 9113, 8.5); it is refused as a method, not for its form.
     let path = if method == "CONNECT" { authority.unwrap_or_default() } else { path };
-    let target = request::check_http2(method, authority, path, &fields).map_err(exchange::status)?;
-    let target = match target {
+    let target = match request::check_http2(method, authority, path, &fields)? {
         RequestTarget::Path(path) => path,
         RequestTarget::Server | RequestTarget::Authority => None,
     };
@@ -160,17 +164,13 @@ async fn send_answer(
     Ok(())
 }
 
-/// Reads what a client sends along with its request, within reason: a stream that is reset while its client
+/// Reads what a client sends along with its request, for a while: a stream that is reset while its client
 /// still sends loses the answer.
 async fn discard(body: &mut RecvStream) {
     let read = async {
-        let mut left = LINGER_BYTES;
-        while left > 0 {
-            let Some(Ok(data)) = body.data().await else { break };
-            left = left.saturating_sub(data.len().max(1));
+        while let Some(Ok(data)) = body.data().await {
             let _ = body.flow_control().release_capacity(data.len());
         }
     };
-    // Too slow is as good as too much.
     let _ = timeout(LINGER, read).await;
 }

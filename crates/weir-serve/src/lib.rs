@@ -1,7 +1,7 @@
 //! How are files offered over HTTP so that the server is never the slow stage of a transfer?
 //!
 //! One accept loop takes connections. A plain one gets its own thread, which answers HTTP/1.1 with
-//! `sendfile(2)`, so that the bytes never visit user space; HTTPS and HTTP/2 are tasks on a tokio runtime.
+//! `sendfile(2)`, so that few of the bytes visit user space; HTTPS and HTTP/2 are tasks on a tokio runtime.
 //! Requests are read by `weir-http`, and what is answered is decided for all by one pure function,
 //! `answer::decide`. The server can also be made slow on purpose (a rate, a delay, a small send buffer, few
 //! connections at once), so that the lab and the demo can show such servers.
@@ -24,8 +24,8 @@
 //! A byte's way: `server` accepts → `plain` (or `secure`: `http1`, `http2`) reads a head → `site` resolves
 //! the target to an entry of `content` → `answer` decides status, headers and ranges → `source` sends those
 //! ranges, paced by `pacer`; what passes through user space does so in pieces (`payload`) that are leased
-//! (`allowance`). All the while `connections` knows what each connection does (`activity`), and ends those
-//! that had their time.
+//! (`allowance`). A connection ends once its client has the last answer (`linger`). All the while
+//! `connections` knows what each connection does (`activity`), and ends those that had their time.
 
 mod acknowledged;
 mod activity;
@@ -41,6 +41,7 @@ mod exchange;
 mod http1;
 mod http2;
 mod limits;
+mod linger;
 mod listings;
 mod pacer;
 mod payload;

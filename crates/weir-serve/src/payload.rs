@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -53,14 +54,14 @@ impl Payload {
         let piece = match self.parts.front_mut() {
             Some(Part::Text(text)) => text.split_to(most.min(text.len())),
             Some(Part::File(range)) => {
-                let (start, end) = (range.start, range.end);
-                let want = self.grant((end - start).min(most as u64)).await;
+                let range = range.clone();
+                let want = self.grant((range.end - range.start).min(most as u64)).await;
                 let lease = {
                     // Its share is taken up by pieces that its client has not taken.
                     let _awaits = self.client.activity.during(Doing::AwaitsClient);
                     self.client.allowance.lease(want).await
                 };
-                let piece = self.read(start, lease).await?;
+                let piece = self.read(range, lease).await?;
                 if let Some(Part::File(range)) = self.parts.front_mut() {
                     range.start += piece.len() as u64;
                 }
@@ -86,17 +87,22 @@ impl Payload {
         }
     }
 
-    async fn read(&self, start: u64, lease: Lease) -> io::Result<Bytes> {
+    /// Reads what comes first of a stretch of the file. Its last piece is handed on once it is certain that
+    /// all of it is of one version.
+    async fn read(&self, Range { start, end }: Range<u64>, lease: Lease) -> io::Result<Bytes> {
         let Some(source) = self.source.clone() else {
             return Err(io::Error::other("only answers about a file have ranges of one"));
         };
         let mut leased = Leased::new(lease);
         leased.filled = match source.read_cached_at(leased.room(), start) {
-            Some(count) => count,
-            None => {
+            Some(count) if start + (count as u64) < end || source.is_untouched() => count,
+            _ => {
                 let _awaits = self.client.activity.during(Doing::AwaitsDisk);
                 let read = tokio::task::spawn_blocking(move || {
                     let count = source.read_at(leased.room(), start)?;
+                    if start + count as u64 >= end {
+                        source.check()?;
+                    }
                     io::Result::Ok((leased, count))
                 });
                 let count;
@@ -104,9 +110,6 @@ impl Payload {
                 count
             }
         };
-        if leased.filled == 0 {
-            return Err(io::Error::other("the file became shorter while it was sent"));
-        }
         Ok(Bytes::from_owner(leased))
     }
 }

@@ -1,24 +1,26 @@
 //! How does one thread serve one plain HTTP/1.1 connection?
 //!
-//! The loop is: read a head, decide, write the head, `sendfile` the ranges. Two system calls a request
-//! besides opening the file, and one for each 64 MiB of a large one.
+//! The loop is: read a head, decide, write the head, `sendfile` the ranges but for their last bytes, which
+//! are held back until it is certain that the file is still what it was. Four system calls an answer besides
+//! opening the file, and one for each 64 MiB of a large one.
 
 use std::io::{self, Read};
 use std::net::{Shutdown as Half, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use http::StatusCode;
 use rustix::net::{RecvFlags, SendFlags};
+use weir_http::request::Refusal;
 
 use crate::acknowledged;
-use crate::activity::Activity;
+use crate::activity::{Activity, Open};
 use crate::answer::{Answer, Part};
 use crate::connections::IDLE;
 use crate::exchange::{self, After, Asked, Inbox};
+use crate::linger::{GLANCE, Lingering};
 use crate::pacer::Pacer;
 use crate::site::Site;
-use crate::source::{self, Source};
+use crate::source::{self, LAST, Source};
 
 /// One `sendfile`: the system call costs about 1 µs, 64 MiB take at least 5 ms, and statistics stay that
 /// fresh.
@@ -26,12 +28,8 @@ const MAX_SEND: u64 = 64 << 20;
 /// The same where the kernel does not count what its client takes, but only tells how much it holds: what is
 /// offered is then never far ahead of what it was handed. A slow client still shows progress within seconds.
 const MAX_UNCOUNTED: u64 = 32 << 10;
-/// After a refusal, how much of what the client still sends is read, and for how long, so that it gets to see
-/// the refusal.
-pub(crate) const LINGER_BYTES: usize = 256 * 1024;
-pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
-/// Serves a connection to its end; an error is a client that went away, or a file that shrank.
+/// Serves a connection to its end; an error is a client that went away, or a file that changed.
 ///
 /// The socket must have a receive timeout of [`IDLE`]. Whatever it waits for, a socket that the register of
 /// connections shuts down ends it.
@@ -71,35 +69,34 @@ struct Connection<'a> {
 impl Connection<'_> {
     fn run(&mut self) -> io::Result<()> {
         loop {
-            let (asked, refused) = match self.next_request()? {
-                Some(Ok(asked)) => (Some(asked), None),
-                Some(Err(status)) => (None, Some(status)),
-                None => return Ok(()),
-            };
-            let _open = self.activity.open();
-            let after = asked.as_ref().map_or(After::Linger, |asked| self.site.after(asked.after));
-            let (answer, source) = match (asked, refused) {
-                (Some(Asked { request, .. }), _) => self.site.answer(&request, self.client, self.activity),
-                (None, status) => (self.site.refuse(status.unwrap_or_default(), self.client), None),
+            let Some(taken) = self.next_request()? else { return Ok(()) };
+            let open = self.activity.open();
+            let (answer, source, after) = match taken {
+                Ok(Asked { request, after }) => {
+                    let (answer, source) = self.site.answer(&request, self.client, self.activity);
+                    (answer, source, self.site.after(after))
+                }
+                Err(refusal) => (self.site.refuse(refusal, self.client), None, After::Close),
             };
             if !self.site.delay.is_zero() {
                 self.site.cut.sleep(self.site.delay);
             }
             self.send_answer(&answer, source.as_ref(), after)?;
+            // A client that is slow to take what the kernel has holds no file and no listing.
+            drop((answer, source));
             match after {
                 After::KeepAlive => {}
-                After::Close => return Ok(()),
-                After::Linger => return self.linger(),
+                After::Close => return self.linger(open),
             }
         }
     }
 
     /// Reads until a request is complete. `None` when the client is done, or silent for too long.
-    fn next_request(&mut self) -> io::Result<Option<Result<Asked, StatusCode>>> {
+    fn next_request(&mut self) -> io::Result<Option<Result<Asked, Refusal>>> {
         let started = Instant::now();
         loop {
             if let Some(taken) = self.inbox.take() {
-                return Ok(Some(taken.map_err(exchange::status)));
+                return Ok(Some(taken));
             }
             let late = match (&mut &*self.socket).read(self.inbox.room()) {
                 Ok(0) => return Ok(None),
@@ -115,7 +112,7 @@ impl Connection<'_> {
                 return Ok(None);
             }
             if late {
-                return Ok(Some(Err(StatusCode::REQUEST_TIMEOUT)));
+                return Ok(Some(Err(exchange::LATE)));
             }
         }
     }
@@ -150,8 +147,30 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Sends the bytes from `at` to `end`, at the pace that is set.
-    fn send_range(&mut self, source: &Source, mut at: u64, end: u64) -> io::Result<()> {
+    /// Sends the bytes from `start` to `end`, at the pace that is set.
+    fn send_range(&mut self, source: &Source, start: u64, end: u64) -> io::Result<()> {
+        let last = end - (end - start).min(LAST);
+        if start < last {
+            self.send_cached(source, start, last)?;
+        }
+        if last == end {
+            return Ok(());
+        }
+        let held = source.read_last(last..end)?;
+        let mut left = &held[..];
+        while !left.is_empty() {
+            let granted = self.wait_for_grant(left.len() as u64)?;
+            let (granted, rest) = left.split_at(granted as usize);
+            self.activity.offer(granted.len() as u64);
+            self.send_text(granted, SendFlags::empty())?;
+            self.site.count_sent(granted.len() as u64);
+            left = rest;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes that never visit user space.
+    fn send_cached(&mut self, source: &Source, mut at: u64, end: u64) -> io::Result<()> {
         let most = if acknowledged::by_client(self.socket).is_some() { MAX_SEND } else { MAX_UNCOUNTED };
         while at < end {
             let granted = self.wait_for_grant((end - at).min(most))?;
@@ -160,14 +179,9 @@ impl Connection<'_> {
             self.activity.offer(granted);
             let until = at + granted;
             while at < until {
-                match source.send_to(self.socket, at, (until - at) as usize)? {
-                    // The length is promised already: closing is the only honest way to say so. Never padded.
-                    0 => return Err(io::Error::other("the file became shorter while it was sent")),
-                    sent => {
-                        at += sent as u64;
-                        self.site.count_sent(sent as u64);
-                    }
-                }
+                let sent = source.send_to(self.socket, at, (until - at) as usize)? as u64;
+                at += sent;
+                self.site.count_sent(sent);
             }
         }
         Ok(())
@@ -186,20 +200,22 @@ impl Connection<'_> {
         }
     }
 
-    /// Closes in a way that lets the client read the answer: closing with unread bytes would send a reset,
-    /// which discards what the client has not read yet (RFC 9112, 9.6).
-    fn linger(&mut self) -> io::Result<()> {
+    /// Closes in a way that lets the client read all of the answer.
+    fn linger(&mut self, open: Open) -> io::Result<()> {
         self.socket.shutdown(Half::Write)?;
-        self.socket.set_read_timeout(Some(LINGER))?;
-        let until = Instant::now() + LINGER;
+        self.socket.set_read_timeout(Some(GLANCE))?;
+        let mut lingering = Lingering::new(self.socket, open);
         let mut scrap = [0; 4096];
-        let mut left = LINGER_BYTES;
-        while left > 0 && Instant::now() < until {
-            match (&mut &*self.socket).read(&mut scrap)? {
-                0 => break,
-                count => left = left.saturating_sub(count),
+        loop {
+            let came = match (&mut &*self.socket).read(&mut scrap) {
+                Ok(0) => return Ok(()),
+                Ok(count) => count,
+                Err(err) if matches!(err.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => 0,
+                Err(err) => return Err(err),
+            };
+            if !lingering.goes_on(came) {
+                return Ok(());
             }
         }
-        Ok(())
     }
 }

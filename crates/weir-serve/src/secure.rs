@@ -40,12 +40,12 @@ pub(crate) async fn serve_http2(socket: Arc<TcpStream>, client: Client, _permit:
 }
 
 async fn tls(socket: Arc<TcpStream>, acceptor: TlsAcceptor, client: &Client) -> io::Result<()> {
-    let handshake =
-        acceptor.accept_with(Stream::new(socket)?, |session| session.set_buffer_limit(Some(TLS_BUFFER)));
+    let raw = Stream::new(socket.clone())?;
+    let handshake = acceptor.accept_with(raw, |session| session.set_buffer_limit(Some(TLS_BUFFER)));
     let stream = tokio::time::timeout(HANDSHAKE, handshake).await??;
     match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => http2::serve(stream, client.clone()).await,
-        _ => http1::serve(stream, client.clone()).await,
+        _ => http1::serve(stream, socket, client.clone()).await,
     }
 }
 

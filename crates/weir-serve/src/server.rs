@@ -89,13 +89,21 @@ impl Server {
         self.tls.as_ref()?.self_signed_pem.as_deref()
     }
 
-    /// Reads the certificate and its key again, for the connections to come; those that are open keep theirs.
-    /// False where there is nothing to read: without TLS, and where the certificate was made at start.
+    /// Opens the served folder again by its name, for the requests to come, and reads the certificate and its
+    /// key again, for the connections to come. False where there is no certificate to read: without TLS, and
+    /// where it was made at start.
     ///
     /// # Errors
-    /// As at the start. The server then goes on with the certificate that it had.
+    /// As at the start. The server then goes on with the folder, or the certificate, that it had. Where
+    /// neither can be had, this is about the certificate, and a warning is about the folder.
     pub fn reload(&self) -> Result<bool, ServeError> {
-        self.tls.as_ref().map_or(Ok(false), Tls::reload)
+        let reopened = self.site.reopen();
+        let read = self.tls.as_ref().map_or(Ok(false), Tls::reload);
+        if let (Err(error @ ServeError::Root { source, .. }), Err(_)) = (&reopened, &read) {
+            tracing::warn!("keeping the old folder: {error}: {}", weir_units::plain(source));
+        }
+        let read = read?;
+        reopened.map(|()| read)
     }
 
     /// What has been done so far.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
 use tokio::sync::Semaphore;
+use weir_http::request::Refusal;
 use weir_http::request_target::Path;
-use weir_units::Rate;
+use weir_units::{Rate, plain};
 
 use crate::activity::{Activity, Doing};
 use crate::allowance::Pot;
@@ -21,7 +21,7 @@ use crate::exchange::After;
 use crate::limits;
 use crate::listings::{LISTING_TURN, Listings, Turn};
 use crate::pacer::Pacer;
-use crate::source::Source;
+use crate::source::{LAST, Source};
 use crate::{Config, ServeError, Shutdown};
 
 /// How long a request waits for what a connection that gave way holds. Its thread or task notices within
@@ -85,8 +85,8 @@ impl Site {
 
     /// The answer, and the file that its [`Part::File`](answer::Part::File) ranges are of.
     ///
-    /// May wait for the disk while it finds the file, but not for any of its bytes; a listing waits for its
-    /// turn too.
+    /// May wait for the disk while it finds the file, and for the ends of one that was written to lately; a
+    /// listing waits for its turn too.
     pub(crate) fn answer(
         &self,
         request: &Request,
@@ -146,10 +146,13 @@ impl Site {
             (Entry::Folder, Some(_), Some(target)) => self.with_descriptors(|| self.content.list(target)),
             (entry, ..) => entry,
         };
-        if let Entry::Failed(err) = &entry {
-            tracing::warn!("cannot answer {}: {err}", Shown(request));
+        if let Entry::Failed(err) = &entry
+            && !is_passing(err)
+        {
+            tracing::warn!("cannot answer {}: {}", Shown(request), plain(err));
         }
-        let mut answer = answer::decide(request, &entry, SystemTime::now());
+        let now = SystemTime::now();
+        let mut answer = answer::decide(request, &entry, now);
         if let Entry::Listing(_) = entry {
             if let Some(turn) = &mut turn {
                 turn.made(answer.body_len());
@@ -158,12 +161,21 @@ impl Site {
         }
         self.note(client, &Shown(request), &answer);
         let source = match entry {
+            Entry::File(file) if self.takes_a_while(&answer) && file.may_grow(now) => {
+                Some(file.source.remembering_ends())
+            }
             Entry::File(file) => Some(file.source),
             _ => None,
         };
         // Until the listing is text, and its entries are gone.
         drop(turn);
         (answer, source)
+    }
+
+    /// Whether there is time for a file to change before all of the answer is read from it.
+    fn takes_a_while(&self, answer: &Answer) -> bool {
+        let is_slow = self.limit_rate.is_some() || !self.delay.is_zero();
+        answer.body_len() > LAST || is_slow && answer.body_len() > 0
     }
 
     /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives
@@ -202,10 +214,15 @@ impl Site {
     }
 
     /// The answer to bytes that are no request.
-    pub(crate) fn refuse(&self, status: StatusCode, client: SocketAddr) -> Answer {
-        let answer = Answer::error(status, SystemTime::now());
-        self.note(client, &"(no request)", &answer);
+    pub(crate) fn refuse(&self, refusal: Refusal, client: SocketAddr) -> Answer {
+        let answer = Answer::refusal(refusal, SystemTime::now());
+        self.note(client, &format_args!("(no request: {})", refusal.why), &answer);
         answer
+    }
+
+    /// Looks anew at what the content is called, for the requests to come.
+    pub(crate) fn reopen(&self) -> Result<(), ServeError> {
+        self.content.reopen()
     }
 
     /// The schedule for a new connection, if its rate is limited.
@@ -234,6 +251,12 @@ impl Site {
     }
 }
 
+/// Whether it is for others to give way: to give a file back that they hold a lease on, or to make a folder
+/// anew that was removed, which was told once.
+fn is_passing(err: &io::Error) -> bool {
+    matches!(err.raw_os_error(), Some(libc::EAGAIN | libc::ESTALE))
+}
+
 /// Method and path, safe to print on a terminal; formatted only when someone listens to the log.
 struct Shown<'a>(&'a Request);
 
@@ -252,8 +275,10 @@ impl fmt::Display for Shown<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Seek;
     use std::net::Ipv4Addr;
 
+    use http::StatusCode;
     use weir_http::Fields;
     use weir_http::request_target::{self, RequestTarget};
 
@@ -284,5 +309,30 @@ mod tests {
         assert_eq!(status("/"), 503, "a wait for a turn hears the end of the server");
         drop(turns);
         assert_eq!(status("/"), 200);
+    }
+
+    #[test]
+    fn a_removed_folder_is_told_of_once() {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        let site = Site::new(&Config::new(Content::Dir(root.clone()))).unwrap();
+        std::fs::remove_dir(&root).unwrap();
+        let (client, activity) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Arc::new(Activity::new()));
+        let log = Arc::new(tempfile::tempfile().unwrap());
+        let lines = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        tracing::subscriber::with_default(lines, || {
+            for _ in 0..3 {
+                assert_eq!(site.answer(&request("/x"), client, &activity).0.status, 503);
+            }
+        });
+        let mut log = &*log;
+        log.rewind().unwrap();
+        let log = io::read_to_string(log).unwrap();
+        assert!(log.lines().count() == 1 && log.contains("root was removed"), "{log}");
     }
 }

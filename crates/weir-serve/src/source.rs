@@ -1,11 +1,28 @@
-//! How do bytes of a file reach a socket or a buffer?
+//! How do bytes of a file reach a socket or a buffer, and are all of them of the version that was opened?
+//!
+//! Those that `sendfile` hands to the kernel are the pages of the file themselves until the client has them:
+//! who writes to them in place in that last moment is not found out.
 
+use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, IoSliceMut};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::fs::{Stat, fstat};
 use rustix::io::{Errno, ReadWriteFlags};
+use weir_units::plain;
+
+/// The last bytes of a stretch of a file are held back until the file is seen to be still what it was: a TLS
+/// record of them, few enough to be kept in memory for a client that does not read.
+pub(crate) const LAST: u64 = 16 * 1024;
+/// So many bytes at either end are as they were in a file that was only appended to: some lines of a log.
+const PROBE: u64 = 4 * 1024;
+
+/// Why a file ends early.
+const SHORTER: &str = "the file became shorter while it was sent";
 
 /// Bytes that can be read at any offset: an open file, or a pattern that repeats for ever.
 #[derive(Debug, Clone)]
@@ -13,21 +30,43 @@ pub(crate) struct Source {
     file: Arc<OwnedFd>,
     /// For a pattern: how many bytes `file` holds before it starts again.
     period: Option<u64>,
+    /// For a file, which others may write.
+    opened: Option<Arc<Opened>>,
+    /// A hash of the ends of the file, where they were looked at.
+    ends: Option<u64>,
+}
+
+/// A file as it was when it was opened.
+#[derive(Debug)]
+struct Opened {
+    /// Its path below the root, for the log.
+    name: Vec<u8>,
+    stat: Stat,
 }
 
 impl Source {
-    pub(crate) fn file(file: OwnedFd) -> Source {
-        Source { file: Arc::new(file), period: None }
+    /// An open file, whose path below the root is `name`.
+    pub(crate) fn file(file: OwnedFd, name: &[u8], stat: Stat) -> Source {
+        let opened = Opened { name: name.to_vec(), stat };
+        Source { file: Arc::new(file), period: None, opened: Some(Arc::new(opened)), ends: None }
     }
 
     /// The first `period` bytes of `file`, again and again.
     pub(crate) fn repeated(file: Arc<OwnedFd>, period: u64) -> Source {
-        Source { file, period: Some(period) }
+        Source { file, period: Some(period), opened: None, ends: None }
     }
 
-    /// Sends up to `want` bytes from the page cache to a blocking socket without a copy in user space.
-    ///
-    /// Returns how many were sent; 0 says that the file has no bytes at `offset` any more.
+    /// The same for an answer that takes a while: how the file begins and ends is remembered, which tells
+    /// later whether it was only appended to. May wait for the disk.
+    pub(crate) fn remembering_ends(mut self) -> Source {
+        let ends = self.opened.as_ref().and_then(|opened| self.hash_ends(opened.len()).ok());
+        // What somebody wrote meanwhile may not be the ends of what was opened.
+        self.ends = ends.filter(|_| self.is_untouched());
+        self
+    }
+
+    /// Sends up to `want` bytes from the page cache to a blocking socket without a copy in user space, and
+    /// returns how many were sent, at least one.
     pub(crate) fn send_to(&self, socket: &TcpStream, offset: u64, want: usize) -> io::Result<usize> {
         let (mut offset, want) = self.place(offset, want);
         loop {
@@ -35,7 +74,9 @@ impl Source {
                 Err(Errno::INTR) => continue,
                 // Some file systems (FUSE with direct I/O, parts of /proc) cannot splice.
                 Err(Errno::INVAL | Errno::NOSYS) => return self.copy_to(socket, offset, want),
-                sent => return Ok(sent?),
+                Err(err) => return Err(self.blame(err, offset)),
+                Ok(0) => return Err(self.fails(SHORTER)),
+                Ok(sent) => return Ok(sent),
             }
         }
     }
@@ -51,11 +92,13 @@ impl Source {
         Ok(sent)
     }
 
-    /// Reads up to a buffer of bytes, waiting for the disk where it must; 0 as for
-    /// [`send_to`](Source::send_to).
+    /// Reads up to a buffer of bytes, at least one, waiting for the disk where it must.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let (offset, want) = self.place(offset, buffer.len());
-        Ok(rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut buffer[..want], offset))?)
+        match self.read(buffer, offset) {
+            Ok(0) => Err(self.fails(SHORTER)),
+            Ok(count) => Ok(count),
+            Err(err) => Err(self.fails(plain(&err))),
+        }
     }
 
     /// Reads only what is in the page cache; `None` when that is nothing, or cannot be known on this file
@@ -71,6 +114,90 @@ impl Source {
         };
         // An end of file is left to `read_at` as well, so that there is one place that knows what it means.
         read.ok().filter(|&count| count > 0)
+    }
+
+    /// The last bytes of a stretch of the file, once [`check`](Source::check) has passed all of it.
+    pub(crate) fn read_last(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let filled = self.fill(&mut bytes, range.start).map_err(|err| self.fails(plain(&err)))?;
+        if filled < bytes.len() {
+            return Err(self.fails(SHORTER));
+        }
+        self.check()?;
+        Ok(bytes)
+    }
+
+    /// Whether nobody has written to the file since it was opened. Waits for nothing on a file system that
+    /// knows what it has in memory, which is one of this host's own.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.opened.as_ref().is_none_or(|opened| fstat(&self.file).is_ok_and(|now| opened.is_still(&now)))
+    }
+
+    /// Fails unless the file is still what was opened, and so is what was read of it until now. May wait for
+    /// the disk.
+    ///
+    /// A file that was only appended to passes if its ends are remembered, or a log in use could never be
+    /// fetched. A mode, owner or name that changed is not looked at: they move the time of the last status
+    /// change alone.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let Some(opened) = &self.opened else { return Ok(()) };
+        let now = fstat(&self.file).map_err(|err| self.fails(plain(&err.into())))?;
+        let has_its_ends =
+            || self.ends.is_some_and(|ends| self.hash_ends(opened.len()).is_ok_and(|now| now == ends));
+        let only_grew = || now.st_size > opened.stat.st_size && has_its_ends();
+        if opened.is_still(&now) || only_grew() {
+            return Ok(());
+        }
+        Err(self.fails("the file changed while it was sent"))
+    }
+
+    /// A hash of the first and the last of the file's first `len` bytes.
+    fn hash_ends(&self, len: u64) -> io::Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        let mut probe = [0; PROBE as usize];
+        let probe = &mut probe[..len.min(PROBE) as usize];
+        for offset in [0, len.saturating_sub(PROBE)] {
+            let filled = self.fill(probe, offset)?;
+            hasher.write(&probe[..filled]);
+        }
+        Ok(hasher.finish())
+    }
+
+    /// Reads until the buffer is full, or the file at its end; returns how many bytes were read.
+    fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..], offset + filled as u64)? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// 0 says that the file has no bytes at `offset` any more.
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let (offset, want) = self.place(offset, buffer.len());
+        Ok(rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut buffer[..want], offset))?)
+    }
+
+    /// The file or the socket may have failed a `sendfile`; a client that goes away is no news. Whoever
+    /// cannot give a byte now was it.
+    fn blame(&self, err: Errno, offset: u64) -> io::Error {
+        match self.read(&mut [0], offset) {
+            Ok(_) => err.into(),
+            Err(cause) => self.fails(plain(&cause)),
+        }
+    }
+
+    /// The length is promised already: an early end is the only honest way to say that the rest is not there.
+    /// The client cannot tell why, so the log does.
+    fn fails(&self, cause: impl fmt::Display) -> io::Error {
+        if let Some(opened) = &self.opened {
+            let name = opened.name.escape_ascii();
+            tracing::warn!("cannot send all of {name}: {cause}; the answer ends early");
+        }
+        io::Error::other(cause.to_string())
     }
 
     /// tmpfs and memfd have no `RWF_NOWAIT` (Linux 6.18), and no need of it: all they hold is in memory.
@@ -91,8 +218,49 @@ impl Source {
     }
 }
 
+impl Opened {
+    fn len(&self) -> u64 {
+        self.stat.st_size as u64
+    }
+
+    fn is_still(&self, now: &Stat) -> bool {
+        let written = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        written(&self.stat) == written(now)
+    }
+}
+
 /// `send(2)` that never raises `SIGPIPE`.
 pub(crate) fn send(socket: &TcpStream, bytes: &[u8], flags: rustix::net::SendFlags) -> io::Result<usize> {
     let flags = flags | rustix::net::SendFlags::NOSIGNAL;
     Ok(rustix::io::retry_on_intr(|| rustix::net::send(socket, bytes, flags))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::path::Path;
+
+    use super::*;
+
+    fn open(path: &Path) -> Source {
+        let file = OwnedFd::from(fs::File::open(path).unwrap());
+        let stat = fstat(&file).unwrap();
+        Source::file(file, b"log", stat)
+    }
+
+    #[test]
+    fn only_ends_of_what_was_opened_prove_that_it_grew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let append = || fs::File::options().append(true).open(&path).unwrap().write_all(b"more").unwrap();
+        fs::write(&path, "first").unwrap();
+        let (without, source) = (open(&path), open(&path).remembering_ends());
+        append();
+        assert!(source.check().is_ok() && without.check().is_err());
+        // Rewritten before its ends were looked at.
+        let source = open(&path);
+        fs::write(&path, "another, and longer").unwrap();
+        assert!(source.remembering_ends().check().is_err());
+    }
 }

@@ -90,6 +90,27 @@ fn other_methods_are_refused_and_their_bodies_are_no_requests() {
     assert_eq!(client.read_reply(true).status, 405);
     client.finish();
     assert_eq!(client.read_rest(), b"");
+    // Nor is one cut off before it can see the refusal.
+    let mut client = Client::new(&server);
+    let upload = vec![b'x'; 8 << 20];
+    client.send(format!("PUT /up HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n", upload.len()));
+    client.send(upload);
+    assert_eq!(client.read_reply(true).status, 405);
+    client.finish();
+    assert_eq!(client.read_rest(), b"");
+}
+
+#[test]
+fn bytes_behind_the_last_request_cost_nothing_of_its_answer() {
+    const SIZE: usize = 20_000_000;
+    let server = serve(generated(SIZE as u64));
+    let mut client = Client::narrow(&server);
+    client.send("GET /data.bin HTTP/1.0\r\n\r\n");
+    assert_eq!(client.read_reply(false).status, 200);
+    // The request is read, and this will not be.
+    client.send("\r\n");
+    let body = client.read_rest();
+    assert!(body == pattern(0, SIZE), "{} bytes", body.len());
 }
 
 #[test]
@@ -136,10 +157,15 @@ fn what_is_no_request_is_refused() {
     ] {
         let mut client = Client::new(&server);
         client.send(bytes);
-        assert_eq!(client.read_reply(true).status, 400, "{}", bytes.escape_ascii());
+        let reply = client.read_reply(true);
+        assert_eq!(reply.status, 400, "{}", bytes.escape_ascii());
+        assert!(reply.text().starts_with("400 Bad Request: "), "{}", reply.text());
         client.finish();
         assert_eq!(client.read_rest(), b"");
     }
+    let mut client = Client::new(&server);
+    client.send("GET / HTTP/1.1\r\nHost: a b\r\n\r\n");
+    assert_eq!(client.read_reply(true).text(), "400 Bad Request: invalid Host\n");
 }
 
 #[test]

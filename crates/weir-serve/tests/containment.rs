@@ -4,9 +4,12 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use support::{Client, serve, serve_dir};
+use support::{Client, serve, serve_dir, wait_for};
 use weir_serve::{Config, Content, Handle};
 
 /// outer/{secret, root/{inside, sub/file, link -> sub/file, out -> ../secret, dirout -> .., abs -> /etc}}
@@ -98,9 +101,13 @@ fn a_directory_is_redirected_to_its_slash_on_this_host() {
     fs::create_dir(root.path().join("a b")).unwrap();
     let server = serve_dir(root.path());
     let mut client = Client::new(&server);
-    for (target, location) in
-        [("//evil.example", "/evil.example/"), ("/a%20b", "/a%20b/"), ("/a%20b?x=%2e&y#z", "/a%20b/?x=%2e&y")]
-    {
+    for (target, location) in [
+        ("//evil.example", "/evil.example/"),
+        ("/a%20b", "/a%20b/"),
+        ("/a%20b%2F", "/a%20b/"),
+        ("/a%20b?x=%2e&y#z", "/a%20b/?x=%2e&y"),
+        ("/%2F", "/"),
+    ] {
         let reply = client.get(target, &[]);
         assert_eq!((reply.status, reply.field("Location")), (301, Some(location)));
         assert_eq!(client.get(location, &[]).status, 200);
@@ -115,7 +122,7 @@ fn an_index_page_takes_the_place_of_the_listing() {
     let server = serve_dir(root.path());
     let reply = Client::new(&server).get("/site/", &[]);
     assert_eq!((reply.status, reply.text()), (200, "<p>home</p>"));
-    assert_eq!(reply.field("Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(reply.field("Content-Type"), Some("text/html"), "how it is encoded it says itself");
 }
 
 #[test]
@@ -208,7 +215,7 @@ fn what_weir_keeps_beside_a_growing_file_is_nobodys() {
     let pair = ["v.part", "v.weir", ".x.weir-part"];
     pair.iter().for_each(|name| write(name, 0o644));
     // Somebody's own.
-    let own = ["a.part", "b.weir", "c.weir~", "x", "part", "x.parts", ".part"];
+    let own = ["a.part", "b.weir", "c.weir~", "x", "part", "x.parts", ".part", "e.0001.part"];
     own.iter().for_each(|name| write(name, 0o644));
     fs::create_dir(root.path().join("d.part")).unwrap();
     fs::write(root.path().join("d.part/y"), "y").unwrap();
@@ -228,6 +235,123 @@ fn what_weir_keeps_beside_a_growing_file_is_nobodys() {
     let listing: serde_json::Value =
         serde_json::from_str(client.get("/", &["Accept: application/json"]).text()).unwrap();
     let names: Vec<_> = listing["entries"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
-    assert_eq!(names, ["d.part", ".part", "a.part", "b.weir", "c.weir~", "part", "x", "x.parts"]);
+    let shown = ["d.part", ".part", "a.part", "b.weir", "c.weir~", "e.0001.part", "part", "x", "x.parts"];
+    assert_eq!(names, shown);
     assert!(!client.get("/", &[]).text().contains("x.weir"));
+}
+
+/// Asks for a lease on a file, or gives it back; whether the file system has such.
+fn lease(file: &fs::File, kind: libc::c_int) -> bool {
+    const F_SETSIG: libc::c_int = 10; // asm-generic/fcntl.h
+    // SAFETY: fcntl(2) with these commands takes and gives plain numbers. SIGURG, which is ignored unless
+    // somebody asks for it, tells that another wants to open the file.
+    unsafe {
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
+            && libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0
+    }
+}
+
+#[test]
+fn a_file_that_somebody_leases_is_busy() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("leased"), "leased").unwrap();
+    let file = fs::File::options().read(true).write(true).open(root.path().join("leased")).unwrap();
+    if !lease(&file, libc::F_WRLCK) {
+        return println!("skipped: the file system for temporary files has no leases");
+    }
+    let server = serve_dir(root.path());
+    let mut client = Client::new(&server);
+    let reply = client.get("/leased", &[]);
+    assert_eq!((reply.status, reply.field("Retry-After")), (503, Some("1")));
+    // A thread waits with whoever asks, so it does not wait for long.
+    wait_for("a refusal within a second", || {
+        let asked = Instant::now();
+        let reply = Client::new(&server).get("/leased", &[]);
+        reply.status == 503 && asked.elapsed() < Duration::from_secs(1)
+    });
+    assert!(lease(&file, libc::F_UNLCK));
+    assert_eq!(client.get("/leased", &[]).text(), "leased");
+}
+
+#[test]
+fn a_folder_that_is_made_anew_is_served_again() {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    let make = |text: &str| {
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("version"), text).unwrap();
+    };
+    make("one");
+    let server = serve_dir(&root);
+    let mut client = Client::new(&server);
+    assert_eq!(client.get("/version", &[]).text(), "one");
+    fs::remove_dir_all(&root).unwrap();
+    for target in ["/version", "/"] {
+        let reply = client.get(target, &[]);
+        assert_eq!((reply.status, reply.field("Retry-After")), (503, Some("1")), "{target}");
+    }
+    make("two");
+    assert_eq!(client.get("/version", &[]).text(), "two");
+    assert!(client.get("/", &[]).text().contains("version"));
+    assert_eq!(client.get("/none", &[]).status, 404);
+}
+
+/// Removes a served folder, makes something else of its name, and sees that it is served only when told.
+fn serves_when_told(make_other: impl Fn(&Path) -> bool) {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let server = serve_dir(&root);
+    fs::remove_dir(&root).unwrap();
+    if !make_other(&root) {
+        return println!("skipped: only root gives folders away");
+    }
+    fs::write(root.join("version"), "other").unwrap();
+    let mut client = Client::new(&server);
+    for target in ["/version", "/"] {
+        let reply = client.get(target, &[]);
+        assert_eq!((reply.status, reply.field("Retry-After")), (503, Some("1")), "{target}");
+    }
+    server.reload().unwrap();
+    assert_eq!(client.get("/version", &[]).text(), "other");
+}
+
+#[test]
+fn a_link_in_place_of_a_removed_folder_is_followed_when_told() {
+    serves_when_told(|root| {
+        let elsewhere = root.with_file_name("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(elsewhere, root).unwrap();
+        true
+    });
+}
+
+#[test]
+fn a_folder_that_another_user_made_is_served_when_told() {
+    serves_when_told(|root| {
+        fs::create_dir(root).unwrap();
+        chown(root, Some(12_345), None).is_ok()
+    });
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_now_is_followed_when_told() {
+    let outer = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        fs::create_dir(outer.path().join(name)).unwrap();
+        fs::write(outer.path().join(name).join("version"), name).unwrap();
+    }
+    let current = outer.path().join("current");
+    symlink("one", &current).unwrap();
+    let server = serve_dir(&current);
+    let mut client = Client::new(&server);
+    fs::remove_file(&current).unwrap();
+    symlink("two", &current).unwrap();
+    assert_eq!(client.get("/version", &[]).text(), "one");
+    assert!(!server.reload().unwrap(), "there is no certificate");
+    assert_eq!(client.get("/version", &[]).text(), "two");
+    fs::remove_file(&current).unwrap();
+    let error = server.reload().unwrap_err().to_string();
+    assert!(error.contains("current"), "{error}");
+    assert_eq!(client.get("/version", &[]).text(), "two", "what it had is kept");
 }

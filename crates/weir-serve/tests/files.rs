@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use support::{Client, serve_dir, wait_for};
+use support::{CHANGES, Client, LARGE, large, serve, serve_dir, wait_for};
 
 /// A file of `0123456789` that was last changed at a round time long ago.
 fn digits() -> (tempfile::TempDir, weir_serve::Handle) {
@@ -210,4 +210,43 @@ fn a_file_that_shrinks_ends_the_connection_and_is_not_padded() {
     wait_for("an answer", || server.stats().bytes_sent > 0 || server.stats().requests > 0);
     fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
     assert!(client.read_rest().len() < 1 << 30);
+}
+
+#[test]
+fn what_arrives_whole_is_of_one_version() {
+    for (what, change, is_whole) in CHANGES {
+        let (_root, path, config) = large();
+        let server = serve(config);
+        let mut client = Client::narrow(&server);
+        client.send("GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        assert_eq!(client.read_reply(false).status, 200);
+        // The server has begun, and cannot come to the end while nobody reads.
+        change(&path);
+        assert_eq!(client.read_rest().len() as u64 == LARGE, is_whole, "{what}");
+    }
+}
+
+#[test]
+fn only_what_was_written_lately_may_grow() {
+    let (now, day) = (SystemTime::now(), Duration::from_secs(86_400));
+    for (modified, is_whole) in [(now - 2 * day, false), (now + day, true)] {
+        let (_root, path, config) = large();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(modified).unwrap();
+        let server = serve(config);
+        let mut client = Client::narrow(&server);
+        client.send("GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        assert_eq!(client.read_reply(false).status, 200);
+        // The server has begun, and cannot come to the end while nobody reads.
+        file.set_len(LARGE + 1).unwrap();
+        assert_eq!(client.read_rest().len() as u64 == LARGE, is_whole, "{modified:?}");
+    }
+}
+
+#[test]
+fn a_file_that_hides_its_size_is_not_taken_for_an_empty_one() {
+    let server = serve_dir(std::path::Path::new("/proc/sys/kernel"));
+    let mut client = Client::new(&server);
+    assert_eq!(client.get("/ostype", &[]).status, 500);
+    assert_eq!(client.ask("HEAD", "/ostype", &[]).status, 500);
 }

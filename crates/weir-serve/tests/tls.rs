@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use support::{Client, pattern, serve};
+use support::{CHANGES, Client, LARGE, connect_narrow, large, pattern, serve};
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_serve::{Config, Content, Handle, TlsSource};
 use weir_units::Rate;
@@ -49,10 +49,18 @@ fn trusting(certificate: CertificateDer<'static>, alpn: &[u8]) -> Arc<ClientConf
 }
 
 fn https(server: &Handle, name: &'static str) -> StreamOwned<ClientConnection, TcpStream> {
+    https_over(TcpStream::connect(server.addresses()[0]).unwrap(), server, name)
+}
+
+fn https_over(
+    socket: TcpStream,
+    server: &Handle,
+    name: &'static str,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let session =
         ClientConnection::new(client_config(server, b"http/1.1"), ServerName::try_from(name).unwrap())
             .unwrap();
-    StreamOwned::new(session, TcpStream::connect(server.addresses()[0]).unwrap())
+    StreamOwned::new(session, socket)
 }
 
 fn ask_https(server: &Handle, name: &'static str, request: &str) -> (String, Vec<u8>) {
@@ -172,6 +180,31 @@ fn a_certificate_is_renewed_while_the_server_runs() {
 }
 
 #[test]
+fn a_reload_that_finds_neither_folder_nor_key_tells_of_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, cert, key) = (dir.path().join("www"), dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    std::fs::create_dir(&root).unwrap();
+    renew(&cert, &key);
+    let mut config = Config::new(Content::Dir(root.clone()));
+    config.tls = Some(TlsSource::Files { cert, key: key.clone() });
+    let server = serve(config);
+    std::fs::remove_dir(&root).unwrap();
+    std::fs::write(&key, "no key").unwrap();
+    let log = Arc::new(tempfile::tempfile().unwrap());
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    let error = tracing::subscriber::with_default(lines, || server.reload()).unwrap_err().to_string();
+    assert!(error.contains("key.pem"), "{error}");
+    let mut log = &*log;
+    log.rewind().unwrap();
+    let log = std::io::read_to_string(log).unwrap();
+    assert!(log.contains(&format!("cannot serve directory {}: no such file", root.display())), "{log}");
+}
+
+#[test]
 fn clients_that_offer_http_1_0_are_served() {
     let server = serve_tls(generated());
     let config = client_config(&server, b"http/1.0");
@@ -239,6 +272,38 @@ async fn a_request_with_a_body_is_told_why_it_is_refused() {
         (405, &"GET, HEAD".parse().unwrap())
     );
     driver.abort();
+}
+
+#[test]
+fn what_arrives_whole_over_tls_is_of_one_version() {
+    for (what, change, is_whole) in CHANGES {
+        let (_root, path, config) = large();
+        let server = serve_tls(config);
+        let mut stream = https_over(connect_narrow(&server), &server, "localhost");
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = vec![0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert!(answer.ends_with(b" 200"), "{}", answer.escape_ascii());
+        // The server has begun, and cannot come to the end while nobody reads.
+        change(&path);
+        // An end without close_notify is an error, and says what came before it.
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer.len() as u64 > LARGE, is_whole, "{what}");
+    }
+}
+
+#[test]
+fn bytes_behind_the_last_request_cost_nothing_of_its_answer_over_tls() {
+    let server = serve_tls(generated());
+    let mut stream = https_over(connect_narrow(&server), &server, "localhost");
+    stream.write_all(b"GET /data.bin HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = vec![0; 1000];
+    stream.read_exact(&mut answer).unwrap();
+    // The request is read, and this will not be.
+    stream.write_all(b"\r\n").unwrap();
+    // An end without close_notify would be an error.
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.ends_with(&pattern(SIZE - 1000, 1000)), "{} bytes", answer.len());
 }
 
 #[test]
@@ -312,13 +377,59 @@ async fn http2_refuses_what_http1_refuses() {
 }
 
 #[tokio::test]
-async fn a_stream_gets_what_its_window_lets_through() {
+async fn a_refused_head_has_no_body_over_http2() {
     let server = serve(generated());
+    let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(socket).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::head("http://user@test/data.bin").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let response = response.await.unwrap();
+    assert_eq!(response.status().as_u16(), 400);
+    let data = response.into_body().data().await;
+    assert!(data.is_none(), "{data:?}");
+    driver.abort();
+}
+
+/// A connection of HTTP/2 whose streams let a byte through at a time, and the task that drives it.
+async fn connect_by_bytes(
+    server: &Handle,
+) -> (h2::client::SendRequest<bytes::Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
     let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(1).initial_connection_window_size(1 << 20);
-    let (mut client, connection) = builder.handshake::<_, bytes::Bytes>(socket).await.unwrap();
-    let driver = tokio::spawn(connection);
+    let (client, connection) = builder.handshake::<_, bytes::Bytes>(socket).await.unwrap();
+    (client, tokio::spawn(connection))
+}
+
+#[tokio::test]
+async fn a_small_file_that_is_rewritten_longer_is_cut_off() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("small");
+    std::fs::write(&path, "0123456789").unwrap();
+    let server = serve(Config::new(Content::Dir(root.path().to_owned())));
+    let (mut client, driver) = connect_by_bytes(&server).await;
+    let request = http::Request::get("http://test/small").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    assert_eq!(body.data().await.unwrap().unwrap(), "0");
+    // The server has no window for the rest.
+    std::fs::write(&path, "abcdefghijkl").unwrap();
+    body.flow_control().release_capacity(1).unwrap();
+    let end = loop {
+        match body.data().await {
+            Some(Ok(data)) => body.flow_control().release_capacity(data.len()).unwrap(),
+            end => break end,
+        }
+    };
+    assert!(end.is_some(), "bytes of two versions arrived whole");
+    driver.abort();
+}
+
+#[tokio::test]
+async fn a_stream_gets_what_its_window_lets_through() {
+    let server = serve(generated());
+    let (mut client, driver) = connect_by_bytes(&server).await;
     let request = http::Request::get("http://test/data.bin").header("range", "bytes=0-999").body(()).unwrap();
     let (response, _) = client.send_request(request, true).unwrap();
     let mut body = response.await.unwrap().into_body();

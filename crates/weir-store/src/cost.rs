@@ -5,10 +5,10 @@
 //! the byte as well, by contracts that no table here knows.
 
 use crate::address::StoreKind;
+use crate::credentials::aws::AMAZON;
 use crate::error::StoreError;
 use crate::gcs;
 use crate::listing::PAGE;
-use crate::s3;
 use crate::store::Service;
 use crate::upload::Bounds;
 use crate::upload::plan::{PART, Plan, SINGLE};
@@ -52,7 +52,7 @@ impl Requests {
     /// One object more, of `size` bytes, into a store with these bounds.
     pub fn add(&mut self, direction: Direction, size: u64, bounds: &Bounds) -> Result<(), StoreError> {
         self.objects += 1;
-        self.bytes += size;
+        self.bytes = self.bytes.saturating_add(size);
         match direction {
             // Each further connection is a request more; how many there are is known when it runs.
             Direction::Down => self.reads += 1,
@@ -122,7 +122,7 @@ pub fn list_price(kind: StoreKind, service: &Service) -> Price {
         Price { write: class(0.005), read: class(0.0004) }
     };
     match kind {
-        StoreKind::S3 if service.address == s3::AMAZON => {
+        StoreKind::S3 if service.address == AMAZON => {
             price("Amazon's list price of 2025, S3 Standard, us-east-1")
         }
         StoreKind::Gcs if service.address.trim_end_matches('/') == gcs::ENDPOINT => {
@@ -176,6 +176,11 @@ mod tests {
         assert_eq!(of(Direction::Within, 6 << 30).writes, 14);
         let through = of(Direction::Through, 9 << 20);
         assert_eq!((through.reads, through.writes), (3, 5));
+        let mut huge = Requests::default();
+        for _ in 0..3 {
+            huge.add(Direction::Down, u64::MAX / 2, &BOUNDS).unwrap();
+        }
+        assert_eq!((huge.bytes, huge.reads), (u64::MAX, 3));
         let mut listed = Requests::default();
         listed.add_list(2500);
         assert_eq!(listed.writes, 3);

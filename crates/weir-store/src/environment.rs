@@ -48,6 +48,7 @@ const ASKERS: [&[&str]; 3] = [
         "AZURE_STORAGE_SERVICE_ENDPOINT",
         "AZURE_CLIENT_ID",
         "AZURE_CLIENT_SECRET",
+        "AZURE_CLIENT_CERTIFICATE_PATH",
         "AZURE_TENANT_ID",
         "AZURE_FEDERATED_TOKEN_FILE",
     ],

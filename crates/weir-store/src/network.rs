@@ -179,7 +179,8 @@ impl Asker {
             most: MOST,
             asks_first: false,
         };
-        let mut reply = caller.ask(&call, &mut AtHand::new(question.body.as_bytes()))?;
+        let reply = caller.ask(&call, &mut AtHand::new(question.body.as_bytes()));
+        let mut reply = reply.map_err(|error| if metadata { of_metadata(error) } else { error })?;
         reply.said = reply.said.map(|said| without(said, &question.secrets));
         Ok(reply)
     }
@@ -199,6 +200,17 @@ impl Asker {
     /// Set: give up at once.
     pub fn stop(&self) -> &AtomicBool {
         self.network.stop.flag()
+    }
+}
+
+/// A host's own metadata were silent: no option of the user's gives them more than [`METADATA`].
+fn of_metadata(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Http(GetError::Stalled { host, what, after, is_slow, .. }) if after >= METADATA => {
+            let way_out = "metadata of a host answer sooner";
+            GetError::Stalled { host, what, after, way_out, is_slow }.into()
+        }
+        other => other,
     }
 }
 

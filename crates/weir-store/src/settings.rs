@@ -98,7 +98,7 @@ impl Settings<'_> {
     fn open_as_said(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         match url.kind {
             StoreKind::S3 => {
-                let bucket = S3Bucket { settings: self.s3()?, bucket: url.bucket.clone() };
+                let bucket = S3Bucket { settings: self.s3(&url.bucket)?, bucket: url.bucket.clone() };
                 Ok(Arc::new(S3Store::new(bucket)))
             }
             StoreKind::Gcs => Ok(Arc::new(GcsStore::new(self.gcs()?, url.bucket.clone()))),
@@ -109,8 +109,8 @@ impl Settings<'_> {
         }
     }
 
-    /// How a bucket of S3 is asked.
-    pub fn s3(&self) -> Result<S3Settings, StoreError> {
+    /// How `bucket` of S3 is asked.
+    pub fn s3(&self, bucket: &str) -> Result<S3Settings, StoreError> {
         let flags = &self.flags;
         let of = flags.end.filter(|_| flags.own.profile);
         let profile = flags.profile.as_deref().map(|name| ProfileFlag { name, of });
@@ -124,10 +124,15 @@ impl Settings<'_> {
             true => None,
             false => Some(aws.provider(&flags.network)?),
         };
+        // A profile means what can be had: no address takes the bucket in front, and no certificate covers it
+        // where it has a dot.
+        let has_host = endpoint.as_ref().is_some_and(|one| one.domain().is_some()) && !bucket.contains('.');
+        let of_profile = aws.path_style().filter(|is_path| *is_path || has_host);
         Ok(S3Settings {
             region: flags.region.clone().or_else(|| aws.region()),
             endpoint,
-            path_style: flags.path_style,
+            host: aws.s3_host(),
+            path_style: flags.path_style.or(of_profile),
             provider,
             request_payer: flags.request_payer,
             encryption: self
@@ -219,4 +224,37 @@ fn encryption(key: &[u8], prefix: &str, (name, digest): (&str, Algorithm)) -> Ve
         field("key", STANDARD.encode(key)),
         field(name, STANDARD.encode(digest.of(key))),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neither an address nor a certificate takes every bucket in front: the profile is of all endpoints.
+    #[test]
+    fn a_profile_puts_a_bucket_into_the_host_where_it_can_be() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".aws")).unwrap();
+        let config = "[default]\ns3 =\n  addressing_style = virtual\n";
+        std::fs::write(home.path().join(".aws/config"), config).unwrap();
+        let environment = |name: &str| (name == "HOME").then(|| home.path().display().to_string());
+        let at = |endpoint: Option<&str>, path_style, bucket: &str| {
+            let endpoint = endpoint.map(str::to_owned);
+            let flags = StoreFlags { endpoint, path_style, no_sign: true, ..StoreFlags::default() };
+            let settings = Settings { flags, environment: &environment }.s3(bucket).unwrap();
+            S3Bucket { settings, bucket: bucket.to_owned() }.object("k", None).unwrap().to_string()
+        };
+        for (endpoint, path_style, bucket, address) in [
+            (None, None, "b", "https://b.s3.us-east-1.amazonaws.com/k"),
+            (None, None, "b.c", "https://s3.us-east-1.amazonaws.com/b.c/k"),
+            (Some("https://s3.example.net"), None, "b", "https://b.s3.example.net/k"),
+            (Some("https://s3.example.net"), None, "b.c", "https://s3.example.net/b.c/k"),
+            (Some("https://s3.example.net"), Some(false), "b.c", "https://b.c.s3.example.net/k"),
+            (Some("https://s3.example.net"), Some(true), "b", "https://s3.example.net/b/k"),
+            (Some("http://127.0.0.1:9000"), None, "b", "http://127.0.0.1:9000/b/k"),
+            (Some("http://[::1]:9000"), None, "b", "http://[::1]:9000/b/k"),
+        ] {
+            assert_eq!(at(endpoint, path_style, bucket), address, "{endpoint:?} {path_style:?} {bucket}");
+        }
+    }
 }

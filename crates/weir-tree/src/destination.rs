@@ -18,6 +18,7 @@ mod in_place;
 mod in_progress_marker;
 mod keep_set;
 mod limit;
+mod new_folders;
 mod obstacle;
 mod ownership;
 mod pending;
@@ -26,10 +27,8 @@ mod protection;
 mod second_name;
 mod special;
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -56,9 +55,11 @@ use directories::{Directories, Directory};
 pub use extras::Removed;
 pub use keep_set::KeepSet;
 use limit::Limit;
+pub use new_folders::NewFolders;
 pub use obstacle::Barrier;
 use ownership::Ownership;
 pub use pending::Pending;
+pub use place::check_link;
 use protection::Protected;
 
 /// How a target is opened.
@@ -74,6 +75,9 @@ pub struct Options {
     pub keep_dirlinks: bool,
     /// Somebody named the groups: one that this process may not set is a loss, and not passed over.
     pub named_groups: bool,
+    /// What is there is never taken for what comes, be it the same: it may be the source itself over another
+    /// way, which is removed then.
+    pub anew: bool,
 }
 
 impl Default for Options {
@@ -85,6 +89,7 @@ impl Default for Options {
             sync: false,
             keep_dirlinks: false,
             named_groups: false,
+            anew: false,
         }
     }
 }
@@ -103,6 +108,7 @@ struct Shared {
     keep: Keep,
     ownership: Ownership,
     sync: bool,
+    anew: bool,
     umask: u32,
     words: AttributeLosses,
     aside: Aside,
@@ -118,8 +124,9 @@ struct Shared {
 }
 
 fn open_root(root: &Path) -> Result<OwnedFd, TreeError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(CWD, root, flags, Mode::empty()).map_err(|errno| failed("open", root, errno))
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = source::read_or_pass(|access| openat(CWD, root, flags | access, Mode::empty()));
+    opened.map_err(|errno| failed("open", root, errno))
 }
 
 fn failed(action: &'static str, root: &Path, errno: Errno) -> TreeError {
@@ -137,33 +144,32 @@ impl Target {
                 Err(errno) => return Err(failed("create", root, errno)),
             }
         }
-        let target = Target::of(root, open_root(root)?, options)?;
+        let directory = open_root(root)?;
+        let identity = Identity::of(&directory).map_err(|errno| failed("open", root, errno))?;
+        let target = Target::of(Some(directory), identity, options);
+        directories::check_kernel(&target.directories)?;
         target.lock().root_made = root_made;
         Ok(target)
     }
 
-    /// A stand-in for one that does not exist yet, for a dry run: an empty directory that has lost its name,
-    /// in which nothing is found and nothing can be made.
-    pub fn to_be(options: Options) -> Result<Target, TreeError> {
-        let root = std::env::temp_dir().join(OsStr::from_bytes(&place::passing_name()));
-        rustix::fs::mkdir(&root, Mode::RWXU).map_err(|errno| failed("create", &root, errno))?;
-        let directory = open_root(&root);
-        rustix::fs::rmdir(&root).map_err(|errno| failed("remove", &root, errno))?;
-        Target::of(&root, directory?, options)
+    /// A stand-in for one that does not exist yet, for a dry run: nothing is found in it, and nothing can be
+    /// made.
+    pub fn to_be(options: Options) -> Target {
+        // No inode has this number.
+        Target::of(None, Identity { device: 0, inode: 0 }, options)
     }
 
-    fn of(root: &Path, directory: OwnedFd, options: Options) -> Result<Target, TreeError> {
-        let identity = Identity::of(&directory).map_err(|errno| failed("open", root, errno))?;
-        let Options { keep, sync, keep_dirlinks, named_groups, .. } = options;
+    fn of(directory: Option<OwnedFd>, identity: Identity, options: Options) -> Target {
+        let Options { keep, sync, keep_dirlinks, named_groups, anew, .. } = options;
         let (umask, words, no_unnamed) =
             (attributes::umask(), AttributeLosses::default(), AtomicBool::new(false));
         let directories = Mutex::new(Directories::new(directory, keep_dirlinks));
-        directories::check_kernel(&directories)?;
-        Ok(Target {
+        Target {
             shared: Arc::new(Shared {
                 keep,
                 ownership: Ownership::of_process(named_groups),
                 sync,
+                anew,
                 umask,
                 words,
                 aside: Aside::default(),
@@ -177,7 +183,7 @@ impl Target {
             }),
             directories,
             identity,
-        })
+        }
     }
 
     /// Which directory it is.
@@ -278,7 +284,7 @@ impl Target {
         let keep = || self.shared.back_up(&directory, last, &entry.name);
         let make = || {
             self.shared.remember(&directory, last, &entry.name);
-            place::symlink(&directory, last, target, &entry.name, keep)
+            place::symlink((&directory, last), target, &entry.name, self.shared.anew, keep)
         };
         let place = || self.lending(&entry.name, make);
         self.shared.case_folding.place(&directory, &entry.name, place)?;

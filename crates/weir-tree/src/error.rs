@@ -90,7 +90,9 @@ pub enum TreeError {
         other: Name,
     },
     /// A name that weir uses itself.
-    #[error("cannot put {name}: names like .NAME.weir-part are those of weir's unfinished files; rename it")]
+    #[error(
+        "cannot put {name}: names like .NAME.weir-part are those of weir's unfinished files; rename it or leave it out: --exclude '.*.weir-part'"
+    )]
     Reserved {
         /// The entry.
         name: Name,
@@ -112,6 +114,14 @@ pub enum TreeError {
     LeadsNowhere {
         /// The link.
         name: Name,
+    },
+    /// A name of a list that leads through a symbolic link.
+    #[error("cannot read {name}: {link} is a symbolic link; -L copies what links lead to")]
+    BehindLink {
+        /// The name.
+        name: Name,
+        /// The link.
+        link: Name,
     },
     /// A link to a folder that it is in, whose content would never end.
     #[error("{name} leads to a folder that it is in itself; left out")]

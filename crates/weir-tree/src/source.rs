@@ -111,7 +111,9 @@ impl Source {
         if self.over_link {
             return Err(TreeError::OverLink { name: entry.name.clone() });
         }
-        let stat = stat(&self.directory, &self.base).map_err(failed)?;
+        // Asked of the server of the files too: another host may just have put its copy there.
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
+        let stat = statx(&self.directory, &*self.base, flags, StatxFlags::BASIC_STATS).map_err(failed)?;
         let file_type = entry::file_type(&stat);
         let is_of_its_kind = match entry.kind {
             Kind::Directory => false,
@@ -216,6 +218,15 @@ pub fn is_zero(bytes: &[u8]) -> bool {
     const PAGE: usize = 4096;
     // Without a look at each byte by itself, which a compiler could not make several of.
     bytes.chunks(PAGE).all(|page| page.iter().fold(0, |all, byte| all | byte) == 0)
+}
+
+/// Opens a directory for reading, or only to pass through where it may not be read: that is enough for names
+/// that are known, and to put something into it.
+pub(crate) fn read_or_pass(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    match open(OFlags::RDONLY) {
+        Err(Errno::ACCESS) => open(OFlags::PATH),
+        other => other,
+    }
 }
 
 /// The directory at `path` below `root`, by no link and by nothing that leads out.

@@ -338,10 +338,11 @@ impl Walk {
     /// Begins a level for a directory that was just met.
     fn enter(&mut self, directory: &OwnedFd, base: &[u8], entry: Entry, identity: Identity) {
         let elsewhere = self.levels.first().is_some_and(|root| root.identity.device != identity.device);
+        let is_on_the_way = matches!(self.todo, Todo::List { .. }) && self.whole.is_none();
         let opened = if self.wanted.one_file_system && elsewhere {
             None
         } else {
-            open_directory(directory, base, &entry.name, identity)
+            open_directory(directory, base, (&entry.name, identity), is_on_the_way)
                 .map_err(|error| self.next = Some(Step::Failed(entry.name.clone(), error)))
                 .ok()
         };
@@ -364,7 +365,7 @@ impl Walk {
             self.levels[far].close();
         }
         let mut level = Level::new(entry, identity, opened.map(Arc::new), scope);
-        if matches!(self.todo, Todo::List { .. }) && self.whole.is_none() {
+        if is_on_the_way {
             level.exhaust();
         }
         self.levels.push(level);
@@ -516,6 +517,10 @@ impl Walk {
                 arrived(self);
                 Step::Failed(wanted.clone(), error)
             }
+            Some(Step::Found(Entry { kind: Kind::Symlink { .. }, name: link, .. }, _)) => {
+                arrived(self);
+                Step::Failed(wanted.clone(), TreeError::BehindLink { name: wanted.clone(), link })
+            }
             Some(_) => {
                 arrived(self);
                 Step::Failed(wanted.clone(), TreeError::on_the_way(wanted, Errno::NOTDIR))
@@ -589,11 +594,18 @@ fn open_around(root: &Root) -> Result<(Arc<OwnedFd>, Box<[u8]>), Errno> {
     Ok((Arc::new(openat(CWD, around, flags, Mode::empty())?), base.into()))
 }
 
-/// Opens a directory for reading, if it is still the one that was met.
-fn open_directory(around: &OwnedFd, base: &[u8], name: &Name, met: Identity) -> Result<OwnedFd, TreeError> {
+/// Opens a directory for reading, if it is still the one that was met; one that is only on the way to names
+/// of a list need not be readable.
+fn open_directory(
+    around: &OwnedFd,
+    base: &[u8],
+    (name, met): (&Name, Identity),
+    is_on_the_way: bool,
+) -> Result<OwnedFd, TreeError> {
     let base = if base.is_empty() { b"." } else { base };
-    let opened = openat(around, base, source::DIRECTORY | OFlags::RDONLY, Mode::empty())
-        .map_err(|errno| TreeError::of("open", name, errno))?;
+    let open = |access: OFlags| openat(around, base, source::DIRECTORY | access, Mode::empty());
+    let opened = if is_on_the_way { source::read_or_pass(open) } else { open(OFlags::RDONLY) };
+    let opened = opened.map_err(|errno| TreeError::of("open", name, errno))?;
     match Identity::of(&opened) {
         Ok(identity) if identity == met => Ok(opened),
         Ok(_) => Err(TreeError::Replaced { name: name.clone() }),

@@ -103,14 +103,17 @@ fn scaled(f: &mut fmt::Formatter<'_>, value: f64, names: &[&str]) -> fmt::Result
         value /= 1000.0;
         name += 1;
     }
-    let digits = if name == 0 || value.abs() >= 99.95 {
-        0
-    } else if value.abs() >= 9.995 {
-        1
-    } else {
-        2
-    };
+    let digits = if name == 0 { 0 } else { decimals(value) };
     f.pad(&format!("{value:.digits$} {}", names[name]))
+}
+
+/// Decimals that make three digits of a value below a thousand, as it is printed: 99.95 would print as 100.0.
+pub fn decimals(value: f64) -> usize {
+    match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        _ => 2,
+    }
 }
 
 impl FromStr for Bytes {
@@ -170,16 +173,27 @@ fn prefix(unit: &str) -> Option<f64> {
 /// `640 µs`, `12.5 ms`, `3.2 s`, `4 min 05 s`: a span as people say it.
 pub fn human_duration(span: Duration) -> String {
     let seconds = span.as_secs_f64();
-    if seconds < 1e-3 {
-        format!("{:.0} µs", seconds * 1e6)
-    } else if seconds < 1.0 {
-        format!("{:.*} ms", if seconds < 0.1 { 1 } else { 0 }, seconds * 1e3)
-    } else if seconds < 120.0 {
-        format!("{seconds:.1} s")
+    if seconds < 119.95 {
+        let (value, unit) = in_unit(seconds);
+        let digits = match unit {
+            "µs" => 0,
+            "ms" => decimals(value).min(1),
+            _ => 1,
+        };
+        format!("{value:.digits$} {unit}")
     } else if seconds < 7200.0 {
         format!("{} min {:02} s", seconds as u64 / 60, seconds as u64 % 60)
     } else {
         format!("{} h {:02} min", seconds as u64 / 3600, seconds as u64 / 60 % 60)
+    }
+}
+
+/// A time below some minutes in the unit that fits it, and that unit: 999.5 of one would print as 1000.
+pub fn in_unit(seconds: f64) -> (f64, &'static str) {
+    match seconds.abs() {
+        size if size < 999.5e-6 => (seconds * 1e6, "µs"),
+        size if size < 0.9995 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
     }
 }
 
@@ -232,6 +246,26 @@ mod tests {
             (2 << 30, "2.15 GB"),
         ] {
             assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_span_moves_on_to_the_next_unit_where_its_digits_do() {
+        for (nanos, text) in [
+            (640_000, "640 µs"),
+            (999_400, "999 µs"),
+            (999_600, "1.0 ms"),
+            (12_500_000, "12.5 ms"),
+            (99_900_000, "99.9 ms"),
+            (99_960_000, "100 ms"),
+            (999_400_000, "999 ms"),
+            (999_960_000, "1.0 s"),
+            (3_200_000_000, "3.2 s"),
+            (119_900_000_000, "119.9 s"),
+            (119_960_000_000, "1 min 59 s"),
+            (245_000_000_000, "4 min 05 s"),
+        ] {
+            assert_eq!(human_duration(Duration::from_nanos(nanos)), text);
         }
     }
 

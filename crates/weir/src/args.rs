@@ -52,7 +52,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use weir_units::{Bytes, Rate};
+use weir_units::Bytes;
 
 use self::headings::OUTPUT;
 use crate::schemes;
@@ -98,7 +98,8 @@ pub use store_ends::StoreEndArgs;
 pub use to_hosts::ToHosts;
 pub(crate) use values::size_within;
 use values::{
-    parse_lanes, parse_listen, parse_pid, parse_port, parse_seconds, parse_span, parse_time, time_within,
+    RateLimit, parse_lanes, parse_listen, parse_pid, parse_port, parse_rate_limit, parse_seconds, parse_span,
+    parse_time, time_within,
 };
 pub use what::What;
 
@@ -331,14 +332,14 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
     /// Write the certificate of --tls to FILE, for clients' --cacert.
-    #[arg(long, value_name = "FILE", requires = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "cert")]
     pub save_cert: Option<PathBuf>,
     /// Make the certificate of --tls for NAME too, a host name or an address; repeatable.
     #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "cert")]
     pub tls_name: Vec<String>,
-    /// Limit each connection to RATE (such as 8M).
-    #[arg(long, value_name = "RATE")]
-    pub limit_rate: Option<Rate>,
+    /// Limit each connection to RATE (such as 8M), 0 for no limit.
+    #[arg(long, value_name = "RATE", default_value = "0", hide_default_value = true, value_parser = parse_rate_limit)]
+    pub limit_rate: RateLimit,
     /// Delay the first byte of each response by TIME (such as 200ms).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub delay: Option<Duration>,

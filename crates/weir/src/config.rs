@@ -140,7 +140,7 @@ fn with_file(
     let mut settings = flags.settings(&path, leaf).map_err(wrong)?;
     // In the old form a list of the command line takes the place of the file's.
     let stays = |setting: &Setting| setting.adds_up && !file.is_old() || !is_given(own, &setting.id);
-    settings.retain(|setting| stays(setting) && !is_in_environment(setting));
+    settings.retain(|setting| stays(setting) && !is_in_environment(setting) && !is_opposed(setting, own));
     if settings.is_empty() {
         tell(&file, &flags, own);
         return Ok(None);
@@ -163,6 +163,16 @@ fn innermost(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
 
 fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// How much is said is one matter of two flags, and clap takes both.
+fn is_opposed(setting: &Setting, own: &ArgMatches) -> bool {
+    let opposed: &[&str] = match setting.id.as_str() {
+        "quiet" | "silent" => &["verbose"],
+        "verbose" => &["quiet", "silent"],
+        _ => &[],
+    };
+    opposed.iter().any(|id| own.try_contains_id(id).is_ok_and(|is_here| is_here && is_given(own, id)))
 }
 
 fn is_in_environment(setting: &Setting) -> bool {

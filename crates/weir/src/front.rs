@@ -93,7 +93,8 @@ pub fn say(voice: &Voice, record: &Record) -> anyhow::Result<()> {
         json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !voice.quiet {
         let render = if voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
-        render(record, voice::sheet(&std::io::stderr()), &mut std::io::stderr().lock())?;
+        // What nobody can read, as of a disk that is full, is no failure of what was done.
+        let _ = render(record, voice::sheet(&std::io::stderr()), &mut std::io::stderr().lock());
     }
     Ok(())
 }

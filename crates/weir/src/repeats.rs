@@ -26,11 +26,21 @@ const LAST: Duration = Duration::from_secs(3600);
 /// Under this target the counts themselves are told.
 const COUNTS: &str = "weir::repeats";
 
-/// Lets through what is to be shown. Clones share their counts.
+/// Up to which level events are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Levels {
+    /// Those of weir.
+    pub ours: LevelFilter,
+    /// Those of them that go to stderr too, where a live view shows the others.
+    pub asked: LevelFilter,
+    /// Those of libraries.
+    pub libraries: LevelFilter,
+}
+
+/// Lets through what is to be shown. Clones share their levels and counts.
 #[derive(Clone)]
 pub struct Shown {
-    ours: LevelFilter,
-    libraries: LevelFilter,
+    levels: Arc<Mutex<Levels>>,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -56,9 +66,21 @@ struct Kind {
 }
 
 impl Shown {
-    /// Events of weir up to the level `ours`, of libraries up to `libraries`.
-    pub fn new(ours: LevelFilter, libraries: LevelFilter) -> Shown {
-        Shown { ours, libraries, counts: Arc::default() }
+    /// Events up to these levels.
+    pub fn new(levels: Levels) -> Shown {
+        Shown { levels: Arc::new(Mutex::new(levels)), counts: Arc::default() }
+    }
+
+    /// The levels that hold now.
+    pub fn levels(&self) -> Levels {
+        *self.levels.lock()
+    }
+
+    /// Other levels from now on.
+    pub fn set(&self, levels: Levels) {
+        *self.levels.lock() = levels;
+        // Each place in the program remembers whether its events are shown.
+        tracing::callsite::rebuild_interest_cache();
     }
 
     /// Tells what was held back and not told yet, before the program ends.
@@ -67,11 +89,12 @@ impl Shown {
     }
 
     fn is_shown(&self, event: &Metadata<'_>) -> bool {
+        let levels = self.levels();
         let level = match event.target() {
             // A wait that nobody knows of is taken for a hang.
-            waiting::TARGET => self.ours.max(LevelFilter::WARN),
-            target if target.starts_with("weir") => self.ours,
-            _ => self.libraries,
+            waiting::TARGET => levels.ours.max(LevelFilter::WARN),
+            target if target.starts_with("weir") => levels.ours,
+            _ => levels.libraries,
         };
         *event.level() <= level
     }
@@ -119,7 +142,8 @@ impl<S: Subscriber> Layer<S> for Shown {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.ours.max(self.libraries).max(LevelFilter::WARN))
+        let Levels { ours, libraries, .. } = self.levels();
+        Some(ours.max(libraries).max(LevelFilter::WARN))
     }
 }
 
@@ -230,7 +254,7 @@ mod tests {
     /// The lines of what `work` logs.
     fn lines(libraries: LevelFilter, work: impl FnOnce()) -> Vec<String> {
         let text = Text::default();
-        let shown = Shown::new(LevelFilter::WARN, libraries);
+        let shown = Shown::new(Levels { ours: LevelFilter::WARN, asked: LevelFilter::WARN, libraries });
         let layer =
             tracing_subscriber::fmt::layer().with_writer(text.clone()).without_time().with_target(false);
         let subscriber = tracing_subscriber::registry().with(layer.with_ansi(false)).with(shown.clone());

@@ -1,5 +1,6 @@
 //! What is said while a command works: log lines, the live line, and the last word of a failure.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use weir_store::StoreError;
 use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
-use crate::repeats::Shown;
+use crate::repeats::{Levels, Shown};
 pub use crate::terminal::colours;
 use crate::tui;
 
@@ -45,6 +46,17 @@ pub struct CannotRun {
     pub code: u8,
 }
 
+impl CannotRun {
+    /// 127 where there is no such command, 126 for all else.
+    pub fn new(program: &OsStr, cause: &std::io::Error) -> CannotRun {
+        let (why, code) = match cause.kind() {
+            std::io::ErrorKind::NotFound => ("command not found".to_owned(), 127),
+            _ => (plain(cause), 126),
+        };
+        CannotRun { text: format!("cannot run {}: {why}", program.display()), code }
+    }
+}
+
 impl std::fmt::Display for CannotRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
@@ -59,7 +71,7 @@ pub fn start_log(quiet: bool, verbose: u8) {
 }
 
 /// The same beside a live view, where there is one: it shows the lines, and decisions among them whether they
-/// were asked for or not.
+/// were asked for or not. A log that has begun goes on with these levels.
 pub fn start_log_beside(view: bool, quiet: bool, verbose: u8) {
     let asked = match (quiet, verbose) {
         (true, _) => LevelFilter::ERROR,
@@ -67,20 +79,24 @@ pub fn start_log_beside(view: bool, quiet: bool, verbose: u8) {
         (_, 1) => LevelFilter::INFO,
         _ => LevelFilter::DEBUG,
     };
-    let level = if view { asked.max(LevelFilter::INFO) } else { asked };
+    let ours = if view { asked.max(LevelFilter::INFO) } else { asked };
     // What a peer can make a library say is not for the terminal: h2 warns of each PING that it did not send.
     let libraries = match (quiet, verbose) {
         (true, _) | (_, 0 | 1) => LevelFilter::OFF,
         (_, 2) => LevelFilter::WARN,
         _ => LevelFilter::DEBUG,
     };
-    let shown = Shown::new(level, libraries);
+    let levels = Levels { ours, asked, libraries };
+    if let Some(shown) = SHOWN.get() {
+        return shown.set(levels);
+    }
+    let shown = Shown::new(levels);
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(Lines { asked })
+        .with_writer(Lines { shown: shown.clone() })
         .with_target(false)
         .with_ansi(!view && colours(&std::io::stderr()))
         .without_time();
-    // Set once; a second call in a test is of no interest.
+    // Another log of this process stays.
     if tracing_subscriber::registry().with(lines).with(shown.clone()).try_init().is_ok() {
         let _ = SHOWN.set(shown);
     }
@@ -98,8 +114,8 @@ pub fn end_log() {
 
 /// Where lines of the log go: to the live view while there is one, else to stderr.
 struct Lines {
-    /// What goes to stderr.
-    asked: LevelFilter,
+    /// Its levels say what goes to stderr.
+    shown: Shown,
 }
 
 impl<'a> MakeWriter<'a> for Lines {
@@ -110,7 +126,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line {
-        Line { asked: *event.level() <= self.asked || event.target() == waiting::TARGET }
+        Line { asked: *event.level() <= self.shown.levels().asked || event.target() == waiting::TARGET }
     }
 }
 
@@ -201,18 +217,27 @@ pub fn is_iperf3() -> bool {
 
 /// The last word of a command that could not do its work. It may hold words of a peer.
 pub fn fatal(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(last_word(error))
+}
+
+/// Says it, and returns the exit code.
+fn last_word(error: &anyhow::Error) -> u8 {
     if error.is::<Unread>() {
-        return ExitCode::from(CLOSED);
+        return CLOSED;
     }
     let name = if error.is::<Usage>() && is_iperf3() { PARAMETER } else { name() };
     let _ = writeln!(std::io::stderr(), "{name} {}", escape_lines(&words(error)));
-    ExitCode::from(code(error))
+    code(error)
 }
 
 /// Ends the program as clap does, for help and for words that it refuses; under the name of iperf3 as that
-/// ends for words of its own.
+/// ends for words of its own. Help that cannot be printed is a failure.
 pub fn end_with(error: &clap::Error) -> ! {
-    if !(error.use_stderr() && is_iperf3()) {
+    if !error.use_stderr() {
+        let printed = error.print().and_then(|()| std::io::stdout().flush()).printed("the help");
+        std::process::exit(printed.map_or_else(|error| last_word(&error), |()| 0).into());
+    }
+    if !is_iperf3() {
         error.exit();
     }
     let text = error.to_string();

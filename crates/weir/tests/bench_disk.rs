@@ -203,8 +203,17 @@ fn a_tmpfs_says_what_it_has_not() {
     let folder = folder.path().display().to_string();
     let record = bench(&sandbox, &[&folder, "--quick", "--size", "16MiB", "--json"]).run().succeeds().json();
     assert!(record["disk"]["device"].is_null());
-    assert!(record["disk"]["missing"].to_string().contains("tmpfs, which is memory"), "{record}");
-    assert!(number(&record["disk"]["buffered"]["rate"]) > 0.0);
+    let found = &record["disk"];
+    assert!(found["missing"].to_string().contains("tmpfs, which is memory"), "{record}");
+    assert!(number(&found["buffered"]["rate"]) > 0.0 && number(&found["read_warm"]) > 0.0, "{record}");
+    // Nothing of it is past memory or on a disk.
+    for name in ["direct_write", "sync", "read_cold", "read_direct", "random_cold"] {
+        assert!(found[name].is_null(), "{name}: {record}");
+    }
+    assert_eq!(found["depths"], serde_json::json!([]), "{record}");
+    for what in ["direct writes", "syncs", "cold reads", "direct reads", "many requests at once"] {
+        assert!(found["missing"].to_string().contains(what), "{what}: {record}");
+    }
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ClientConfig;
 use support::stranger::{PREFACE, connect, connect_tls, frame, get, honest, ping, settings, trusting};
-use support::{BETWEEN_LOOKS, MIB, Sandbox, Serving, pattern, wait_for};
+use support::{BETWEEN_LOOKS, MIB, Sandbox, Serving, WEIR, pattern, unfolded, wait_for};
 
 /// What an honest client may wait for its first byte, on a busy machine too. Whoever is shut out waits until
 /// another's time is up, ten seconds at least.
@@ -351,6 +351,45 @@ fn floods_are_a_few_lines() {
     assert_eq!(serving.end(), Some(0));
     let said = String::from_utf8_lossy(&sandbox.read("said")).into_owned();
     assert!(said.lines().count() < 20, "{said}");
+}
+
+#[test]
+fn a_file_that_fails_its_client_is_named() {
+    let sandbox = Sandbox::new();
+    folder(&sandbox);
+    let large = std::fs::File::create(sandbox.path("www/changing")).expect("a file");
+    large.set_len(64 * MIB as u64).expect("room");
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+    large.set_modified(long_ago).expect("a date");
+    let serving = sandbox.serve_saying("www", &["--send-buffer", "65536"], "said");
+    let begin = || {
+        let mut socket = connect(serving.address());
+        socket.write_all(b"GET /changing HTTP/1.0\r\n\r\n").expect("a request");
+        socket.read_exact(&mut [0; 12]).expect("an answer");
+        socket
+    };
+    // A client that goes away is no news.
+    drop(begin());
+    let mut socket = begin();
+    large.set_len(32 * MIB as u64).expect("less of it");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).expect("the rest of it");
+    assert!(answer.len() < 64 * MIB, "{} bytes", answer.len());
+    assert_eq!(serving.end(), Some(0));
+    let said = unfolded(&String::from_utf8_lossy(&sandbox.read("said")));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("cannot send all of changing: the file became shorter"), "{said}");
+}
+
+#[test]
+fn who_cannot_say_where_it_listens_ends_as_other_commands_do() {
+    let sandbox = Sandbox::new();
+    folder(&sandbox);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let run = sandbox.weir(WEIR, ["serve", "www", "--listen", "127.0.0.1:0"]).stdout(writer).run();
+    run.exits(141);
+    assert_eq!(run.stderr, "");
 }
 
 #[test]

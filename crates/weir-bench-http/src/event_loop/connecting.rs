@@ -149,6 +149,12 @@ impl EventLoop<'_> {
         let connection = &self.connections[index];
         let lost = if connection.granted { self.source.depth() } else { connection.due.max(1) };
         let lost = lost as u64;
+        // What is planned keeps its place in the plan until it is asked; of counted requests (`-n`) it is
+        // spent.
+        let is_counted = self.shared.settings.requests.is_some();
+        if self.schedule.is_some() && !is_counted && connection.due == 0 {
+            self.meter.tally.attempts += lost;
+        }
         match failure {
             Failure::Connect(why) => self.meter.tally.refused(why, lost),
             Failure::Read(why) => self.meter.tally.broke(why, !connection.answer.is_fresh(), lost),

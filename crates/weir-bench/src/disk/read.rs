@@ -18,44 +18,71 @@ pub(super) fn sequential(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         return Ok(());
     }
     let mut block = buffer(DIRECT)?;
+    let is_cold = is_forgotten(subject, "cold reads in order");
     subject.target.advise(Advice::Sequential);
-    match subject.target.forget().and_then(|()| in_order(subject, &mut block)) {
-        Ok((rate, bytes)) => {
-            subject.outcome.read_cold = Some(rate);
+    match in_order(subject, &mut block) {
+        Ok(read) => {
+            subject.outcome.read_cold = read.map(|(rate, _)| rate).filter(|_| is_cold);
             // What has just been read is in memory.
-            let warm = warm(subject, &mut block, bytes);
-            subject.outcome.read_warm = warm.ok();
+            let bytes = read.map_or(0, |(_, bytes)| bytes);
+            subject.outcome.read_warm = warm(subject, &mut block, bytes).ok().flatten();
         }
         Err(why) => subject.missing("reads in order", &why),
     }
     match direct_passes(subject, |subject| in_order(subject, &mut block)) {
-        Ok((rate, _)) => subject.outcome.read_direct = Some(rate),
+        Ok(read) => subject.outcome.read_direct = read.map(|(rate, _)| rate),
         Err(why) => subject.missing("direct reads", &why),
     }
     subject.target.advise(Advice::Normal);
     Ok(())
 }
 
-/// Until the file or the span ends: bytes a second, and bytes.
-fn in_order(subject: &mut Subject<'_, '_>, block: &mut crate::mem::arena::Arena) -> io::Result<(f64, u64)> {
+/// Whether what is read next comes from the disk, so that `what` can be measured. Where the file system does
+/// not tell, it is measured all the same, and noted.
+fn is_forgotten(subject: &mut Subject<'_, '_>, what: &str) -> bool {
+    match subject.target.forget() {
+        Ok(true) => {}
+        Ok(false) => {
+            let why = io::Error::other(
+                "read after POSIX_FADV_DONTNEED, but this file system does not tell what is still in memory",
+            );
+            subject.missing(what, &why);
+        }
+        Err(why) => {
+            subject.missing(what, &why);
+            return false;
+        }
+    }
+    true
+}
+
+/// Until the file or the span ends: bytes a second, and bytes; `None` where nothing was read.
+fn in_order(
+    subject: &mut Subject<'_, '_>,
+    block: &mut crate::mem::arena::Arena,
+) -> io::Result<Option<(f64, u64)>> {
     let whole = subject.outcome.size / DIRECT as u64 * DIRECT as u64;
     let (start, mut at) = (Instant::now(), 0);
     while at < whole && start.elapsed() < subject.plan.span && subject.go_on() {
         subject.target.file.read_exact_at(block.bytes_mut(), at)?;
         at += DIRECT as u64;
     }
-    Ok((at as f64 / since(start), at))
+    Ok((at > 0).then(|| (at as f64 / since(start), at)))
 }
 
-/// The first `bytes`, again and again.
-fn warm(subject: &mut Subject<'_, '_>, block: &mut crate::mem::arena::Arena, bytes: u64) -> io::Result<f64> {
+/// The first `bytes`, again and again; `None` where nothing was read.
+fn warm(
+    subject: &mut Subject<'_, '_>,
+    block: &mut crate::mem::arena::Arena,
+    bytes: u64,
+) -> io::Result<Option<f64>> {
     let (start, mut count) = (Instant::now(), 0);
     let span = subject.plan.span / 4;
     while bytes > 0 && start.elapsed() < span && subject.go_on() {
         subject.target.file.read_exact_at(block.bytes_mut(), count % bytes)?;
         count += DIRECT as u64;
     }
-    Ok(count as f64 / since(start))
+    Ok((count > 0).then(|| count as f64 / since(start)))
 }
 
 /// A block at a time from random places.
@@ -64,7 +91,6 @@ pub(super) fn random(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         return Ok(());
     }
     let mut block = buffer(SMALL)?;
-    subject.target.advise(Advice::Random);
     let blocks = subject.outcome.size / SMALL as u64;
     // In an order that repeats, so that the second time all of it is in memory; each once, so that the first
     // time none is.
@@ -82,10 +108,12 @@ pub(super) fn random(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         }
         Ok(times)
     };
-    match subject.target.forget().and_then(|()| pass(subject, READS)) {
+    let is_cold = is_forgotten(subject, "cold reads at random");
+    subject.target.advise(Advice::Random);
+    match pass(subject, READS) {
         Ok(times) => {
             let warm = pass(subject, times.len());
-            subject.outcome.random_cold = Times::of(times);
+            subject.outcome.random_cold = Times::of(times).filter(|_| is_cold);
             subject.outcome.random_warm = warm.ok().and_then(Times::of);
         }
         Err(why) => subject.missing("reads at random", &why),

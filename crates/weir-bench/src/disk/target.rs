@@ -1,15 +1,23 @@
 //! The file that is measured on: nobody sees it, and it is gone however this process ends.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fcntl_getfl, fcntl_setfl, fstatvfs, openat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{
+    Advice, CWD, Mode, OFlags, fadvise, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs, openat, unlinkat,
+};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 /// Bytes without which nothing can be told: less is in a disk's own cache.
 pub const LEAST: u64 = 16 << 20;
+
+/// Places that are looked at for what is still in memory.
+const LOOKS: u64 = 16;
+
+/// File systems that are memory: tmpfs and ramfs (linux/magic.h).
+const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// What is left to others: an eighth of what is free, a gibibyte at most. A full disk hurts them more than a
 /// smaller file hurts a measurement.
@@ -64,18 +72,50 @@ impl Target {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    /// An error where there is no disk below the file: its memory is all that could be measured.
+    pub(crate) fn has_disk(&self) -> io::Result<()> {
+        // The magic numbers have 32 bits, whatever the type.
+        let magic = fstatfs(&self.file)?.f_type as u64 & 0xffff_ffff;
+        if MEMORY.contains(&magic) {
+            return Err(io::Error::other("the file system is memory, with no disk below it"));
+        }
+        Ok(())
+    }
+
     /// Past the page cache from now on, or no longer.
     pub(crate) fn set_direct(&self, direct: bool) -> io::Result<()> {
+        self.has_disk()?;
         let flags = fcntl_getfl(&self.file)?;
         fcntl_setfl(&self.file, if direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })?;
         Ok(())
     }
 
-    /// Nothing of it in memory any more; what waits is written first.
-    pub fn forget(&self) -> io::Result<()> {
+    /// Nothing of it in memory any more, or an error; what waits is written first. Returns whether that was
+    /// seen: some file systems do not tell. It is read at random from then on, until it is advised otherwise.
+    pub fn forget(&self) -> io::Result<bool> {
+        self.has_disk()?;
         rustix::fs::fdatasync(&self.file)?;
+        // A look then brings in no more than its own page.
+        self.advise(Advice::Random);
         fadvise(&self.file, 0, None::<NonZeroU64>, Advice::DontNeed)?;
-        Ok(())
+        let (size, mut byte) = (self.file.metadata()?.len(), [0]);
+        let mut held = 0;
+        for look in 0..LOOKS {
+            let place = (2 * look + 1) * (size / (2 * LOOKS));
+            // A read that must not wait says so where it would (preadv2(2), RWF_NOWAIT). A device that is
+            // memory (brd, zram) never lets it wait.
+            let slices = &mut [IoSliceMut::new(&mut byte)];
+            match preadv2(&self.file, slices, place, ReadWriteFlags::NOWAIT) {
+                Ok(count) => held += u64::from(count > 0),
+                Err(Errno::AGAIN) => {}
+                Err(_) => return Ok(false),
+            }
+        }
+        // Single pages may be in use just now.
+        if held > LOOKS / 2 {
+            return Err(io::Error::other("most of it is in memory, or comes from the device at once"));
+        }
+        Ok(true)
     }
 
     /// How it will be read.
@@ -110,11 +150,16 @@ mod tests {
     fn nobody_sees_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::make(folder.path()).unwrap();
-        target.file.write_all_at(b"abc", 0).unwrap();
+        target.file.write_all_at(&vec![1; 1 << 20], 0).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         assert_eq!(target.file.metadata().unwrap().nlink(), 0);
         assert!(target.free().unwrap() > 0);
-        target.forget().unwrap();
+        // One that is memory forgets nothing; of others the file system decides.
+        if target.has_disk().is_err() {
+            assert!(target.forget().is_err());
+        } else {
+            let _ = target.forget();
+        }
         target.empty().unwrap();
         assert_eq!(target.file.metadata().unwrap().len(), 0);
     }

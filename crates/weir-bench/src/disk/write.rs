@@ -198,10 +198,10 @@ pub(super) fn direct(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         }
         // A disk may have taken it into its own memory.
         rustix::fs::fdatasync(&subject.target.file)?;
-        Ok((count * DIRECT as u64) as f64 / since(start))
+        Ok((count > 0).then(|| (count * DIRECT as u64) as f64 / since(start)))
     });
     match measured {
-        Ok(rate) => subject.outcome.direct_write = Some(rate),
+        Ok(rate) => subject.outcome.direct_write = rate,
         Err(why) => subject.missing("direct writes", &why),
     }
     Ok(())
@@ -233,6 +233,7 @@ pub(super) fn sync(subject: &mut Subject<'_, '_>) {
 }
 
 fn syncs(subject: &mut Subject<'_, '_>) -> io::Result<Vec<f64>> {
+    subject.target.has_disk()?;
     let block = buffer(SMALL)?;
     let blocks = (subject.outcome.size / SMALL as u64).max(1);
     let (start, mut times) = (Instant::now(), Vec::new());

@@ -44,7 +44,7 @@ impl Default for Plan {
 /// What came back.
 #[derive(Debug, Clone, Default)]
 pub struct Echoes {
-    /// Requests sent.
+    /// Requests sent, without those whose answer was still due at an interrupt.
     pub sent: u32,
     /// Requests answered.
     pub received: u32,
@@ -54,6 +54,8 @@ pub struct Echoes {
     pub round_trips: Vec<Duration>,
     /// Which socket: `a ping socket`, `a raw socket`.
     pub through: &'static str,
+    /// Why there are fewer than planned; `None` if there are not.
+    pub cut: Option<&'static str>,
 }
 
 impl Echoes {
@@ -183,11 +185,12 @@ pub fn run(peer: IpAddr, plan: &Plan, stop: &AtomicBool) -> Result<Echoes, Strin
     listen(&mut pinger, &mut book, Instant::now() + plan.timeout, true, stop).map_err(words)?;
     let round_trips: Vec<_> = book.answered.iter().flatten().copied().collect();
     Ok(Echoes {
-        sent: book.sent_at.len() as u32,
+        sent: (book.sent_at.len() - book.due(plan.timeout)) as u32,
         received: round_trips.len() as u32,
         duplicates: book.duplicates,
         round_trips,
         through: pinger.through(),
+        cut: stop.load(Relaxed).then_some("interrupted"),
     })
 }
 
@@ -208,6 +211,12 @@ impl Book {
             Some(_) => self.duplicates += 1,
             None => *answered = Some(sent.elapsed()),
         }
+    }
+
+    /// Requests whose answer may still come: a wait was cut short.
+    fn due(&self, timeout: Duration) -> usize {
+        let requests = self.sent_at.iter().zip(&self.answered);
+        requests.filter(|(sent, answered)| answered.is_none() && sent.elapsed() < timeout).count()
     }
 
     fn is_complete(&self) -> bool {
@@ -270,6 +279,20 @@ mod tests {
         assert_eq!((book.answered[0], book.duplicates, book.is_complete()), (None, 1, false));
         book.note(&reply(0));
         assert!(book.is_complete());
+    }
+
+    #[test]
+    fn an_answer_that_is_still_due_is_not_lost() {
+        const TIMEOUT: Duration = Duration::from_secs(5);
+        let late = Instant::now().checked_sub(TIMEOUT).unwrap();
+        let sent_at = vec![late, late, Instant::now(), Instant::now()];
+        let answered = vec![None, Some(Duration::ZERO), None, Some(Duration::ZERO)];
+        assert_eq!(Book { sent_at, answered, duplicates: 0 }.due(TIMEOUT), 1);
+        // Of one that was stopped at once all that counts was answered.
+        let plan = Plan { timeout: Duration::from_secs(3600), ..Plan::default() };
+        if let Ok(echoes) = run([127, 0, 0, 1].into(), &plan, &AtomicBool::new(true)) {
+            assert_eq!((echoes.sent, echoes.cut), (echoes.received, Some("interrupted")), "{echoes:?}");
+        }
     }
 
     #[test]

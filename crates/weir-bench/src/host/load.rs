@@ -163,6 +163,9 @@ pub fn run(address: SocketAddr, load: &dyn Load, plan: &Plan, stop: &AtomicBool)
         let (ran, needed) = (human_duration(span), human_duration(plan.warm_up + plan.busy));
         format!("{} ended after {ran}: round trips under load take {needed}", load.name())
     })?;
+    if moved == 0 {
+        return Err(format!("{} moved nothing within {}", load.name(), human_duration(span)));
+    }
     let busy = Summary::of(&busy).ok_or("no round trip under load came back")?;
     Ok(Found { idle, busy, lost, moved, span, by: ruler.name() })
 }
@@ -189,7 +192,8 @@ mod tests {
         }
     }
 
-    struct Idle(Option<&'static str>);
+    /// Moves so many bytes, or fails.
+    struct Idle(Result<u64, &'static str>);
 
     impl Load for Idle {
         fn name(&self) -> String {
@@ -197,15 +201,11 @@ mod tests {
         }
 
         fn run(&self, stop: &AtomicBool) -> Result<u64, String> {
-            match self.0 {
-                Some(why) => Err(why.to_owned()),
-                None => {
-                    while !stop.load(Relaxed) {
-                        std::thread::yield_now();
-                    }
-                    Ok(7)
-                }
+            let moved = self.0?;
+            while !stop.load(Relaxed) {
+                std::thread::yield_now();
             }
+            Ok(moved)
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn both_halves_have_round_trips() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let found =
-            run(listener.local_addr().unwrap(), &Idle(None), &QUICK, &AtomicBool::new(false)).unwrap();
+            run(listener.local_addr().unwrap(), &Idle(Ok(7)), &QUICK, &AtomicBool::new(false)).unwrap();
         assert!(found.idle.count > 0 && found.busy.count > 0 && found.moved == 7 && found.lost == 0);
     }
 
@@ -236,10 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_fails_is_said() {
+    fn a_load_that_fails_or_moves_nothing_is_said() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let why = run(address, &Idle(Some("404")), &QUICK, &AtomicBool::new(false)).unwrap_err();
+        let why = run(address, &Idle(Err("404")), &QUICK, &AtomicBool::new(false)).unwrap_err();
         assert_eq!(why, "nothing: 404");
+        let why = run(address, &Idle(Ok(0)), &QUICK, &AtomicBool::new(false)).unwrap_err();
+        assert!(why.starts_with("nothing moved nothing within "), "{why}");
     }
 }

@@ -29,14 +29,14 @@ pub enum ExpectedDigestError {
         name: String,
     },
     /// The digest belongs to another algorithm or was cut short.
-    #[error("invalid {algorithm} digest '{text}': expected {} bytes ({} hexadecimal digits), found {found} bytes", algorithm.len(), algorithm.len() * 2)]
+    #[error("invalid {algorithm} digest '{text}': expected {} bytes ({} hexadecimal digits), found {found}", algorithm.len(), algorithm.len() * 2)]
     Length {
         /// The algorithm named.
         algorithm: Algorithm,
         /// What was given.
         text: String,
-        /// How many bytes that spells.
-        found: usize,
+        /// How much that is, as it was written: digits, or bytes.
+        found: String,
     },
     /// Not hexadecimal.
     #[error("invalid {algorithm} digest '{text}'")]
@@ -77,7 +77,7 @@ impl Expected {
     pub fn new(algorithm: Algorithm, bytes: Vec<u8>) -> Result<Expected, ExpectedDigestError> {
         if bytes.len() != algorithm.len() {
             let text = quoted(&hex::encode(bytes.get(..QUOTED_BYTES).unwrap_or(&bytes)));
-            return Err(ExpectedDigestError::Length { algorithm, text, found: bytes.len() });
+            return Err(ExpectedDigestError::Length { algorithm, text, found: bytes_of(bytes.len()) });
         }
         Ok(Expected { algorithm, bytes })
     }
@@ -89,7 +89,7 @@ impl Expected {
             return Err(ExpectedDigestError::Length {
                 algorithm,
                 text: quoted(text),
-                found: text.len().div_ceil(2),
+                found: format!("{} digits", text.len()),
             });
         }
         let bytes = hex::decode(text).map_err(|source| ExpectedDigestError::Hex {
@@ -107,7 +107,7 @@ impl Expected {
             return Err(ExpectedDigestError::Length {
                 algorithm,
                 text: quoted(text),
-                found: text.len() / 4 * 3,
+                found: bytes_of(text.len() / 4 * 3),
             });
         }
         let bytes = BASE64.decode(text).map_err(|source| ExpectedDigestError::Base64 {
@@ -117,7 +117,11 @@ impl Expected {
         })?;
         match bytes.len() == algorithm.len() {
             true => Ok(Expected { algorithm, bytes }),
-            false => Err(ExpectedDigestError::Length { algorithm, text: quoted(text), found: bytes.len() }),
+            false => Err(ExpectedDigestError::Length {
+                algorithm,
+                text: quoted(text),
+                found: bytes_of(bytes.len()),
+            }),
         }
     }
 
@@ -184,6 +188,10 @@ fn integrity(text: &str) -> Option<Expected> {
     Expected::from_base64(name.parse().ok()?, base64).ok()
 }
 
+fn bytes_of(count: usize) -> String {
+    format!("{count} bytes")
+}
+
 fn names() -> String {
     Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ")
 }
@@ -229,8 +237,10 @@ mod tests {
         );
         assert_eq!(
             error("md5:0011").to_string(),
-            "invalid md5 digest '0011': expected 16 bytes (32 hexadecimal digits), found 2 bytes"
+            "invalid md5 digest '0011': expected 16 bytes (32 hexadecimal digits), found 4 digits"
         );
+        let one_short = error(&format!("md5:{}", "0".repeat(31))).to_string();
+        assert!(one_short.ends_with("(32 hexadecimal digits), found 31 digits"), "{one_short}");
         let not_hex = error("crc32c:0011zz33");
         assert_eq!(not_hex.to_string(), "invalid crc32c digest '0011zz33'");
         assert!(not_hex.source().is_some());

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use weir_observe::thread::thread_cpu_now;
-use weir_tree::walk::Root;
+use weir_tree::source::Identity;
+use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Source, Step, TreeError, source};
 
 use crate::list::Names;
@@ -63,11 +64,10 @@ pub(super) struct Listing {
     offered: Range<usize>,
 }
 
-/// Walks through `roots`, or what a list names in the only one, for so long. What cannot be read is told, as
-/// in a copy.
+/// Walks through `roots`, or what a list names in the only one, but not into the target, for so long. What
+/// cannot be read is told, as in a copy.
 pub(super) fn list(
-    roots: Vec<Root>,
-    names: Option<Names>,
+    (roots, names, avoid): (Vec<Root>, Option<Names>, Option<Identity>),
     options: &Options,
     tell: impl Fn(Problem),
     (time, over): (Duration, &AtomicBool),
@@ -75,7 +75,7 @@ pub(super) fn list(
     let (start, cpu) = (Instant::now(), thread_cpu_now());
     let is_over = || start.elapsed() > time || over.load(Relaxed);
     let twice = Twice::of(&roots);
-    let mut wanted = options.walks_for();
+    let mut wanted = Wanted { avoid, ..options.walks_for() };
     // They are compared only with those of earlier copies.
     wanted.xattrs &= !options.selection.link_dest.is_empty();
     let mut walk = walk_of(options, roots.clone(), names, wanted);

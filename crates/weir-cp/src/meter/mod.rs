@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use weir_tree::Name;
+use weir_tree::source::Identity;
 use weir_tree::walk::Root as WalkRoot;
 
 use crate::control::{Control, Outlet};
@@ -51,6 +52,8 @@ pub struct Meter {
     options: Options,
     /// The sources that are there, by what they are called at the target once that is known.
     roots: Mutex<Vec<WalkRoot>>,
+    /// The target, where it is in a source.
+    avoid: OnceLock<Identity>,
     /// What is to be copied of the only one, where a list says that.
     names: Mutex<Option<Names>>,
     /// Where the driver's pieces of the list go.
@@ -87,6 +90,7 @@ impl Meter {
             paths,
             options,
             roots: Mutex::default(),
+            avoid: OnceLock::new(),
             names: Mutex::default(),
             pieces: Mutex::default(),
             listing: Mutex::default(),
@@ -211,8 +215,8 @@ impl Meter {
                 let fits = listing.as_mut().is_some_and(|listing| listing.take_answer(&wants));
                 fits.then_some(Found::Known).ok_or_else(not_mine)
             }
-            (Ask::Called(names), Role::Sender) => {
-                self.call(names).then_some(Found::Known).ok_or_else(not_mine)
+            (Ask::Called(names, avoid), Role::Sender) => {
+                self.call(names, avoid).then_some(Found::Known).ok_or_else(not_mine)
             }
             (Ask::Wanted(entries), Role::Receiver) => match self.taker.get() {
                 Some(taker) => {
@@ -244,12 +248,13 @@ impl Meter {
         Ok(roots)
     }
 
-    /// What the sources are called at the target; false where that is not of these.
-    fn call(&self, names: Vec<Name>) -> bool {
+    /// What the sources are called at the target, and what of them is the target; false where that is not of
+    /// these.
+    fn call(&self, names: Vec<Name>, avoid: Option<Identity>) -> bool {
         let mut roots = self.roots.lock();
         let fits = names.len() == roots.len();
         roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name);
-        fits
+        fits && avoid.is_none_or(|folder| self.avoid.set(folder).is_ok())
     }
 
     /// What is to be copied, found once.
@@ -260,7 +265,8 @@ impl Meter {
             let names = self.names.lock().take();
             let time = bounds.most_time().mul_f64(source::LISTING);
             let tell = |problem| self.events.problem(problem);
-            listing::list(roots, names, &self.options, tell, (time, &self.over))
+            let avoid = self.avoid.get().copied();
+            listing::list((roots, names, avoid), &self.options, tell, (time, &self.over))
         });
         of(found)
     }
@@ -270,10 +276,10 @@ impl Meter {
         let options = Options { dry_run: true, ..self.options.clone() };
         let wanted = Wanted { to: path.to_vec(), names: None, same_machine };
         let taker = Receiver::new(Outlet::new(&self.control), self.events.clone(), options, wanted);
-        let names = taker.would_place(roots).map_err(|error| error.to_failure())?;
+        let (names, inside) = taker.would_place(roots).map_err(|error| error.to_failure())?;
         // Another question of the kind changes nothing.
         let _ = self.taker.set(taker);
-        Ok(Found::Placed(names))
+        Ok(Found::Placed(names, inside))
     }
 
     /// Asks the other end.

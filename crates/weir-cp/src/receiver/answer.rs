@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
 use weir_tree::delta::Signature;
-use weir_tree::{Entry, compare};
+use weir_tree::{Entry, Name, compare};
 
 use super::incoming::Incoming;
 use super::offer_queue::Comparison;
@@ -137,6 +137,7 @@ impl Receiver {
             if goes != Ok(true) && self.would_be_barred(place, &entry, false) {
                 return Some(Answer::LeftOut);
             }
+            self.count_newer(self.replaces_newer(place, &entry));
             self.tell_copy(&entry, self.change_of(place, &entry));
             return Some(Answer::Nothing);
         }
@@ -167,6 +168,33 @@ impl Receiver {
             None => entry,
         };
         Some(self.begin_file(place, id, entry, will_have_gone))
+    }
+
+    /// Whether a file takes the place of a newer one, which rsync's `-u` keeps: to be asked before it does.
+    pub(super) fn replaces_newer(&self, place: &CopyDestination, entry: &Entry) -> bool {
+        let is_newer = |there: Entry| there.is_file() && there.mtime > entry.mtime;
+        let there = || place.target.existing(&entry.name).ok().flatten();
+        self.options.update && entry.is_file() && there().is_some_and(is_newer)
+    }
+
+    /// A file has its name, or would have: in the place of a newer one or not.
+    pub(super) fn count_newer(&self, replaced_newer: bool) {
+        self.newer.fetch_add(replaced_newer.into(), Relaxed);
+    }
+
+    /// That `-u` went by any difference, where rsync's goes by the newer file.
+    pub(super) fn say_newer(&self) {
+        let newer = self.newer.load(Relaxed);
+        if newer > 0 {
+            let files = if newer == 1 { "1 newer file".to_owned() } else { format!("{newer} newer files") };
+            let are = match (newer, self.options.dry_run) {
+                (_, true) => "would be",
+                (1, _) => "was",
+                _ => "were",
+            };
+            let words = format_args!("{files} at the target {are} overwritten (rsync's -u keeps them)");
+            self.problem(Name::root(), Failure::local(words), true);
+        }
     }
 
     /// Nothing is wanted of a file: it is `there`, or was linked to.
@@ -234,6 +262,11 @@ impl Receiver {
     }
 
     fn is_same(&self, place: &CopyDestination, entry: &Entry, there: &Entry, digest: Option<Digest>) -> bool {
+        // What is there may be the source itself over another way, also on another machine that shares its
+        // file system: a copy of its own is made before that is removed.
+        if self.options.selection.remove_source_files {
+            return false;
+        }
         let same = if self.options.checksum {
             let own =
                 || digest_of_file(place.target.open_existing(&entry.name).ok()?, |bytes| self.reads(bytes));
@@ -242,9 +275,6 @@ impl Receiver {
             self.options.update && self.looks_same(place, entry, there)
                 || self.options.selection.size_only && compare::same_size(entry, there)
         };
-        // Within one machine what is there may be the source itself, over another way: it is copied before it
-        // is removed.
-        let same = same && !(self.options.selection.remove_source_files && self.wanted.same_machine);
         same && (self.options.dry_run || place.target.mend(entry, there).is_ok())
     }
 

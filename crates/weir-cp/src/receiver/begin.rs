@@ -1,9 +1,10 @@
 //! Where what comes is put, and how: what an end finds out before the first entry.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use weir_tree::destination::{self, Target};
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Name};
 
 use super::{CopyDestination, Receiver};
@@ -58,7 +59,8 @@ impl Receiver {
         }
         let same_machine = self.wanted.same_machine;
         let placed = roots::place(&self.wanted.to, &roots, several, same_machine, &self.options);
-        let Placement { target, names, begun, goes_on, folder } = placed.map_err(CopyError::Refused)?;
+        let placed = placed.map_err(CopyError::Refused)?;
+        let Placement { target, names, begun, goes_on, folder, made, inside } = placed;
         if let Some(name) = begun.as_ref().filter(|_| goes_on) {
             let words = if self.options.delete { " without removing anything" } else { "" };
             let words =
@@ -68,11 +70,15 @@ impl Receiver {
         if let Some(most) = self.options.selection.max_delete {
             target.limit_removals(most);
         }
-        let spared = match &self.options.selection.backup {
-            Some(backup) => self.keep_backups(&target, &folder, backup).map_err(CopyError::Refused)?,
-            None => None,
-        };
-        let before = self.earlier(&folder).map_err(CopyError::Refused)?;
+        let readied = self.earlier(&folder).and_then(|before| {
+            let backup = self.options.selection.backup.as_ref();
+            let spared = backup.map(|backup| self.keep_backups(&target, &folder, backup)).transpose()?;
+            Ok((before, spared.flatten()))
+        });
+        let (before, spared) = readied.map_err(|failure| {
+            made.undo();
+            CopyError::Refused(failure)
+        })?;
         target.protect(&self.options.filter, folder, names.clone());
         let place = CopyDestination {
             target: Arc::new(target),
@@ -82,31 +88,44 @@ impl Receiver {
             before,
             spared,
             goes_on,
+            inside,
         };
         Ok((place, names))
     }
 
     /// Finds the place of these sources for an end that only foretells a copy, whose options are those of a
-    /// dry run.
-    pub(crate) fn would_place(&self, roots: Vec<Option<Root>>) -> Result<Vec<Name>, CopyError> {
+    /// dry run. Also the target, where it is in a source.
+    pub(crate) fn would_place(
+        &self,
+        roots: Vec<Option<Root>>,
+    ) -> Result<(Vec<Name>, Option<Identity>), CopyError> {
         let (place, names) = self.find_place(roots)?;
+        let inside = place.inside;
         match self.place.set(place) {
-            Ok(()) => Ok(names),
+            Ok(()) => Ok((names, inside)),
             Err(_) => Err(self.events.out_of_turn("its sources twice")),
         }
     }
 
-    /// Earlier copies beside the target in `folder`, as they were named.
+    /// Earlier copies beside the target in `folder`, as they were named: before the first of many there is
+    /// none.
     fn earlier(&self, folder: &Path) -> Result<Vec<Target>, Failure> {
-        let open = |path: &Vec<u8>| {
-            let own = destination::Options {
-                create: false,
-                keep: roots::kept(&self.options),
-                ..Default::default()
-            };
-            Target::open(&folder.join(roots::expand(path)), own).map_err(Failure::local)
-        };
-        self.options.selection.link_dest.iter().map(open).collect()
+        let keep = roots::kept(&self.options);
+        let own = destination::Options { create: false, keep, ..Default::default() };
+        let mut earlier = Vec::new();
+        for named in &self.options.selection.link_dest {
+            let path = folder.join(roots::expand(named));
+            match Target::open(&resolved(&path).unwrap_or(path), own) {
+                Ok(before) => earlier.push(before),
+                Err(error) if error.is_gone() => {
+                    let named = String::from_utf8_lossy(named);
+                    let words = format_args!("--link-dest {named} is not there: nothing is linked to it");
+                    self.problem(Name::root(), Failure::local(words), true);
+                }
+                Err(error) => return Err(Failure::local(error)),
+            }
+        }
+        Ok(earlier)
     }
 
     /// Whether an earlier copy has the file as it is to be, and what is there by now is that one.
@@ -176,14 +195,22 @@ impl Receiver {
 /// What is called `path` below `folder`, where it is.
 fn name_within(folder: &Path, path: &Path) -> Option<Name> {
     use std::os::unix::ffi::OsStrExt;
-    // What does not exist yet has no links in it.
-    let whole = |path: &Path| -> Option<PathBuf> {
-        path.ancestors().find_map(|above| {
-            let here = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-            Some(here.canonicalize().ok()?.join(path.strip_prefix(above).ok()?))
-        })
-    };
-    let (folder, path) = (whole(folder)?, whole(path)?);
+    let (folder, path) = (resolved(folder)?, resolved(path)?);
     let inside = path.strip_prefix(folder).ok()?;
     Name::new(inside.as_os_str().as_bytes()).ok()
+}
+
+/// A path without links and `..`, as far as it is there; what does not exist yet has no links in it.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|above| {
+        let here = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        let mut whole = here.canonicalize().ok()?;
+        for component in path.strip_prefix(above).ok()?.components() {
+            match component {
+                Component::ParentDir => _ = whole.pop(),
+                component => whole.push(component),
+            }
+        }
+        Some(whole)
+    })
 }

@@ -16,7 +16,8 @@ impl Receiver {
             return None;
         }
         // A folder that something came into before its own word is new all the same.
-        let is_made = entry.is_directory() && place.target.was_made(&entry.name);
+        let is_new_root = || entry.name.is_root() && place.target.root_was_made();
+        let is_made = entry.is_directory() && (place.target.was_made(&entry.name) || is_new_root());
         let there = if is_made { None } else { place.target.existing(&entry.name).ok().flatten() };
         let keep = match entry.is_directory() && place.target.spares_directories() {
             true => Keep { modes: false, ..self.kept() },

@@ -28,6 +28,7 @@ use weir_observe::stage_clock::{Stage, StageClock};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_tree::destination::{AttributeLoss, KeepSet, LostAttribute};
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Name, Target};
 
 use crate::control::Outlet;
@@ -100,6 +101,8 @@ pub struct Receiver {
     barred: Barred,
     /// Entries that stay since no more may be removed.
     at_limit: AtomicU64,
+    /// Files that were newer than what took their place.
+    newer: AtomicU64,
     /// What the sender's walk has found, as it told it last.
     found: Mutex<Found>,
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -138,6 +141,8 @@ struct CopyDestination {
     spared: Option<Name>,
     /// It goes on with it: what else is in it by now may be anybody's.
     goes_on: bool,
+    /// The target, where it is in a source: the walk is not to go into it.
+    inside: Option<Identity>,
 }
 
 impl Receiver {
@@ -164,6 +169,7 @@ impl Receiver {
             left: FailedNames::default(),
             barred: Barred::default(),
             at_limit: AtomicU64::new(0),
+            newer: AtomicU64::new(0),
             found: Mutex::default(),
             workers: Mutex::default(),
             keeps: Mutex::default(),
@@ -184,10 +190,12 @@ impl Receiver {
         if let Some(feed) = self.passing.feed() {
             feed.begin(&place.target, names.clone());
         }
+        let inside = place.inside;
         if self.place.set(place).is_err() {
             return Err(self.events.out_of_turn("its sources twice"));
         }
         self.begin_to_answer();
+        inside.iter().for_each(|folder| self.sender.send(&ToSender::Avoid(*folder)));
         self.sender.send(&ToSender::Placed(names));
         let teller = Arc::clone(self);
         self.events.spawn("tell", move || {
@@ -295,6 +303,7 @@ impl Receiver {
                 self.say_missing();
                 self.say_barred();
                 self.say_limit();
+                self.say_newer();
                 self.say_words();
                 // What failed may be mended, and the same command given again.
                 if let Some(place) = self.place.get()
@@ -414,10 +423,14 @@ impl Receiver {
 
     /// All of it is here: now what bars its place goes, and not before.
     fn finish(&self, file: &Incoming) -> Result<bool, Failure> {
+        let mut replaces_newer = false;
         if let Some(place) = self.place.get() {
             self.make_way(place, &file.entry)?;
+            replaces_newer = self.replaces_newer(place, &file.entry);
         }
-        file.finish()
+        let is_named = file.finish()?;
+        self.count_newer(is_named && replaces_newer);
+        Ok(is_named)
     }
 
     /// What the sender is going to remove has to be on the disk here, name and all, before it hears that it

@@ -270,6 +270,7 @@ impl Receiver {
             self.problem(entry.name.clone(), failure, harmless);
             return Ok(false);
         }
+        let replaces_newer = self.replaces_newer(place, entry);
         match self.put(place, member, content) {
             Err(Unplaced { of_another_kind: true, .. }) if self.options.delete => {
                 self.make_way(place, entry)?;
@@ -277,6 +278,7 @@ impl Receiver {
             }
             other => other?,
         }
+        self.count_newer(replaces_newer);
         self.tell_copy(entry, change);
         if entry.is_file() {
             self.counts.files.fetch_add(1, Relaxed);

@@ -247,6 +247,13 @@ impl Sender {
     pub fn handle(self: &Arc<Self>, message: ToSender) -> Result<(), CopyError> {
         match message {
             ToSender::Placed(names) => self.start(names),
+            ToSender::Avoid(folder) => {
+                let is_early = self.shared.placed.get().is_none();
+                match is_early && self.shared.avoid.set(folder).is_ok() {
+                    true => Ok(()),
+                    false => Err(self.shared.events.out_of_turn("its target twice, or too late")),
+                }
+            }
             // What this end asked for is in turn, whatever a worker has in hand for a file that was said to
             // be stored too early.
             ToSender::Finished(_) if !self.shared.asked.load(Relaxed) => {

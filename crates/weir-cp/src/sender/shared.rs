@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_model::chooser::LONGEST_RUN;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Name};
 
 use super::packer::Packer;
@@ -52,6 +53,8 @@ pub(super) struct Shared {
     pub(super) feed: OnceLock<Arc<Feed>>,
     /// What the sources are called where they go.
     pub(super) placed: OnceLock<Vec<Name>>,
+    /// The target, where it is in a source.
+    pub(super) avoid: OnceLock<Identity>,
     /// Where digests are noted to which those who pass files on are held.
     pub(super) vouched: OnceLock<Arc<Vouched>>,
     /// It goes on to other hosts while it comes.
@@ -83,6 +86,7 @@ impl Shared {
             asked: AtomicBool::new(false),
             feed: OnceLock::new(),
             placed: OnceLock::new(),
+            avoid: OnceLock::new(),
             vouched: OnceLock::new(),
             passed_on: AtomicBool::new(false),
             failed_before: AtomicBool::new(false),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use weir_tree::entry::Special;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, TreeError, Walk};
 
@@ -145,7 +146,9 @@ impl Walker {
         let mut gathered = Gathered { named, revisits, listed, withheld, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
-        let mut walk = walk_of(&self.shared.options, roots, names, self.shared.options.walks_for());
+        let avoid = self.shared.avoid.get().copied();
+        let wanted = Wanted { avoid, ..self.shared.options.walks_for() };
+        let mut walk = walk_of(&self.shared.options, roots, names, wanted);
         while let Some(mut step) = walk.next() {
             self.dress(&mut step);
             let Some(number) = self.shared.queue.number_or(|| self.offer(&mut gathered.offers)) else {
@@ -271,9 +274,16 @@ impl Walker {
                 self.shared.queue.push_item(item(entry, kept(source)));
             }
             Kind::Special(special) => {
-                let words = format!("{} is {} and is not copied", entry.name, special.words());
+                let is_named = gathered.named.contains(&entry.name);
+                let way_out = match special {
+                    Special::Fifo if is_named => {
+                        "; write what comes through it to a file, or 'weir put - URL' sends it to a store"
+                    }
+                    _ => "",
+                };
+                let words = format!("{} is {} and is not copied{way_out}", entry.name, special.words());
                 let failure = Failure::new(FailureKind::Local, words);
-                match gathered.named.contains(&entry.name) {
+                match is_named {
                     true => self.shared.unread(entry.name, failure),
                     false => {
                         self.shared.events.problem(Problem { name: entry.name, failure, harmless: true })
@@ -312,14 +322,17 @@ impl Walker {
     }
 
     fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Outgoing) {
-        if self.shared.options.in_blocks(&entry) && !self.offers.take_place(|| self.offer(offers)) {
+        let options = &self.shared.options;
+        if options.in_blocks(&entry) && !self.offers.take_place(|| self.offer(offers)) {
             return;
         }
-        let digest = if self.shared.options.checksum { digest(&source, &entry) } else { None };
+        // What is removed once it has arrived is copied anew, whatever is there.
+        let is_compared = options.checksum && !options.selection.remove_source_files;
+        let digest = if is_compared { digest(&source, &entry) } else { None };
         let offered = entry.clone();
         let id = self.offers.expect(Waiting { number, entry, source, attempt: 1, growing: None, due: None });
         offers.push(Offered { id, entry: offered, digest });
-        if offers.are_enough() || !self.shared.options.asks_first() {
+        if offers.are_enough() || !options.asks_first() {
             self.offer(offers);
         }
     }

@@ -335,7 +335,9 @@ impl Workers {
 
     /// Seals and sends on the next free lane; false when it is over.
     fn send(&self, job: Job, plain: &mut Vec<u8>, clock: &StageClock) -> bool {
-        self.pace(plain.len() as u64, clock);
+        if !self.pace(plain.len() as u64, clock) {
+            return false;
+        }
         clock.enter(Stage::Turn);
         let Some(mut lane) = self.lanes.take() else { return false };
         clock.enter(Stage::Encrypt);
@@ -349,10 +351,13 @@ impl Workers {
         true
     }
 
-    fn pace(&self, bytes: u64, clock: &StageClock) {
-        if let Some(limiter) = &self.limiter {
-            clock.enter(Stage::Limited);
-            std::thread::sleep(limiter.book(bytes, Instant::now()));
-        }
+    /// Waits until so many bytes may go; false when all work ends first.
+    fn pace(&self, bytes: u64, clock: &StageClock) -> bool {
+        let Some(limiter) = &self.limiter else { return true };
+        clock.enter(Stage::Limited);
+        limiter.hold(bytes, |span| {
+            std::thread::sleep(span);
+            !self.shared.is_over()
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_model::survey::{Received, Sent, Source, Target};
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Name};
 
 use super::message::{Failure, MAX_ROOTS, Root};
@@ -35,8 +36,9 @@ pub enum Ask {
     /// Whether these sources have a place at the target, as a copy would decide it, whose ends may be on one
     /// machine. For a receiver.
     Place(Vec<Option<Root>>, bool),
-    /// What the sources are called there. For a sender, before its files.
-    Called(Vec<Name>),
+    /// What the sources are called there, and the folder that is not to be walked into, as
+    /// [`Found::Placed`] has them. For a sender, before its files.
+    Called(Vec<Name>, Option<Identity>),
     /// The next of the files that a copy would offer. For a sender.
     Offers(Bounds),
     /// What a copy would want of these. For a receiver that has their place.
@@ -80,8 +82,9 @@ pub enum Found {
     Refused(Failure),
     /// The answer to [`Ask::Roots`]; none for one that is missing, or that was named before.
     Roots(Vec<Option<Root>>),
-    /// The answer to [`Ask::Place`]: they have, under these names.
-    Placed(Vec<Name>),
+    /// The answer to [`Ask::Place`]: they have, under these names; and the target, where it is in a source
+    /// ([`super::to_sender::ToSender::Avoid`]).
+    Placed(Vec<Name>, Option<Identity>),
     /// The answer to [`Ask::Offers`]; none at their end.
     Offers(Vec<Entry>),
     /// The answer to [`Ask::Wanted`], in the same order.
@@ -107,7 +110,7 @@ impl Ask {
     pub(super) fn is_sound(&self) -> bool {
         match self {
             Ask::Place(roots, _) => roots.len() <= MAX_ROOTS,
-            Ask::Called(names) => names.len() <= MAX_ROOTS,
+            Ask::Called(names, _) => names.len() <= MAX_ROOTS,
             Ask::Wanted(entries) => entries.len() <= MAX_LISTED,
             Ask::Take(wants) => wants.len() <= MAX_LISTED,
             _ => true,
@@ -124,7 +127,7 @@ impl Found {
             Found::Sent(sent) => sent.is_sound(),
             Found::Received(received) => received.is_sound(),
             Found::Roots(roots) => roots.len() <= MAX_ROOTS,
-            Found::Placed(names) => names.len() <= MAX_ROOTS,
+            Found::Placed(names, _) => names.len() <= MAX_ROOTS,
             Found::Offers(entries) => entries.len() <= MAX_LISTED,
             Found::Wanted(wants) => wants.len() <= MAX_LISTED,
             Found::Refused(_) | Found::Known => true,

@@ -4,7 +4,7 @@
 
 /// The highest number in use. A message with a higher one is of another protocol; one with a lower one
 /// that is none of the reader's has come where it does not belong.
-pub(super) const LAST: u8 = 44;
+pub(super) const LAST: u8 = 45;
 
 /// Messages of one direction.
 pub trait Message: Sized {
@@ -137,7 +137,7 @@ mod tests {
             [has(|body| FromDriver::take(body).is_some()), has(|body| ToDriver::take(body).is_some())];
         let partner =
             [has(|body| ToSender::take(body).is_some()), has(|body| ToReceiver::take(body).is_some())];
-        assert_eq!((partner[0].len(), partner[1].len()), (12, 6));
+        assert_eq!((partner[0].len(), partner[1].len()), (13, 6));
         for number in driver.iter().flatten() {
             assert!(partner.iter().all(|partner| !partner.contains(number)), "{number}");
         }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_tree::Name;
+use weir_tree::source::Identity;
 
 use super::message::{Failure, MAX_NAMES, MAX_ROOTS, Totals};
 use super::messages::messages;
@@ -42,6 +43,9 @@ messages! {
         [32] Unplaced(names: Vec<Name>),
         /// Bytes of files that are there which were read so far, to compare them with what is offered.
         [42] Reads(bytes: u64),
+        /// The target is this folder of the sender's machine, in a source: not to be walked into. Told before
+        /// [`ToSender::Placed`].
+        [45] Avoid(folder: Identity),
     }
 }
 

@@ -131,7 +131,7 @@ impl<'a> Across<'a> {
         let (key, to) = (format!("{}{source}", self.from.prefix), format!("{}{target}", self.to.prefix));
         let of_source = |error| Box::new((format!("{}{key}", self.from.shown), error));
         let of_target = |error| Box::new((format!("{}{to}", self.to.shown), error));
-        let looked = self.from.store.lists().look(caller, &key, None).map_err(of_source)?;
+        let looked = self.from.store.lists().look(caller, &key, None, object.size).map_err(of_source)?;
         let Some(looked) = looked else {
             return Ok(TaskEnd::Failed(
                 FailureClass::Missing,
@@ -144,7 +144,7 @@ impl<'a> Across<'a> {
             return Ok(TaskEnd::Failed(FailureClass::Changed, reason));
         }
         let size = looked.listed.size;
-        let there = self.to.store.lists().look(caller, &to, None).map_err(of_target)?;
+        let there = self.to.store.lists().look(caller, &to, None, None).map_err(of_target)?;
         if let Some(there) = &there
             && !self.is_equal(caller, (&looked, there), heard).map_err(of_target)?
         {

@@ -209,7 +209,8 @@ pub(super) fn expectation(text: &str) -> Result<Expectation, TaskEnd> {
         let reason = format!("cannot verify by the digest '{text}' of the manifest: {error}");
         TaskEnd::Failed(FailureClass::Invalid, reason)
     })?;
-    Ok(Expectation { expected, origin: "the manifest".to_owned(), whose: Whose::User, parts: None })
+    let (origin, before) = ("the manifest".to_owned(), Vec::new());
+    Ok(Expectation { expected, origin, whose: Whose::User, parts: None, before })
 }
 
 impl Mover for Fetch<'_> {
@@ -221,7 +222,7 @@ impl Mover for Fetch<'_> {
         let given = GivenTasks::default();
         let mut source = FetchJobs { fetch: self, desk: run.desk, given: &given, next: 0 };
         let results = FetchResults { fetch: self, desk: run.desk, given: &given };
-        let task = Task { source: &mut source, results: &results, reserved: None };
+        let task = Task { source: &mut source, results: &results, reserved: Vec::new() };
         engine::run(task, &self.options(run), self.http, run.stop, observer);
         self.to.iter().for_each(|to| to.leftovers.tidy(run.desk));
     }

@@ -65,7 +65,7 @@ impl PartsTarget<'_> {
 
     /// `Some`: something has the key; that is the object, or it stays.
     fn there(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<bool>, PartsError> {
-        let there = self.store().lists().look(caller, key, None)?;
+        let there = self.store().lists().look(caller, key, None, None)?;
         Ok(there.map(|there| (self.is_same)(&there)))
     }
 

@@ -123,7 +123,7 @@ pub(super) fn join(
     let modified = object.mtime.and_then(|nanos| u64::try_from(nanos).ok());
     let modified = modified.map(|nanos| http_date(UNIX_EPOCH + std::time::Duration::from_nanos(nanos)));
     let version = Version::from_journal(object.etag.as_deref(), modified.as_deref(), "", None);
-    Stamping::TimeAndVersion.give(&target, &version, size);
+    Stamping::TimeAndVersion.give(&target, None, &version, size);
     Ok(Some(TaskEnd::Moved(0)))
 }
 

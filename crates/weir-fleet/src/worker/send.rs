@@ -104,7 +104,7 @@ impl<'a> Sender<'a> {
 
     /// What has the key.
     pub(super) fn look(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Looked>, StoreError> {
-        self.to.store.lists().look(caller, key, None)
+        self.to.store.lists().look(caller, key, None, None)
     }
 
     /// The job of a share of an object, of which `whole` is that of all; or how the share has ended.

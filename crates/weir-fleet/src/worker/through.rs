@@ -126,7 +126,7 @@ impl<'a> Through<'a> {
         let key = format!("{}{rest}", from.prefix);
         let shown = format!("{}{key}", from.shown);
         let failed = |error: StoreError| TaskEnd::Failed(class_of_store(&error), format!("{shown}: {error}"));
-        let looked = from.store.lists().look(caller, &key, None).map_err(failed)?;
+        let looked = from.store.lists().look(caller, &key, None, object.size).map_err(failed)?;
         let Some(looked) = looked else { return Err(missing(&shown)) };
         let listed = &looked.listed;
         let pinned = Pinned { size: object.size, etag: object.etag.clone(), modified: None, is_exact: false };

@@ -550,12 +550,14 @@ fn what_is_set_holds_from_the_next_question_on() {
     ledger.set(&|settings| settings.rate = Some(1_000_000)).unwrap();
     let Renewed::Held { settings, .. } = ledger.renew(claim.lease, LEASE, 0, 0).unwrap() else { panic!() };
     assert_eq!(settings.rate, Some(1_000_000));
-    // Another worker of its host has half of it, as long as it is there.
+    // Another worker of its host has half of it, as long as it has something to do.
     let rate = |ledger: &mut SqlLedger| match ledger.renew(claim.lease, LEASE, 0, 0).unwrap() {
         Renewed::Held { settings, .. } => settings.rate,
         Renewed::Lost => panic!("it is held"),
     };
     let beside = ledger.join(&who(51)).unwrap();
+    assert_eq!(rate(&mut ledger), Some(1_000_000), "it waits");
+    assert_eq!(claimed(&mut ledger, beside).settings.rate, Some(500_000));
     assert_eq!(rate(&mut ledger), Some(500_000));
     ledger.leave(beside).unwrap();
     assert_eq!(rate(&mut ledger), Some(1_000_000));

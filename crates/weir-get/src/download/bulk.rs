@@ -157,8 +157,10 @@ pub struct Standing {
     pub began: Instant,
     /// Bytes of the object that are here.
     pub done: u64,
-    /// Other lanes that have had a byte of their answer.
+    /// Other lanes whose answer was accepted, whether a byte of it has come or not.
     pub others: usize,
+    /// Those of them that have had a byte of it.
+    pub bringing: usize,
     /// A later run could fetch the rest.
     pub is_resumable: bool,
 }
@@ -181,6 +183,8 @@ pub enum Carry {
 pub enum BulkSeen {
     /// The version that is here.
     Same,
+    /// The same, by the bytes that the lane is to fetch: it holds them up to here.
+    Sent(Option<u64>),
     /// Another that could be saved in its place, or one that cannot be told from another.
     Another,
     /// Nothing that could.
@@ -315,9 +319,15 @@ impl Download {
         }
     }
 
-    /// What the URL gives now, from an answer to a question for all of it as a range. `is_unfit`: it is no
-    /// file.
-    pub fn seen(&self, judged: &Result<Part, GetError>, is_unfit: bool, host: &str) -> BulkSeen {
+    /// What the URL gives now, from an answer to a question for all of it as a range, or (`is_rest`) for the
+    /// bytes that the lane is to fetch. `is_unfit`: it is no file.
+    pub fn seen(
+        &self,
+        judged: &Result<Part, GetError>,
+        is_rest: bool,
+        is_unfit: bool,
+        host: &str,
+    ) -> BulkSeen {
         let is_same = |object: &Object| {
             self.bulk.as_ref().is_some_and(|bulk| bulk.refuse_another(object, host).is_ok())
         };
@@ -325,6 +335,7 @@ impl Download {
             |object: &Object| self.bulk.as_ref().and_then(|bulk| bulk.refuse_silence(object, host).err());
         match judged {
             _ if is_unfit => BulkSeen::Unfit,
+            Ok(Part::Asked(object)) if is_same(object) && is_rest => BulkSeen::Sent(object.holds_to),
             Ok(Part::Asked(object)) if is_same(object) => BulkSeen::Same,
             Ok(Part::Asked(object) | Part::Whole(object)) => {
                 silence(object).map_or(BulkSeen::Another, BulkSeen::Failed)
@@ -362,6 +373,7 @@ impl Download {
         (self.phase, self.looks) = (Phase::Bulk, 0);
         match seen {
             BulkSeen::Another => self.begin_anew(error, false, moment),
+            BulkSeen::Sent(holds_to) => Action::Carry(holds_to),
             BulkSeen::Same => self.failed(error, false, at, moment),
             BulkSeen::Unfit => self.failed(error, true, at, moment),
             BulkSeen::Failed(GetError::Interrupted) => Action::Leave,
@@ -484,7 +496,8 @@ impl Download {
         }
         let (failures, pause) = bulk.count_failure(&mut self.failures, at.began, &error, moment);
         let keeps = bulk.ranged || bulk.to_file;
-        if failures > moment.rules.retries && !others || !keeps && at.done > 0 {
+        // An answer without a byte may end as this one did: retries would go on for as long as there is one.
+        if failures > moment.rules.retries && at.bringing == 0 || !keeps && at.done > 0 {
             return self.exhausted(error, at, moment);
         }
         if !bulk.ranged && at.done > 0 {

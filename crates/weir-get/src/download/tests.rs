@@ -10,6 +10,7 @@ use weir_http::Fields;
 use weir_observe::names::Names;
 
 use super::*;
+use crate::job::Pinned;
 use crate::ledger::{LaneId, Ledger};
 use crate::object::{Object, Part};
 use crate::ranges::RangeSet;
@@ -96,7 +97,8 @@ fn bulk(ranged: bool, to_file: bool) -> Download {
 }
 
 fn at(done: u64, others: usize) -> Standing {
-    Standing { began: Instant::now() + Duration::from_secs(3600), done, others, is_resumable: false }
+    let began = Instant::now() + Duration::from_secs(3600);
+    Standing { began, done, others, bringing: others, is_resumable: false }
 }
 
 /// The same, of a part that a later run could go on from.
@@ -217,7 +219,7 @@ fn silence_about_another_size_is_no_new_version() {
         let mut download = bulk(true, true);
         let look = |download: &mut Download| {
             assert!(matches!(fail(download, changed()), Action::Look(_)));
-            let seen = download.seen(&answer(), false, HOST);
+            let seen = download.seen(&answer(), false, false, HOST);
             download.on_look(changed(), seen, &at(1, 0), &moment())
         };
         for _ in 0..2 {
@@ -384,6 +386,11 @@ fn the_end_of_an_answer_is_judged_by_what_it_promised() {
     let mut end = |ledger: &mut Ledger, carried| download.on_end(ledger, LANE, carried, HOST);
     assert!(matches!(end(&mut ledger(Some(9)), carried(Some(9), 0, true)), Err(GetError::Truncated { .. })));
     assert!(matches!(end(&mut ledger(None), carried(None, 0, true)), Err(GetError::EmptyRange { .. })));
+    // A manifest's size stands for one that the answer does not say.
+    let pinned = Pinned { size: Some(9), ..Pinned::default() };
+    let Object { size, holds_to, .. } = pinned.sized(Object { size: None, ..object("a", None) });
+    assert!(matches!(end(&mut ledger(size), carried(holds_to, 0, false)), Err(GetError::Truncated { .. })));
+    assert_eq!(pinned.sized(object("a", None)).size, Some(SIZE));
     let mut unknown = ledger(None);
     assert!(end(&mut unknown, carried(None, 0, false)).is_ok());
     assert!(unknown.is_complete(), "an empty object");
@@ -459,11 +466,20 @@ fn one_lane_asks_for_all_that_doubt() {
         (Ok(Part::Empty), false, "Unfit"),
         (Err(status(404, None)), false, "Unfit"),
     ] {
-        assert_eq!(format!("{:?}", download.seen(&judged, is_unfit, HOST)), seen);
+        assert_eq!(format!("{:?}", download.seen(&judged, false, is_unfit, HOST)), seen);
+        let of_rest = format!("{:?}", download.seen(&judged, true, is_unfit, HOST));
+        assert_eq!(of_rest, if seen == "Same" { format!("Sent(Some({SIZE}))") } else { seen.to_owned() });
     }
     let mut same = download.clone();
     assert!(matches!(look(&mut same, BulkSeen::Same), Action::BackOff { .. }));
     assert_eq!(same.phase(), Phase::Bulk);
+    // The answer that shows it brings the rest, and is no failure.
+    let mut sent = download.clone();
+    for _ in 0..10 {
+        assert!(matches!(look(&mut sent, BulkSeen::Sent(Some(SIZE))), Action::Carry(Some(SIZE))));
+        assert_eq!(sent.phase(), Phase::Bulk);
+        assert!(matches!(fail(&mut sent, changed()), Action::Look(_)));
+    }
     let mut unfit = download.clone();
     assert!(matches!(look(&mut unfit, BulkSeen::Unfit), Action::GiveUp(GetError::Changed { .. })));
     for (failure, ends) in [(status(404, None), true), (broken(), false)] {
@@ -557,6 +573,12 @@ fn a_connection_too_many_is_no_word_on_the_others() {
         assert!(matches!(action, Action::BackOff { stays: true, others: true, .. }), "{action:?}");
     }
     assert!(matches!(download.on_error(disk_full(), &at(1, 2), &moment()), Action::GiveUp(_)));
+    // Beside others that have no more than a head retries come to their end.
+    let (mut download, of_heads) = (bulk(true, true), Standing { bringing: 0, ..at(1, 2) });
+    for ends in [false, false, true] {
+        let action = download.on_error(broken(), &of_heads, &moment());
+        assert_eq!(matches!(action, Action::GiveUp(_)), ends, "{action:?}");
+    }
 }
 
 #[test]

@@ -184,7 +184,7 @@ mod tests {
         let who = Who { credentials, ..Who::default() };
         let http = Http::new(Trust::default(), Proxies::default(), Version::Auto, Vec::new(), who);
         let (mut source, kept) = (Listing(list.into_iter().collect(), Arc::clone(stop)), Kept::default());
-        let task = Task { source: &mut source, results: &kept, reserved: None };
+        let task = Task { source: &mut source, results: &kept, reserved: Vec::new() };
         let report = run(task, &Options::default(), &http, stop, &mut ());
         let complete = |file: crate::job::FileReport| matches!(file.outcome, JobOutcome::Complete);
         (kept.into_reports().into_iter().map(complete).collect(), report)

@@ -20,6 +20,8 @@ const MOST_BEHIND: u64 = 64 << 10;
 /// A coded body and its decoder.
 pub struct Decoded {
     host: String,
+    /// The `Content-Encoding` that the user wants undone; `None`: it is coded for the journey alone.
+    coding: Option<String>,
     coded: Exchange,
     decoder: Decoder,
     room: Vec<u8>,
@@ -32,7 +34,18 @@ impl Decoded {
     /// The body of `coded` without `codings`, the last applied first.
     pub fn new(host: &str, coded: Exchange, codings: &[Coding]) -> Decoded {
         let (decoder, room) = (Decoder::new(codings), vec![0; ROOM]);
-        Decoded { host: host.to_owned(), coded, decoder, room, filled: 0, got: 0, is_end: false }
+        let host = host.to_owned();
+        Decoded { host, coding: None, coded, decoder, room, filled: 0, got: 0, is_end: false }
+    }
+
+    /// The same of an object that its server has `coding`, which can be saved as it comes as well.
+    pub(crate) fn of_content(self, coding: String) -> Decoded {
+        Decoded { coding: Some(coding), ..self }
+    }
+
+    /// The `Content-Encoding` that is undone.
+    pub(crate) fn coding(&self) -> Option<&str> {
+        self.coding.as_deref()
     }
 
     /// As [`Exchange::fill`].
@@ -108,6 +121,10 @@ impl Decoded {
             let expected = "a coded body without its end".to_owned();
             return GetError::Truncated { host, got: Bytes(self.got + self.filled as u64), expected };
         }
-        GetError::Malformed { host, detail: format!("its coded body cannot be decoded: {error}") }
+        let way_out = match &self.coding {
+            Some(_) => "; without --compressed it is saved as it comes",
+            None => "",
+        };
+        GetError::Malformed { host, detail: format!("its coded body cannot be decoded: {error}{way_out}") }
     }
 }

@@ -229,6 +229,12 @@ fn parse(text: &str, named_by: &str) -> Named {
             printable(&scheme)
         )));
     };
+    // What begins a path ends the host: the rest of a password would be none.
+    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    if rest[authority..].contains('@') {
+        let why = "in a user or password / is written %2F, ? %3F, # %23 and @ %40";
+        return Err(refused(why.to_owned()));
+    }
     // Read as http, whose parser takes hosts and users apart by the rules that all of them share.
     let url = Url::parse(&format!("http://{rest}")).map_err(|error| refused(error.to_string()))?;
     Ok(Proxy {
@@ -286,6 +292,10 @@ mod tests {
         ] {
             let proxy = parse(text, "--proxy").unwrap();
             assert_eq!((proxy.kind, proxy.port), (kind, port), "{text}");
+        }
+        for raw in ["http://u:p#x@h:1", "u:1?x@h", "u:12/3@h:1"] {
+            let said = parse(raw, "--proxy").unwrap_err();
+            assert!(said.contains("# %23"), "{said}");
         }
         let variable = |name: &str| (name == "no_proxy").then(|| "near.example".to_owned());
         let said = Said { proxy: Some("h:80"), exempt: None };

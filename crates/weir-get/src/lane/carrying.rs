@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use weir_observe::thread::thread_cpu_now;
 
+use super::opening::as_pinned;
 use super::{Lane, decode, refuse_unfit};
 use crate::download::{Carried, Carry};
 use crate::error::GetError;
 use crate::http::connection::BLOCK;
 use crate::http::exchange::Answer;
+use crate::job::Job;
 use crate::object;
 use crate::sink::{Sink, stream};
 use crate::transfer::Transfer;
@@ -30,7 +32,7 @@ impl Lane<'_> {
         self.began = Instant::now();
         self.state.started.store(false, Relaxed);
         self.state.bulk.store(true, Relaxed);
-        let (others, host) = (transfer.ledger().started(), object::host_of(&transfer.url));
+        let (others, host) = (transfer.ledger().carrying(), object::host_of(&transfer.url));
         let ranged = transfer.download().on_claim(claim.start, others, &host)?;
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
         let location = transfer.location.lock().clone();
@@ -51,8 +53,9 @@ impl Lane<'_> {
                 refuse_unfit(&name, &answer, self.run.options.any_type)?;
                 let (answer, object, notes) = decode(self.run.http, &name, answer, object);
                 notes.into_iter().for_each(|note| transfer.note(note));
+                let object = as_pinned(&transfer.task, &name, &answer, object);
                 transfer.download().on_whole(&object, &host)?;
-                self.follow(transfer, answer, None)
+                self.follow(transfer, answer, object.holds_to)
             }
             Carry::NoParts => {
                 tracing::info!("{host} gives no parts on further connections; continuing with one");
@@ -80,6 +83,7 @@ impl Lane<'_> {
         let mut brought = 0;
         self.state.bulk.store(true, Relaxed);
         transfer.carriers.lock().insert(lane);
+        transfer.ledger().accept(lane);
         let (stage, block) = match &transfer.sink {
             Sink::Part(_) => (Stage::Write, block_of(self.run.pool.wanted())),
             Sink::Stream(_) => (Stage::Output, stream::PIECE),
@@ -91,9 +95,8 @@ impl Lane<'_> {
             if got == 0 {
                 break self.at_end(transfer, answer, holds_to, brought);
             }
-            if holds_to.is_some_and(|end| at + got > end) {
-                let detail = "more bytes than its Content-Range says".to_owned();
-                return Err(GetError::WrongPart { host, detail });
+            if let Some(end) = holds_to.filter(|end| at + got > *end) {
+                return Err(beyond(&transfer.task, end, host));
             }
             self.state.started.store(true, Relaxed);
             let cpu = thread_cpu_now();
@@ -134,6 +137,9 @@ impl Lane<'_> {
         if let Some(unclean) = body.unclean() {
             transfer.note(unclean.to_owned());
         }
+        if let Some(coding) = body.decoded_from() {
+            transfer.note(format!("decoded from {coding}"));
+        }
         self.client.keep(&url, body);
         let carried = Carried { holds_to, brought, ranged };
         let mut ledger = transfer.ledger();
@@ -151,6 +157,17 @@ impl Lane<'_> {
         if let Some(limiter) = &self.run.limiter {
             limiter.hold(bytes, |span| self.sleep(span, Stage::Limited));
         }
+    }
+}
+
+/// Bytes came behind the `end` that the answer has. Where only the job's manifest knows that end, no other
+/// answer has it either.
+fn beyond(job: &Job, end: u64, host: String) -> GetError {
+    match job.pinned.as_ref().and_then(|pinned| pinned.size) {
+        Some(size) if size == end => {
+            GetError::NotPinned { host, detail: format!("it has more than {end} bytes") }
+        }
+        _ => GetError::WrongPart { host, detail: "more bytes than announced".to_owned() },
     }
 }
 

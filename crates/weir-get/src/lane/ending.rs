@@ -8,17 +8,19 @@ use super::{Lane, Rest, refuse_unfit};
 use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
 use crate::error::GetError;
+use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, JobOutcome};
-use crate::object;
+use crate::object::{self, Part};
 use crate::pool::Waiting;
 use crate::transfer::Transfer;
+use weir_http::validator::Agreement;
 use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
 impl Lane<'_> {
     /// Opening a job failed.
     pub(super) fn open_failed(&mut self, mut waiting: Waiting, job: &Job, error: GetError) {
-        let standing = Standing { began: self.began, done: 0, others: 0, is_resumable: false };
+        let standing = Standing { began: self.began, done: 0, others: 0, bringing: 0, is_resumable: false };
         match waiting.download.on_error(error, &standing, &self.run.moment()) {
             Action::AskAgain => self.run.pool.requeue(waiting, Duration::ZERO),
             Action::AwaitName(name) => {
@@ -37,6 +39,7 @@ impl Lane<'_> {
             | Action::Rest { .. }
             | Action::BackOff { .. }
             | Action::Look(_)
+            | Action::Carry(_)
             | Action::AskPlainly(_)
             | Action::BeginAnew { .. }
             | Action::Verify => {}
@@ -53,8 +56,18 @@ impl Lane<'_> {
         error.within(self.run.options.max_wait, used, SystemTime::now())
     }
 
-    /// Lets go of the claim, and does what the result means for the transfer.
+    /// Does what the result of a part means for the transfer, until nothing more follows from it.
     pub(super) fn after_part(&mut self, transfer: &Arc<Transfer>, result: Result<(), GetError>) {
+        let mut next = Some(result);
+        while let Some(result) = next {
+            let action = self.part_ended(transfer, result);
+            next = self.act(transfer, action);
+        }
+        self.run.pool.end_bulk();
+    }
+
+    /// Lets go of the claim. What the result means for the transfer.
+    fn part_ended(&mut self, transfer: &Transfer, result: Result<(), GetError>) -> Action {
         self.state.bulk.store(false, Relaxed);
         self.state.started.store(false, Relaxed);
         transfer.ledger().release(self.state.id);
@@ -62,40 +75,41 @@ impl Lane<'_> {
         if result.is_err() {
             self.client.close();
         }
-        let is_complete = transfer.ledger().is_complete();
-        let action = match result {
+        // What goes on behind its end is another object, though all the bytes of this one seem to be here.
+        let is_another = matches!(result, Err(GetError::NotPinned { .. }));
+        let is_complete = !is_another && transfer.ledger().is_complete();
+        match result {
             _ if is_complete => transfer.download().on_complete(),
-            Err(error) if !kicked => {
+            Err(error) if is_another || !kicked => {
                 let (standing, moment) = (self.standing(transfer), self.run.moment());
                 transfer.download().on_error(error, &standing, &moment)
             }
             _ => Action::Leave,
-        };
-        self.act(transfer, action);
-        self.run.pool.end_bulk();
+        }
     }
 
     /// How the other lanes of `transfer` stand.
     fn standing(&self, transfer: &Transfer) -> Standing {
         let is_resumable = transfer.is_resumable();
         let ledger = transfer.ledger();
-        Standing { began: self.began, done: ledger.done().len(), others: ledger.started(), is_resumable }
+        Standing {
+            began: self.began,
+            done: ledger.done().len(),
+            others: ledger.carrying(),
+            bringing: ledger.bringing(),
+            is_resumable,
+        }
     }
 
-    /// Does what is to be done, and what follows from that.
-    fn act(&mut self, transfer: &Arc<Transfer>, action: Action) {
+    /// Does what is to be done, and what follows from that. The result of a part, where it has led to one.
+    fn act(&mut self, transfer: &Arc<Transfer>, action: Action) -> Option<Result<(), GetError>> {
         match action {
-            Action::Look(error) => {
-                let seen = self.look(transfer);
-                let (standing, moment) = (self.standing(transfer), self.run.moment());
-                let next = transfer.download().on_look(error, seen, &standing, &moment);
-                self.act(transfer, next);
-            }
+            Action::Look(error) => return self.look(transfer, error),
             Action::AskPlainly(error) => {
                 let is_whole = self.sends_whole(transfer);
                 let (standing, moment) = (self.standing(transfer), self.run.moment());
                 let next = transfer.download().on_plain(error, is_whole, &standing, &moment);
-                self.act(transfer, next);
+                return self.act(transfer, next);
             }
             Action::Rest { pause, refused } => {
                 if let Some(error) = refused {
@@ -114,9 +128,14 @@ impl Lane<'_> {
             Action::Verify => self.finish(transfer),
             Action::ComeBack { error, used } => self.end(transfer, self.for_later(error, used)),
             Action::GiveUp(error) => self.end(transfer, error),
-            // Said of a job that waits for its object, which this does no more.
-            Action::Leave | Action::AskAgain | Action::AwaitName(_) | Action::AskLater { .. } => {}
+            // Said of a look, and of a job that waits for its object, which this does no more.
+            Action::Leave
+            | Action::Carry(_)
+            | Action::AskAgain
+            | Action::AwaitName(_)
+            | Action::AskLater { .. } => {}
         }
+        None
     }
 
     fn back_off(&mut self, transfer: &Transfer, error: &GetError, pause: Duration, stays: bool) {
@@ -153,18 +172,53 @@ impl Lane<'_> {
         })
     }
 
-    /// What the URL gives on a new connection.
-    fn look(&mut self, transfer: &Transfer) -> BulkSeen {
+    /// Looks what the URL gives now. Where that is the version that is here, the answer is carried: of two
+    /// servers that take turns the next request would come to the other one again.
+    fn look(&mut self, transfer: &Arc<Transfer>, error: GetError) -> Option<Result<(), GetError>> {
+        let (seen, answer) = self.seen(transfer);
+        let (standing, moment) = (self.standing(transfer), self.run.moment());
+        let next = transfer.download().on_look(error, seen, &standing, &moment);
+        if let (Action::Carry(holds_to), Some(answer)) = (&next, answer) {
+            self.began = Instant::now();
+            return Some(self.follow(transfer, answer, *holds_to));
+        }
         self.client.close();
-        let home = transfer.task.home();
-        let mut answer = match self.client.get(home, &transfer.url, Some((0, None)), None, false) {
-            Ok(answer) => answer,
-            Err(error) => return BulkSeen::Failed(error),
-        };
-        let judged = answer.judge(Some(0));
-        self.client.close();
-        let is_unfit = refuse_unfit(&transfer.file_name(), &answer, self.run.options.any_type).is_err();
-        transfer.download().seen(&judged, is_unfit, &object::host_of(&answer.url))
+        transfer.ledger().release(self.state.id);
+        self.act(transfer, next)
+    }
+
+    /// What the URL gives on a new connection: asked for the next bytes that no lane has, if they are of this
+    /// version, and from byte 0 on where there are none, or where that says nothing of the version. The
+    /// answer too, where it may be of those bytes.
+    fn seen(&mut self, transfer: &Transfer) -> (BulkSeen, Option<Answer>) {
+        let lanes = self.run.pool.wanted_bulk();
+        let gap = transfer.claim_gap(&mut transfer.ledger(), self.state.id, lanes);
+        let mut rest = gap.map(|gap| (gap.start, Some(gap.end)));
+        loop {
+            self.client.close();
+            let range = rest.unwrap_or((0, None));
+            let version = transfer.version.if_range().filter(|_| rest.is_some());
+            let answer = self.client.get(transfer.task.home(), &transfer.url, Some(range), version, false);
+            let mut answer = match answer {
+                Ok(answer) => answer,
+                // A store that was asked for this version alone says no in place of sending another.
+                Err(GetError::Changed { .. }) if rest.take().is_some() => continue,
+                Err(error) => return (BulkSeen::Failed(error), None),
+            };
+            let judged = answer.judge(Some(range.0));
+            let says_nothing = match &judged {
+                Ok(Part::Asked(object)) => transfer.version.agree(&object.version) == Agreement::Unproven,
+                Ok(Part::Whole(_)) => false,
+                _ => true,
+            };
+            if says_nothing && rest.take().is_some() {
+                continue;
+            }
+            let is_unfit = refuse_unfit(&transfer.file_name(), &answer, self.run.options.any_type).is_err();
+            let host = object::host_of(&answer.url);
+            let seen = transfer.download().seen(&judged, rest.is_some(), is_unfit, &host);
+            return (seen, Some(answer));
+        }
     }
 
     /// The transfer ends with `error`.

@@ -19,7 +19,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use weir_codec::digest::Expected;
 use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
@@ -35,7 +34,7 @@ use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::{Stamp, Standing};
 use crate::sink::{self, Existing, PartFile, in_place};
-use crate::verify;
+use crate::verify::{self, Found};
 use weir_observe::stage_clock::Stage;
 
 /// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and
@@ -76,7 +75,7 @@ impl Lane<'_> {
     }
 
     /// A file that stays as it is has what the user expects of it, or it is said.
-    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, GetError> {
+    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Found>, GetError> {
         let methods = verify::methods(&job.expectations);
         if methods.is_empty() {
             return Ok(Vec::new());
@@ -86,8 +85,10 @@ impl Lane<'_> {
             .and_then(|file| verify::digests_of_file(file, &methods, &|| self.run.is_stopped()));
         let failed = |source| GetError::Local { action: "read", path: target.to_owned(), source, kept: None };
         let Some(found) = digests.map_err(failed)? else { return Err(GetError::Interrupted) };
-        verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
-        Ok(found.into_iter().map(|found| found.digest).collect())
+        let name = target.display().to_string();
+        let ignored = verify::check(&name, &job.expectations, &found, Fate::LeftAlone)?;
+        // What does not match, and is not minded, proves nothing.
+        Ok(if ignored.is_empty() { found } else { Vec::new() })
     }
 
     /// A server says that the object has not changed. The report of the file that stays; `None` where it
@@ -172,7 +173,7 @@ impl Lane<'_> {
         Ok(Some(Box::new(FileReport {
             path: Some(target.to_owned()),
             bytes: here.size(),
-            digest: found.first().cloned(),
+            digest: verify::whole(&found),
             verified: !found.is_empty(),
             outcome: JobOutcome::Unchanged,
             ..job.blank_report()
@@ -323,9 +324,12 @@ impl Lane<'_> {
         }
         let object = match answer.judge(Some(at)) {
             Ok(Part::Asked(object)) if object.size.is_none_or(|size| size >= left.size) => object,
-            Ok(Part::Asked(Object { size: Some(size), .. }) | Part::Beyond(Some(size))) => {
+            Ok(Part::Asked(Object { size: Some(size), .. }) | Part::Beyond(Some(size)))
+                if size < left.size =>
+            {
                 self.client.close();
-                return Ok(Err(Misfit::Another(format!("the object has only {}", Bytes(size)))));
+                let why = format!("the object has only {size} bytes, and {} are here", left.size);
+                return Ok(Err(Misfit::Another(why)));
             }
             Ok(_) | Err(GetError::WrongPart { .. }) => {
                 self.client.close();
@@ -390,7 +394,7 @@ impl Lane<'_> {
         Ok(Ok(Adopted::Whole(Box::new(FileReport {
             path: Some(target.to_owned()),
             bytes: left.size,
-            digest: found.first().cloned(),
+            digest: verify::whole(&found),
             verified: !found.is_empty(),
             outcome: JobOutcome::Unchanged,
             ..job.blank_report()

@@ -154,7 +154,7 @@ impl Lane<'_> {
         let object = match answer.judge(Some(piece.start))? {
             Part::Asked(object) => object,
             Part::Whole(object) => {
-                check_pinned(job, &answer, &object)?;
+                check_pinned(job, &answer, &object.version, object.size)?;
                 return Err(GetError::Refused(format!("{host} gives no parts of it")));
             }
             Part::Empty | Part::Beyond(_) => {
@@ -162,7 +162,7 @@ impl Lane<'_> {
                 return Err(GetError::NotPinned { host, detail });
             }
         };
-        check_pinned(job, &answer, &object)?;
+        check_pinned(job, &answer, &object.version, object.size)?;
         let part = PartFile::open_piece(&self.run.target(target)?, size)?;
         let mut done = RangeSet::default();
         done.insert(0..piece.start);
@@ -309,13 +309,16 @@ impl Lane<'_> {
             (answer, object) = self.over_http1(waiting, job.home(), answer)?;
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
-        check_pinned(job, &answer, &object)?;
+        // What is coded has another length than the file of the list.
+        let size = object.size.filter(|_| object::foreign_coding(&answer.head.fields, &name).is_none());
+        check_pinned(job, &answer, &object.version, size)?;
         if let Some(target) = target {
             self.refuse_silence(job, target, &answer, &object)?;
         }
         let mut notes = std::mem::take(&mut answer.notes);
         let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
         notes.extend(of_coding);
+        let object = as_pinned(job, &name, &answer, object);
         let mut expectations = job.expectations.clone();
         self.add_declared(&mut expectations, &mut notes, &answer, &object);
         if let Some(target) = target {
@@ -398,7 +401,7 @@ impl Lane<'_> {
     pub(super) fn declared(&self, object: &Object) -> Option<Expectation> {
         let one = object.declared.as_ref()?;
         let (expected, origin) = (one.expected.clone(), format!("{DECLARED}{}", one.field));
-        Some(Expectation { expected, origin, whose: self.whose(), parts: None })
+        Some(Expectation { expected, origin, whose: self.whose(), parts: None, before: Vec::new() })
     }
 
     fn whose(&self) -> Whose {
@@ -424,7 +427,8 @@ impl Lane<'_> {
             Some(Ok((kept, parts))) => {
                 let of = kept.parts.map_or_else(String::new, |count| format!(" of {count} parts"));
                 let origin = format!("{DECLARED}{}{of}", kept.field);
-                expectations.push(Expectation { expected: kept.expected, origin, whose, parts });
+                let (expected, before) = (kept.expected, Vec::new());
+                expectations.push(Expectation { expected, origin, whose, parts, before });
             }
             Some(Err(why)) => notes.push(why),
             None => {}
@@ -486,12 +490,22 @@ impl Lane<'_> {
 }
 
 /// An answer that is not of the object which the job's manifest names.
-fn check_pinned(job: &Job, answer: &Answer, object: &Object) -> Result<(), GetError> {
-    let validators = object.version.validators();
-    let differs = |pinned: &Pinned| pinned.differs(object.size, validators.etag(), validators.modified());
+fn check_pinned(job: &Job, answer: &Answer, version: &Version, size: Option<u64>) -> Result<(), GetError> {
+    let validators = version.validators();
+    let differs = |pinned: &Pinned| pinned.differs(size, validators.etag(), validators.modified());
     match job.pinned.as_ref().and_then(differs) {
         Some(detail) => Err(GetError::NotPinned { host: object::host_of(&answer.url), detail }),
         None => Ok(()),
+    }
+}
+
+/// The object with the size that the job's manifest knows, where its answer says none. What is coded has
+/// other bytes than those.
+pub(super) fn as_pinned(job: &Job, name: &str, answer: &Answer, object: Object) -> Object {
+    let is_coded = object::foreign_coding(&answer.head.fields, name).is_some();
+    match job.pinned.as_ref().filter(|_| !is_coded) {
+        Some(pinned) => pinned.sized(object),
+        None => object,
     }
 }
 
@@ -499,8 +513,8 @@ fn check_pinned(job: &Job, answer: &Answer, object: &Object) -> Result<(), GetEr
 pub(super) fn is_another(job: &Job, journal: &Journal) -> bool {
     let version = journal.version();
     let validators = version.validators();
-    let differs =
-        |pinned: &Pinned| pinned.differs(Some(journal.size), validators.etag(), validators.modified());
+    let size = Some(journal.size).filter(|_| version.coding().is_none());
+    let differs = |pinned: &Pinned| pinned.differs(size, validators.etag(), validators.modified());
     job.pinned.as_ref().and_then(differs).is_some()
 }
 

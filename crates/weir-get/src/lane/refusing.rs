@@ -11,6 +11,7 @@ use crate::job::{FileReport, Job, JobOutcome};
 use crate::journal::Journal;
 use crate::object::{self, Object};
 use crate::sink::{self, Existing};
+use crate::verify;
 
 impl Lane<'_> {
     /// Errors, and the report of a job that is already done, before anything is asked.
@@ -36,7 +37,7 @@ impl Lane<'_> {
         Ok(FileReport {
             path: Some(target.to_owned()),
             bytes: std::fs::metadata(target).map_or(0, |there| there.len()),
-            digest: found.first().cloned(),
+            digest: verify::whole(&found),
             verified: !found.is_empty(),
             outcome: JobOutcome::Skipped,
             ..job.blank_report()
@@ -55,7 +56,7 @@ impl Lane<'_> {
     }
 
     /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a
-    /// server chooses.
+    /// server chooses, unless the user has the two compared (`-N`) and this URL brought that one too.
     pub(super) fn refuse_a_name_taken(
         &self,
         job: &Job,
@@ -63,6 +64,9 @@ impl Lane<'_> {
         answer: &Answer,
     ) -> Result<(), GetError> {
         let Some(target) = target.filter(|target| self.is_taken(target)) else { return Ok(()) };
+        if self.run.options.newer && self.stamp(target).is_some_and(|here| here.is_from(&job.url)) {
+            return Ok(());
+        }
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(GetError::Refused(format!(
             "{} names {} '{here}', which already exists; pass -o '{here}' or --force to overwrite it",

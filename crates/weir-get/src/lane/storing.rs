@@ -50,8 +50,7 @@ impl Lane<'_> {
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
         let place = self.run.target(target)?;
-        let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
-        read?;
+        self.read_into(&mut answer, &mut body, size.min(SMALL) as usize)?;
         waiting.download.on_body(body.len() as u64, Some(size), &object::host_of(&answer.url))?;
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
@@ -77,7 +76,7 @@ impl Lane<'_> {
             self.state.clock.add_write_cpu(took);
         }
         stored?;
-        self.run.options.stamping().give(&place, &object.version, size);
+        self.run.options.stamping().give(&place, Some(&job.url), &object.version, size);
         waiting.download.on_verified(Ok(()), &self.run.moment());
         self.state.written.fetch_add(body.len() as u64, Relaxed);
         let bytes = body.len() as u64;

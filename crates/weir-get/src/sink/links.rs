@@ -54,6 +54,15 @@ pub fn end_or_new(path: &Path) -> (PathBuf, bool) {
     (end, is_foreign)
 }
 
+/// `path` by the real way to its folder: two ways to one name are then equal.
+pub fn place_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
 /// No file belongs to it: (uid_t) -1 (chown(2)).
 const NOBODY: u32 = u32::MAX;
 

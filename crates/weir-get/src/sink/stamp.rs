@@ -9,6 +9,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use url::Url;
+use weir_codec::digest::Algorithm;
+use weir_codec::hex;
 use weir_http::validator::{Validators, equal_weak, http_date};
 use weir_tree::entry::Xattr;
 use weir_tree::xattr::At;
@@ -16,9 +19,11 @@ use weir_units::instant;
 
 use super::folder::{Target, kind};
 use crate::http::request::Unless;
+use crate::object;
 use crate::version::Version;
 
-/// The attribute's name. Its value: `1 SIZE SECONDS NANOSECONDS ETAG`, the last empty where there was none.
+/// The attribute's name. Its value: `2 SIZE SECONDS NANOSECONDS URL ETAG`, the last empty where there was
+/// none, the URL by its digest; `1 SIZE SECONDS NANOSECONDS ETAG` without a URL.
 const WORD: &[u8] = b"user.weir.version";
 
 /// What a complete file is told of its object.
@@ -43,6 +48,8 @@ pub struct Stamp {
     /// An earlier run's word that it is whole still holds.
     is_whole: bool,
     tag: Option<String>,
+    /// The digest of the URL that it came from.
+    url: Option<String>,
 }
 
 /// How a file that is here stands to the object on the server.
@@ -57,9 +64,9 @@ pub enum Standing {
 }
 
 impl Stamping {
-    /// Tells the file at `target`, which has just come whole, what it is. What a file system does not take is
-    /// left out: then the next question is not answered from here.
-    pub fn give(self, target: &Target, version: &Version, size: u64) {
+    /// Tells the file at `target`, which has just come whole from `url`, what it is. What a file system does
+    /// not take is left out: then the next question is not answered from here.
+    pub fn give(self, target: &Target, url: Option<&Url>, version: &Version, size: u64) {
         if self == Stamping::Nothing {
             return;
         }
@@ -80,7 +87,11 @@ impl Stamping {
         }
         let Some(stat) = target.look().ok().flatten().filter(|stat| of(stat) == size) else { return };
         let tag = validators.etag().unwrap_or_default();
-        let word = format!("1 {size} {} {} {tag}", stat.st_mtime, stat.st_mtime_nsec);
+        let now = format!("{size} {} {}", stat.st_mtime, stat.st_mtime_nsec);
+        let word = match url {
+            Some(url) => format!("2 {now} {} {tag}", digest_of(url)),
+            None => format!("1 {now} {tag}"),
+        };
         let set = Xattr::new(WORD, word.into_bytes()).map(|word| attributes_of(target).set(&word));
         if !matches!(set, Some(Ok(()))) {
             tracing::debug!("{} cannot store its version", target.path().display());
@@ -95,14 +106,21 @@ impl Stamp {
         let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).ok()?);
         let word = attributes_of(target).value(WORD).ok().flatten();
         let word = word.and_then(|word| String::from_utf8(word.value().to_vec()).ok());
-        let tag = word.as_deref().and_then(|word| held(word, &stat));
+        let held = word.as_deref().and_then(|word| held(word, &stat));
+        let (url, tag) = held.unwrap_or_default();
         Some(Stamp {
             size: of(&stat),
             modified,
             is_exact: stat.st_mtime_nsec == 0,
-            is_whole: tag.is_some(),
-            tag: tag.filter(|tag| !tag.is_empty()).map(str::to_owned),
+            is_whole: held.is_some(),
+            tag: Some(tag).filter(|tag| !tag.is_empty()).map(str::to_owned),
+            url: url.map(str::to_owned),
         })
+    }
+
+    /// It is as an earlier run brought it from `url`.
+    pub(crate) fn is_from(&self, url: &Url) -> bool {
+        self.url.as_ref().is_some_and(|own| *own == digest_of(url))
     }
 
     /// An earlier run left word that it is whole, and nobody has changed it since.
@@ -162,12 +180,22 @@ fn attributes_of(target: &Target) -> At<'_> {
     At::name(target.folder().as_fd(), target.name().as_bytes())
 }
 
-/// The tag in an earlier run's word, if that is of the file as it is now.
-fn held<'a>(word: &'a str, stat: &Stat) -> Option<&'a str> {
-    let mut parts = word.splitn(5, ' ');
-    let now =
-        ["1".to_owned(), stat.st_size.to_string(), stat.st_mtime.to_string(), stat.st_mtime_nsec.to_string()];
-    now.iter().all(|own| parts.next() == Some(own)).then(|| parts.next()).flatten()
+/// The URL, if it has one, and the tag in an earlier run's word, if that is of the file as it is now.
+fn held<'a>(word: &'a str, stat: &Stat) -> Option<(Option<&'a str>, &'a str)> {
+    let (form, rest) = word.split_once(' ')?;
+    let now = format!("{} {} {} ", stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    let rest = rest.strip_prefix(&*now)?;
+    match form {
+        "1" => Some((None, rest)),
+        "2" => rest.split_once(' ').map(|(url, tag)| (Some(url), tag)),
+        _ => None,
+    }
+}
+
+/// What tells a URL from others, and shows nothing of it. Eight bytes are enough for the few URLs that one
+/// file may come from, and leave the word short: what does not fit into an inode costs ext4 a block.
+fn digest_of(url: &Url) -> String {
+    hex::encode(&Algorithm::SHA256.of(object::identity(url).as_bytes()))[..16].to_owned()
 }
 
 #[cfg(test)]
@@ -179,10 +207,14 @@ mod tests {
     const EARLY: &str = "Tue, 15 Nov 1994 12:45:26 GMT";
     const LATER: &str = "Tue, 15 Nov 1994 12:45:27 GMT";
 
+    fn url() -> Url {
+        Url::parse("http://h/x?id=1").unwrap()
+    }
+
     fn version(fields: &[(&str, &str)]) -> Version {
         let mut all = Fields::new();
         fields.iter().for_each(|(name, value)| all.push(name, value).unwrap());
-        Version::of(&all, &url::Url::parse("http://h/x").unwrap())
+        Version::of(&all, &url())
     }
 
     fn file(size: usize) -> (tempfile::TempDir, Target) {
@@ -196,17 +228,25 @@ mod tests {
     fn what_is_given_is_read_until_the_file_changes() {
         let (folder, target) = file(5);
         let kept = version(&[("ETag", "\"a b\""), ("Last-Modified", EARLY)]);
-        Stamping::Nothing.give(&target, &kept, 5);
+        Stamping::Nothing.give(&target, Some(&url()), &kept, 5);
         assert!(!Stamp::read(&target).unwrap().is_whole());
-        Stamping::Time.give(&target, &kept, 5);
+        Stamping::Time.give(&target, Some(&url()), &kept, 5);
         let dated = Stamp::read(&target).unwrap();
         assert_eq!((dated.unless().modified.as_deref(), dated.tag()), (Some(EARLY), None));
-        Stamping::TimeAndVersion.give(&target, &kept, 5);
+        Stamping::TimeAndVersion.give(&target, Some(&url()), &kept, 5);
         let stamp = Stamp::read(&target).unwrap();
         if !stamp.is_whole() {
             return println!("skipped: no extended attributes in {}", folder.path().display());
         }
         assert_eq!(stamp.tag(), Some("\"a b\""));
+        // An inode of 256 bytes has 60 for it: beside 128 and 32 of its own, 8 around all attributes, and an
+        // entry of 16 with its name of 12.
+        let word = attributes_of(&target).value(WORD).ok().flatten().unwrap();
+        assert!(word.value().len() <= 60, "{word:?}");
+        assert!(stamp.is_from(&url()) && !stamp.is_from(&Url::parse("http://h/x?id=2").unwrap()));
+        Stamping::TimeAndVersion.give(&target, None, &kept, 5);
+        let stamp = Stamp::read(&target).unwrap();
+        assert!(stamp.tag() == Some("\"a b\"") && !stamp.is_from(&url()));
         std::fs::write(folder.path().join("x"), b"other").unwrap();
         assert_eq!(Stamp::read(&target).unwrap().tag(), None, "its time is another");
     }
@@ -214,7 +254,7 @@ mod tests {
     #[test]
     fn silence_is_not_the_same() {
         let modified = version(&[("Last-Modified", EARLY)]).validators().modified().unwrap();
-        let bare = Stamp { size: 5, modified, is_exact: true, is_whole: false, tag: None };
+        let bare = Stamp { size: 5, modified, is_exact: true, is_whole: false, tag: None, url: None };
         let written = Stamp { is_exact: false, ..bare.clone() };
         let known = Stamp { is_whole: true, tag: Some("\"a\"".to_owned()), ..bare.clone() };
         let same = |stamp: &Stamp, size, fields: &[(&str, &str)]| match stamp

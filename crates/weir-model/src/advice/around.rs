@@ -4,9 +4,9 @@
 //! None of it has a rate: what the transfer would carry without the wait is not shown by the wait.
 
 use super::{Advice, Held};
-use crate::around::{Around, Attempt, Crowded, Listener, Neighbour, Step};
+use crate::around::{Around, AtPipe, Attempt, Crowded, Listener, Neighbour, Step};
 use crate::limit::Limit;
-use crate::rule::{dns, think_time};
+use crate::rule::{connect, dns, think_time};
 use weir_units::counted;
 
 /// What to do about a limit of this kind.
@@ -54,7 +54,10 @@ fn for_connect(around: &Around) -> Vec<Advice> {
             Advice::new(RAISE_BACKLOG, None),
         ];
     }
-    let Some(worst) = around.attempts.iter().max_by_key(|attempt| (attempt.retransmits, attempt.age)) else {
+    // Attempts that fail at once over a path are seen for their round trip, and wait for nothing else.
+    let waits = |attempt: &&Attempt| around.failed_attempts == 0 || connect::is_hard(attempt);
+    let waiting = around.attempts.iter().filter(waits);
+    let Some(worst) = waiting.max_by_key(|attempt| (attempt.retransmits, attempt.age)) else {
         return vec![Advice::new(
             "start the server, or ask the right address and port: attempts to connect fail at once",
             None,
@@ -102,7 +105,10 @@ fn for_think_time(around: &Around) -> String {
 }
 
 fn for_upstream(around: &Around) -> String {
-    let writer = around.pipes.iter().find(|pipe| !pipe.reads && !pipe.inside);
+    let writer = match around.at_pipe(false) {
+        AtPipe::This(writer) if !writer.inside => Some(writer),
+        _ => None,
+    };
     let chained = around.flows.iter().find(|flow| Some(flow.lane) == around.chained_to);
     match (chained, writer, around.flows.iter().find(|flow| !flow.sends)) {
         (Some(flow), ..) | (None, None, Some(flow)) => format!(
@@ -118,12 +124,11 @@ fn for_downstream(around: &Around) -> String {
     if let Some(advice) = for_sync(around) {
         return advice.action;
     }
-    let reader = around.pipes.iter().find(|pipe| pipe.reads);
-    match (reader, around.flows.iter().find(|flow| flow.sends)) {
+    match (around.at_pipe(true), around.flows.iter().find(|flow| flow.sends)) {
         (_, Some(flow)) if around.flows.iter().any(|other| !other.sends) => {
             format!("look at the connection to {}: this program waits until that takes its data", flow.peer)
         }
-        (Some(reader), _) => look_at(reader, "takes its output"),
+        (AtPipe::This(reader), _) => look_at(reader, "takes its output"),
         _ => "look at what this program feeds: it waits for its data to be taken".to_owned(),
     }
 }
@@ -150,6 +155,10 @@ fn look_at(neighbour: &Neighbour, does: &str) -> String {
     };
     let how =
         if pid.is_empty() { String::new() } else { format!(" (top -H -p {pid}, weir why --pid {pid})") };
+    if neighbour.waits_on() >= 0.5 {
+        let next = if neighbour.reads { "takes its output" } else { "feeds it" };
+        return format!("look past {name}, which {does}{how}: it waits itself for the process that {next}");
+    }
     format!("look at {name}, which {does}{how}: it is the slower of the two")
 }
 
@@ -179,18 +188,27 @@ mod tests {
         assert!(full.contains("2 connections may wait at 127.0.0.1:80"), "{full}");
         assert!(with(Some(Listener { queued: 0, backlog: 1 })).contains("firewall"));
         assert!(with(None).contains("a firewall that drops, a route or host"));
+        let refused = Attempt { age: std::time::Duration::from_millis(40), ..Attempt::default() };
+        let over_a_path = Around { attempts: vec![refused], failed_attempts: 1, ..Around::default() };
+        assert!(first(Limit::Connect, over_a_path).contains("start the server"));
         assert!(first(Limit::Connect, Around::default()).contains("start the server"));
     }
 
     #[test]
     fn whoever_is_waited_for_is_named() {
         let thread = ThreadInterval { name: Some("gzip (pid 7)".to_owned()), ..ThreadInterval::default() };
-        let reader = Neighbour { reads: true, thread: Reading::Value(thread), inside: false };
-        let pipe = first(Limit::Downstream, Around { pipes: vec![reader], ..Around::default() });
+        let reader = Neighbour { reads: true, thread: Reading::Value(thread), ..Neighbour::default() };
+        let pipe = first(Limit::Downstream, Around { pipes: vec![reader.clone()], ..Around::default() });
         assert!(
             pipe.contains("look at gzip (pid 7), which takes its output (top -H -p 7, weir why --pid 7)"),
             "{pipe}"
         );
+        let mut link = reader;
+        if let Reading::Value(thread) = &mut link.thread {
+            (thread.looks, thread.found.pipe_full) = (5, 5);
+        }
+        let chain = first(Limit::Downstream, Around { pipes: vec![link], ..Around::default() });
+        assert!(chain.starts_with("look past gzip (pid 7)"), "{chain}");
         let flow = |sends, peer: &str| FlowName { sends, peer: peer.to_owned(), ..FlowName::default() };
         let flows = vec![flow(false, "10.0.0.1:80"), flow(true, "10.0.0.2:4000")];
         let relay = || Around { flows: flows.clone(), ..Around::default() };

@@ -38,6 +38,8 @@ pub struct HostsTimes {
     pub star: Duration,
     /// Through chains.
     pub chain: Duration,
+    /// How many chains those are: no more than hosts.
+    pub fanout: u32,
     /// Hosts of the longest chain.
     pub depth: u32,
     /// What each further host of a chain adds.
@@ -70,7 +72,7 @@ impl ManyHosts {
         let rtt = inputs.path.rtt.unwrap_or_default();
         let fill = rtt.saturating_add(span(content as f64 / rate.0));
         let chain = first.saturating_add(fill.saturating_mul(depth - 1));
-        HostsTimes { one, star, chain, depth, fill }
+        HostsTimes { one, star, chain, fanout, depth, fill }
     }
 }
 
@@ -139,7 +141,8 @@ mod tests {
             let inputs = Inputs { lanes: Some(2), ..inputs(link, size, rtt) };
             let found = times(&inputs, hosts, fanout);
             prop_assert!(found.chain >= found.one.mul_f64(0.999) && found.star >= found.one.mul_f64(0.999));
-            prop_assert_eq!(found.depth, hosts.div_ceil(fanout.min(hosts)));
+            prop_assert_eq!(found.fanout, fanout.min(hosts));
+            prop_assert_eq!(found.depth, hosts.div_ceil(found.fanout));
             // One host more never makes it faster, either way.
             let more = times(&inputs, hosts + 1, fanout);
             prop_assert!(more.star >= found.star.mul_f64(0.999));

@@ -200,7 +200,8 @@ fn at_its_end(attempt: &Attempt, context: &Context<'_>) -> Attempt {
     last
 }
 
-fn is_hard(attempt: &Attempt) -> bool {
+/// No round trip explains how long it lasts, or its listener had no room.
+pub(crate) fn is_hard(attempt: &Attempt) -> bool {
     let patience = match (attempt.step, attempt.rtt) {
         (Step::Tls, Some(rtt)) => rtt.saturating_mul(3).saturating_add(TLS_WORK),
         _ => SYN_TIMEOUT,

@@ -152,7 +152,8 @@ impl ThreadLoad {
         if self.throttled >= 0.05 {
             format!(", was held back {} by its group's CPU quota", percent(self.throttled))
         } else if self.runqueue >= 0.05 {
-            format!(", waited {} for a processor that others used", percent(self.runqueue))
+            // Others used it, or a quota that was not read held it back.
+            format!(", waited {} for a processor", percent(self.runqueue))
         } else if self.ready >= 0.9 && self.cpu < 0.9 {
             format!(
                 ", was ready to run in {} of samples: others or a CPU quota hold it back",

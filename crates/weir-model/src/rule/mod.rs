@@ -48,6 +48,7 @@ pub mod verify;
 mod view;
 pub(crate) mod waits;
 
+pub(crate) use view::is_peers;
 pub use view::{Side, View};
 
 /// What judges one interval.

@@ -9,8 +9,9 @@
 //!    mean, and a round trip carries ten segments or more. A sender that pauses makes the kernel measure its
 //!    period instead (10 ms of sleep on a path of 0.03 ms gave 10 ms);
 //! 4. something shows that the queue has an end, which an application's period has not: segments out of order
-//!    (its overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes
-//!    brought nothing;
+//!    (its overflow) within ten seconds, or a receive window that it fills and that cannot grow, or a trial
+//!    in which more lanes brought nothing. The kernel sizes a window after the bursts of a sender that
+//!    pauses, which then fill it as well;
 //! 5. where it is the overflow that shows the end: data come at three quarters or more of the rate at which
 //!    it overflowed. A queue stands only while its link delivers all that it can; the burst with which a
 //!    server's limiter begins may well overflow a queue that is empty ever after.
@@ -18,9 +19,13 @@
 //! Acquits: more lanes brought more, or stages of this side took the time. With no visible queue (BBR keeps
 //! it at 1.05 of the round trip) it cannot tell, and `sender-or-path` remains.
 //!
+//! Cannot tell: a queue that never overflows, filled by a program that fixed its buffer itself (SO_RCVBUF):
+//! that its window cannot grow is not read.
+//!
 //! Can be wrong: other traffic may own the queue; then the link is full all the same, but not by us.
 
 use super::rate_limit::{flat, scaled};
+use super::receive_window::{Cap, at_cap};
 use super::spent::{active, had_data, lane_rate, min_rtt, working};
 use super::{Context, Judgement};
 use crate::evidence::{Interval, LaneInterval, TcpInterval};
@@ -78,7 +83,7 @@ fn judge_lane(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -
     let overflow = out_of_order(lane.lane, interval, context);
     let why = if overflow > 0 && at_overflow(lane, interval, context) {
         format!("it overflows: {overflow} segments out of order")
-    } else if mean * now >= 0.8 * advertised {
+    } else if mean * now >= 0.8 * advertised && matches!(at_cap(lane, tcp, now, context), Cap::Fixed(_)) {
         format!("it holds the receive window of {}", bytes(advertised))
     } else if context.trials.iter().any(flat) {
         "more connections brought no more".to_owned()
@@ -161,4 +166,41 @@ fn out_of_order(lane: u32, interval: &Interval, context: &Context<'_>) -> u64 {
     same.filter_map(|lane| lane.tcp.value())
         .map(|TcpInterval { out_of_order, .. }| *out_of_order)
         .fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Evidence, Facts, Reading};
+    use std::time::Duration;
+
+    #[test]
+    fn a_window_that_follows_the_bursts_of_a_sender_that_pauses_shows_no_queue() {
+        let ms = Duration::from_millis;
+        let tcp = TcpInterval {
+            receiver_rtt: Some(ms(20)),
+            min_rtt: Some(Duration::from_micros(50)),
+            receive_window: Some(110_000),
+            receive_queue: Some(0),
+            receive_buffer: Some(1 << 20),
+            segments: 16,
+            ..TcpInterval::default()
+        };
+        let lane = LaneInterval {
+            received: 500_000,
+            socket_wait: ms(95),
+            tcp: Reading::Value(tcp),
+            ..LaneInterval::default()
+        };
+        let interval =
+            Interval { span: ms(100), received: 500_000, lanes: vec![lane], ..Interval::default() };
+        let judged = |receive_buffer, tcp_rmem_max| {
+            let facts = Facts { receive_buffer, tcp_rmem_max, ..Facts::default() };
+            judge(&interval, &Context::alone(&Evidence { facts, ..Evidence::default() }))
+        };
+        let grows = judged(None, Some(2 << 20));
+        assert!(matches!(grows, Judgement::Unknown { .. }), "{grows:?}");
+        assert!(judged(Some(220_000), None).convicts(), "what fills a window that is fixed is a queue");
+        assert!(judged(None, Some(1 << 20)).convicts(), "its buffer is as large as it gets");
+    }
 }

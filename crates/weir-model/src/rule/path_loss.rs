@@ -32,6 +32,9 @@ use crate::path::{SEGMENT, loss_bound};
 use crate::words::{percent, rate, seconds};
 use std::time::Duration;
 
+/// As many times what such loss allows are no error of the formula's, see (3) above.
+pub(super) const BEYOND: f64 = 1.5;
+
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if let Some(judged) = had_data(interval, context) {
@@ -83,7 +86,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let least = if loss > 0.02 { 0.03 } else { 0.2 };
     let numbers = format!("{counted}; such loss allows about {} at {}", rate(bound), seconds(rtt));
     let reached = seen.rate / bound;
-    if reached > 1.5 {
+    if reached > BEYOND {
         Judgement::acquit(format!(
             "{numbers}, and a connection carries {}: its sender ignores loss",
             rate(seen.rate)

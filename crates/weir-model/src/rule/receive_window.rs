@@ -13,8 +13,8 @@
 //! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that scheduling decides, not
 //!    the window;
 //! 5. the window is at its cap: the user fixed the buffer, or both ends did not agree on window scaling (RFC
-//!    7323), so that no more than 65,535 bytes can be offered, or it stands at the kernel's limit
-//!    (`tcp_rmem`), or it has not grown by a tenth over the last round trips and does not grow after.
+//!    7323), so that no more than 65,535 bytes can be offered, or it, or its buffer, stands at the kernel's
+//!    limit (`tcp_rmem`), or it has not grown by a tenth over the last round trips and does not grow after.
 //!
 //! Convicts when such lanes carry half of the bytes or more.
 //!
@@ -125,14 +125,20 @@ const FILLED: f64 = 0.7;
 /// The most that a window's field of 16 bits holds.
 const UNSCALED: u64 = 65_535;
 
-enum Cap {
+/// How far a window may grow.
+pub(super) enum Cap {
+    /// No further, and why.
     Fixed(String),
+    /// It stood still of late.
     Still,
+    /// It grew of late.
     Growing,
+    /// Not known.
     Unseen,
 }
 
-fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_>) -> Cap {
+/// Whether the window stands at its cap, see (5) above.
+pub(super) fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_>) -> Cap {
     if let Some(buffer) = context.facts.receive_buffer {
         // Who takes in what was agreed on has agreed on the buffers too.
         let option = if context.facts.takes_in { "-w" } else { "--recv-buffer" };
@@ -146,8 +152,11 @@ fn at_cap(lane: &LaneInterval, tcp: &TcpInterval, rtt: f64, context: &Context<'_
     let size = |tcp: &TcpInterval| tcp.receive_window.or(tcp.window_clamp).map(|window| window as f64);
     let now = size(tcp).unwrap_or(0.0);
     // The kernel advertises about half of the buffer (the rest is overhead of its segments), a bit less when
-    // rounded.
-    if let Some(most) = context.facts.tcp_rmem_max.filter(|most| now >= 0.4 * *most as f64 && *most > 0) {
+    // rounded; much less where a driver gives small segments a page each.
+    let is_end = |most: u64| {
+        most > 0 && (now >= 0.4 * most as f64 || tcp.receive_buffer.is_some_and(|buffer| buffer >= most))
+    };
+    if let Some(most) = context.facts.tcp_rmem_max.filter(|most| is_end(*most)) {
         return Cap::Fixed(format!("tcp_rmem ends at {}", bytes(most as f64)));
     }
     let of_lane = |interval: &Interval| {

@@ -15,10 +15,14 @@
 //!    the pipe. Where it was found in such a read and nobody is known to write there (a named pipe, another
 //!    user's process, a local socket, or its own threads), that is not known.
 //!
+//! Of several neighbours it is the one at whose pipe the program was found waiting
+//! ([`crate::around::Around::at_pipe`]); where that one waits for the next process of the chain, this is
+//! said.
+//!
 //! `downstream` is convicted when one of these holds:
 //! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
 //! 2. it is held by waiting for the reader of its pipe (see `Spent::held_by`), and the process that reads is
-//!    known;
+//!    known; where it is not, that cannot be told;
 //! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for
 //!    a file to be on its disk (fsync).
 //!
@@ -30,7 +34,7 @@
 
 use super::spent::spent;
 use super::{Context, Judgement, cpu_core, found, judge, sender};
-use crate::around::FlowName;
+use crate::around::{AtPipe, FlowName, Neighbour};
 use crate::evidence::{Evidence, Interval, LaneInterval, Reading, ThreadInterval};
 use crate::limit::Limit;
 use crate::sender::SenderInterval;
@@ -233,16 +237,21 @@ fn into_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     if !spent.held_by(spent.output_wait) {
         return None;
     }
+    let AtPipe::This(reader) = interval.around.at_pipe(true) else {
+        return Some(Judgement::unknown(
+            "who takes its output: it waited at a pipe, or a local socket, whose reader was not found",
+        ));
+    };
+    let thread = reader.thread.value()?;
     // A reader that waits for the pipe itself is not what holds it.
-    let waits = |reader: &&ThreadInterval| reader.share(reader.found.pipe_empty) >= 0.5;
-    let readers = interval.around.pipes.iter().filter(|pipe| pipe.reads);
-    let readers = readers.filter_map(|pipe| pipe.thread.value()).filter(|reader| !waits(reader));
-    let reader = readers.max_by_key(|reader| reader.cpu)?;
+    if thread.share(thread.found.pipe_empty) >= 0.5 {
+        return None;
+    }
     let evidence = format!(
         "{} waited {} of the time for the reader of its pipe, {}",
         context.who(),
         percent(spent.output_wait),
-        neighbour_in_words(reader, interval)
+        neighbour_in_words(reader, thread, interval)
     );
     Some(Judgement::convict(0.6 + 0.37 * spent.output_wait, evidence))
 }
@@ -266,32 +275,36 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
     let works = |writer: &ThreadInterval| {
         cpu_core::thread_load(writer, span).cpu >= 0.5 || writer.share(writer.found.reading_disk) >= 0.5
     };
-    let mut known = interval.around.pipes.iter().filter(|pipe| !pipe.reads).peekable();
-    if sure && known.peek().is_none() {
+    let writer = match interval.around.at_pipe(false) {
+        AtPipe::This(writer) => writer,
         // A named pipe, or one between its own threads.
-        return Some(Judgement::unknown(
-            "who feeds it: it had nothing to send and waited at a pipe, or a local socket, whose writer was not found",
-        ));
+        AtPipe::Unknown | AtPipe::Nobody if sure => {
+            return Some(Judgement::unknown(
+                "who feeds it: it had nothing to send and waited at a pipe, or a local socket, whose writer was not found",
+            ));
+        }
+        AtPipe::Unknown | AtPipe::Nobody => return None,
+    };
+    let thread = writer.thread.value().filter(|_| !writer.inside)?;
+    if thread.share(thread.found.pipe_full) >= 0.3 || !(sure || works(thread)) {
+        return None;
     }
-    let writers = known.filter(|pipe| !pipe.inside).filter_map(|pipe| pipe.thread.value());
-    let slow = |writer: &&ThreadInterval| writer.share(writer.found.pipe_full) < 0.3;
-    let writer =
-        writers.filter(slow).filter(|writer| sure || works(writer)).max_by_key(|writer| writer.cpu)?;
     let evidence = format!(
         "{} had nothing to send: it is fed by a pipe from {}",
         context.who(),
-        neighbour_in_words(writer, interval)
+        neighbour_in_words(writer, thread, interval)
     );
     Some(Judgement::convict(0.93, evidence))
 }
 
 /// `gzip (pid 7), which used 98 % of one core`.
-fn neighbour_in_words(thread: &ThreadInterval, interval: &Interval) -> String {
+fn neighbour_in_words(neighbour: &Neighbour, thread: &ThreadInterval, interval: &Interval) -> String {
     let name = thread.name.as_deref().unwrap_or("another process");
     let load = cpu_core::thread_load(thread, interval.span.as_secs_f64());
     let doing = found::doing(thread).filter(|_| load.cpu < 0.5).map(|doing| format!(" and was {doing}"));
+    let link = if neighbour.waits_on() >= 0.5 { ": it is not the end of the chain" } else { "" };
     format!(
-        "{name}, which used {} of one core{}{}",
+        "{name}, which used {} of one core{}{}{link}",
         percent(load.cpu),
         load.waits_in_words(),
         doing.unwrap_or_default()
@@ -313,7 +326,7 @@ fn syncing(interval: &Interval) -> Option<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::around::{Around, Neighbour, Sync};
+    use crate::around::{Around, Sync};
     use crate::evidence::{Clocks, Facts, Found, TcpInterval};
     use std::time::Duration;
 
@@ -420,7 +433,7 @@ mod tests {
             found: Found { pipe_empty, running: 5 - pipe_empty, ..Found::default() },
             ..ThreadInterval::default()
         };
-        Neighbour { reads, thread: Reading::Value(thread), inside: false }
+        Neighbour { reads, thread: Reading::Value(thread), inside: false, waited_at: None }
     }
 
     #[test]
@@ -438,8 +451,46 @@ mod tests {
         );
         interval.around.pipes = vec![neighbour(true, 0.01, 5)];
         assert!(downstream(&interval, &Context::alone(&evidence)).acquits(), "it waits for the pipe as well");
+        // A named pipe: its reader may be what holds it.
         interval.around.pipes.clear();
-        assert!(downstream(&interval, &Context::alone(&evidence)).acquits(), "nobody was seen there");
+        let judged = downstream(&interval, &Context::alone(&evidence));
+        let Judgement::Unknown { missing } = judged else { panic!("nobody was seen there: {judged:?}") };
+        assert!(missing.ends_with("whose reader was not found"), "{missing}");
+    }
+
+    #[test]
+    fn a_neighbour_at_another_pipe_is_not_named() {
+        let lane = LaneInterval { lane: 1, received: 9, output_wait: SPAN, ..LaneInterval::default() };
+        let mut interval = Interval { span: SPAN, lanes: vec![lane], ..Interval::default() };
+        let at = |waited_at, neighbour| Neighbour { waited_at: Some(waited_at), ..neighbour };
+        let unseen = Neighbour { reads: true, ..Neighbour::default() };
+        let pipes = vec![at(0, neighbour(true, 0.98, 0)), at(5, unseen)];
+        interval.around = Around { samples: 5, busy: 5, pipes, ..Around::default() };
+        let evidence = of(interval.clone());
+        let judged = downstream(&interval, &Context::alone(&evidence));
+        assert!(matches!(judged, Judgement::Unknown { .. }), "a named pipe: {judged:?}");
+        interval.around.pipes.push(at(9, neighbour(true, 0.02, 0)));
+        let judged = downstream(&interval, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(words.contains("which used 2 % of one core"), "{words}");
+    }
+
+    #[test]
+    fn a_reader_that_waits_for_the_next_one_is_not_the_end_of_the_chain() {
+        let lane = LaneInterval { lane: 1, received: 9, output_wait: SPAN, ..LaneInterval::default() };
+        let mut interval = Interval { span: SPAN, lanes: vec![lane], ..Interval::default() };
+        let thread = ThreadInterval {
+            name: Some("tee (pid 7)".to_owned()),
+            looks: 5,
+            found: Found { pipe_full: 5, ..Found::default() },
+            ..ThreadInterval::default()
+        };
+        let tee = Neighbour { reads: true, thread: Reading::Value(thread), ..Neighbour::default() };
+        interval.around = Around { samples: 5, busy: 5, pipes: vec![tee], ..Around::default() };
+        let evidence = of(interval.clone());
+        let judged = downstream(&interval, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(words.ends_with("it is not the end of the chain"), "{words}");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! attempt to connect and no resolver was out. Convicts when one of these holds in half of the samples or
 //! more:
 //! 1. the program was found asleep by its own will or in wait for a child or a terminal; or, without another
-//!    socket that is not judged, running, in wait for a pipe or a file to be read, or with all its threads in
-//!    wait for one another: it waited for no peer, whether a connection was open or not;
+//!    socket that is not judged, running, in wait for a pipe, a file to be read or the lock of a file, or
+//!    with all its threads in wait for one another: it waited for no peer, whether a connection was open or
+//!    not;
 //! 2. the same, or it waited for a timer, and no connection was open and no other socket that an answer could
 //!    come from. Less sure: what a poll waits for does not show.
 //!
@@ -18,7 +19,9 @@
 //! reads of it is its `reader`, even where looks keep step with the reads and find nothing unread.
 //!
 //! Cannot tell where a program was found running, or waiting for itself, beside a socket of UDP or of this
-//! machine alone: a transfer over QUIC looks so.
+//! machine alone (a transfer over QUIC looks so), or beside a client's connection of which the last word
+//! cannot be told (an answer may be owed); nor where it waited in a poll while its connections rested: for a
+//! timer, or for a peer that speaks first.
 //!
 //! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
 //! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
@@ -30,6 +33,9 @@ use crate::evidence::{Interval, LaneInterval};
 use crate::path::SEGMENT;
 use crate::rule::waits;
 use crate::words::percent;
+
+/// Samples of a kind.
+type Samples = fn(&Rest) -> u32;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
@@ -56,8 +62,16 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets));
     let alone = around.share(alone).min(around.share(rest.polling));
     if sure + alone < 0.5 {
-        if share_of(own_or_unseen) >= 0.5 {
-            return Judgement::unknown("what its other sockets (UDP, QUIC, local) carry is not seen");
+        let doubts: [(Samples, &str); 3] = [
+            (own_or_owed, "whether it owes an answer: a client's connection does not show whose turn it is"),
+            (own_or_unseen, "what its other sockets (UDP, QUIC, local) carry is not seen"),
+            (
+                |rest| rest.polling,
+                "what its poll waits for while its connections rest: a timer of its own, or a peer that speaks first",
+            ),
+        ];
+        if let Some((_, why)) = doubts.into_iter().find(|(of, _)| share_of(*of) >= 0.5) {
+            return Judgement::unknown(why);
         }
         return match &around.missing {
             Some(why) if at_rest >= 0.5 => Judgement::unknown(format!("what the program waited for: {why}")),
@@ -87,8 +101,13 @@ fn is_under_way(interval: &Interval, context: &Context<'_>) -> bool {
     interval.lanes.iter().filter(streams).any(|lane| !asks(lane.lane))
 }
 
-/// Samples at which it waited for nobody that a socket leads to.
+/// Samples at which it waited for nobody that a socket leads to, and owed nobody an answer.
 fn own(rest: &Rest) -> u32 {
+    own_or_owed(rest).saturating_sub(rest.unclear)
+}
+
+/// The same where it owed no answer.
+fn own_or_owed(rest: &Rest) -> u32 {
     asleep(rest).saturating_add(at_work(rest).saturating_sub(rest.other_sockets))
 }
 
@@ -117,7 +136,7 @@ pub(crate) fn doing(rest: &Rest) -> String {
         (rest.disk, "reading a file"),
         (rest.writing, "writing a file"),
         (rest.pipe, "waiting for a pipe"),
-        (rest.lock, "waiting for its own threads"),
+        (rest.lock, "waiting for a lock or for its own threads"),
         (rest.polling, "waiting for a timer or any of its descriptors"),
         (rest.accepting, "waiting for a client"),
         (rest.receiving, "waiting for what a peer sends by itself"),
@@ -192,12 +211,33 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waits_in_a_read_or_a_poll_is_not() {
+    fn a_client_that_waits_in_a_read_is_not() {
         assert!(judged(&interval(0, Rest { receiving: 5, open: 5, ..Rest::default() })).acquits());
-        assert!(judged(&interval(0, Rest { polling: 5, open: 5, ..Rest::default() })).acquits());
-        assert!(judged(&interval(0, Rest { polling: 5, other_sockets: 5, ..Rest::default() })).acquits());
         assert!(judged(&interval(3, Rest { sleeping: 2, open: 2, ..Rest::default() })).acquits());
+        assert!(judged(&interval(3, Rest { polling: 2, open: 2, ..Rest::default() })).acquits(), "it reads");
         assert!(judged(&interval(0, Rest { accepting: 5, ..Rest::default() })).acquits());
+    }
+
+    #[test]
+    fn a_poll_beside_a_connection_that_rests_may_be_for_its_own_timer() {
+        for rest in [
+            Rest { polling: 5, open: 5, ..Rest::default() },
+            Rest { polling: 5, other_sockets: 5, ..Rest::default() },
+        ] {
+            let Judgement::Unknown { missing } = judged(&interval(0, rest)) else {
+                panic!("a timer, or not")
+            };
+            assert!(missing.contains("a timer of its own"), "{missing}");
+        }
+    }
+
+    #[test]
+    fn a_server_may_owe_an_answer_where_the_last_word_is_not_told() {
+        let computes =
+            |unclear| judged(&interval(0, Rest { running: 5, open: 5, unclear, ..Rest::default() }));
+        let Judgement::Unknown { missing } = computes(5) else { panic!("it may answer") };
+        assert!(missing.starts_with("whether it owes an answer"), "{missing}");
+        assert!(computes(0).convicts() && computes(2).convicts(), "most of it is told");
     }
 
     #[test]

@@ -81,10 +81,10 @@ const SHORTEST: f64 = 2e-4;
 pub(crate) const CREDIT: u64 = 66;
 
 /// The bytes of one credit, and how many of them a segment holds at most. HTTP/2's WINDOW_UPDATE (RFC 9113,
-/// section 6.9) has 13, of the stream and of the connection mostly together; TLS 1.3 adds 22 to a record (RFC
-/// 8446, section 5.2), which holds one or two of them. SSH's window adjust (RFC 4254, section 5.2) has 36
-/// under either cipher that OpenSSH prefers.
-const CREDITS: [(u64, u64); 4] = [(13, 5), (35, 2), (48, 2), (36, 2)];
+/// section 6.9) has 13, of the stream and of the connection mostly together, of two such pairs seldom (more
+/// are a short question); TLS 1.3 adds 22 to a record (RFC 8446, section 5.2), which holds one or two of
+/// them. SSH's window adjust (RFC 4254, section 5.2) has 36 under either cipher that OpenSSH prefers.
+const CREDITS: [(u64, u64); 4] = [(13, 4), (35, 2), (48, 2), (36, 2)];
 
 /// Whether all of these segments have the size of credits.
 pub(crate) fn are_credits(bytes: u64, segments: u64) -> bool {
@@ -247,10 +247,12 @@ mod tests {
 
     #[test]
     fn credits_are_known_by_their_sizes() {
-        for (bytes, segments) in [(52, 2), (13, 1), (35 + 70, 2), (48, 1), (36 * 9, 9)] {
+        for (bytes, segments) in [(52, 2), (52, 1), (13, 1), (35 + 70, 2), (48, 1), (36 * 9, 9)] {
             assert!(are_credits(bytes, segments), "{bytes} B in {segments}");
         }
-        for (bytes, segments) in [(31, 1), (124, 4), (83, 1), (41, 1), (105, 1), (0, 0), (13 * 60, 2)] {
+        for (bytes, segments) in
+            [(31, 1), (124, 4), (83, 1), (41, 1), (105, 1), (0, 0), (13 * 60, 2), (13 * 5, 1)]
+        {
             assert!(!are_credits(bytes, segments), "{bytes} B in {segments}");
         }
     }

@@ -85,19 +85,22 @@ fn sends(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> boo
     if lane.tcp.value().is_none() {
         return true;
     }
-    let near = context.around(interval, 1.0);
-    let mut moved = Moved::of(lane.lane, near);
-    // In a long silence what it was before, or will be, tells.
-    if moved == Moved::default() {
-        moved = Moved::of(lane.lane, context.before.iter().chain(context.after));
-    }
+    let moved = Moved::near(lane.lane, interval, context);
     let Moved { acked, received, own, came } = moved;
-    // What is acknowledged may have been sent a little before; the SYN counts as a byte.
-    let of_own_socket = own > 0 && acked <= own.saturating_mul(2).saturating_add(1);
-    if of_own_socket && own.saturating_add(came) < WORTH_SPEAKING && own < came {
+    if moved.is_of_own_socket() && own.saturating_add(came) < WORTH_SPEAKING && own < came {
         return false;
     }
     acked.saturating_mul(4) >= received
+}
+
+/// What a lane's sending view shows is the socket of its peer, on this machine: the own one receives, and the
+/// lane's thread is the receiver's.
+pub(crate) fn is_peers(lane: &LaneInterval, interval: &Interval, context: &Context<'_>) -> bool {
+    if lane.tcp.is_missing() || lane.waits.is_missing() {
+        return false;
+    }
+    let moved = Moved::near(lane.lane, interval, context);
+    moved.came > moved.own && !moved.is_of_own_socket()
 }
 
 /// Bytes of a lane over some intervals.
@@ -111,6 +114,20 @@ struct Moved {
 }
 
 impl Moved {
+    /// Over a second each way; in a long silence what it was before, or will be, tells.
+    fn near(number: u32, interval: &Interval, context: &Context<'_>) -> Moved {
+        let near = Moved::of(number, context.around(interval, 1.0));
+        if near != Moved::default() {
+            return near;
+        }
+        Moved::of(number, context.before.iter().chain(context.after))
+    }
+
+    /// What was acknowledged is what the own socket sent, maybe a little before; the SYN counts as a byte.
+    fn is_of_own_socket(&self) -> bool {
+        self.own > 0 && self.acked <= self.own.saturating_mul(2).saturating_add(1)
+    }
+
     fn of<'a>(number: u32, intervals: impl Iterator<Item = &'a Interval>) -> Moved {
         let same = intervals.flat_map(|interval| &interval.lanes).filter(|lane| lane.lane == number);
         same.fold(Moved::default(), |sum, lane| {

@@ -114,6 +114,7 @@ impl Surroundings {
         self.piped |= at_pipe;
         self.survey.refresh(discovery, lanes, &self.served, Due { busy, at_pipe }, now);
         self.neighbours.look(&discovery.pids, &self.survey, now);
+        self.neighbours.count(threads, &self.survey);
         self.syncs.look(threads);
         self.look_at_queues(discovery, now);
         self.add_attempts(&states, now);
@@ -132,7 +133,9 @@ impl Surroundings {
         } else if self.add_resolvers(&states, threads) {
             self.now.resolving += 1;
         } else {
-            let open = is(ConnectionState::Resting) || is(ConnectionState::Awaiting);
+            let unclear = is(ConnectionState::Unclear);
+            let open = unclear || is(ConnectionState::Resting) || is(ConnectionState::Awaiting);
+            self.now.rest.unclear += u32::from(unclear);
             self.rest(open, activity::of(threads, &self.survey, open));
         }
     }

@@ -209,7 +209,7 @@ impl Discovery {
     }
 
     /// Every socket that the filter admits is meant, whoever has it.
-    fn takes_all(&self) -> bool {
+    pub(super) fn takes_all(&self) -> bool {
         matches!(self.subject, Subject::Sockets | Subject::Served)
     }
 
@@ -233,7 +233,7 @@ impl Discovery {
         self.list_processes(root, notes);
         match self.hidden.contains(&root) && !self.proof.tells(root) {
             true => Err(ObserveError::Absent(format!(
-                "its connections cannot be told from others': {}",
+                "its connections cannot be told from others': {}, or name its port (--port) to judge its sockets",
                 process::not_mine(root)
             ))),
             false => Ok(()),
@@ -592,9 +592,10 @@ impl Discovery {
         if new.is_empty() {
             return;
         }
-        let user = rustix::process::geteuid();
+        let (user, sees_all) = (rustix::process::geteuid(), process::sees_all());
         for socket in &new {
-            self.listeners.insert(socket.inode, user.is_root() || socket.uid == user.as_raw());
+            let may_ask = user.is_root() || socket.uid == user.as_raw();
+            self.listeners.insert(socket.inode, sees_all && may_ask);
         }
         for pid in process::all().into_iter().filter(|pid| !self.pids.contains(pid)) {
             for inode in process::sockets(pid).unwrap_or_default() {

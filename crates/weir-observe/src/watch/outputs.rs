@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::tables::Tables;
+use crate::disk::FileSystem;
 use crate::process::{Pid, Position, WrittenBytes};
 
 /// Files looked at in each interval; a program with more open for writing is no downloader.
@@ -13,14 +14,15 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     files: HashMap<(Pid, u32), File>,
-    /// Of the files that were closed, the one that grew most, and by how much.
-    closed: Option<(PathBuf, u64)>,
+    /// Of the files that were closed, the one that grew most.
+    closed: Option<File>,
     dirtied: Dirtied,
 }
 
 #[derive(Debug)]
 struct File {
     path: PathBuf,
+    on: FileSystem,
     place: Position,
     position: u64,
     grown: u64,
@@ -39,11 +41,12 @@ impl Outputs {
                 if self.files.contains_key(&(pid, *fd)) || self.files.len() >= MOST {
                     continue;
                 }
+                let Ok(on) = FileSystem::of_descriptor(pid, *fd) else { continue };
                 let Ok(mut place) = Position::open(pid, *fd) else { continue };
                 // What a file that was opened since holds was written since; appending to an old one starts
                 // further on.
                 let position = if from_start { 0 } else { place.read().unwrap_or_default() };
-                self.files.insert((pid, *fd), File { path: path.clone(), place, position, grown: 0 });
+                self.files.insert((pid, *fd), File { path: path.clone(), on, place, position, grown: 0 });
             }
         }
         for &pid in pids {
@@ -54,8 +57,8 @@ impl Outputs {
     /// Gives the places of those that are not open any more to others.
     fn close(&mut self, mut is_open: impl FnMut(&(Pid, u32), &mut File) -> bool) {
         for (_, file) in self.files.extract_if(|key, file| !is_open(key, file)) {
-            if self.closed.as_ref().is_none_or(|(_, grown)| file.grown > *grown) {
-                self.closed = Some((file.path, file.grown));
+            if self.closed.as_ref().is_none_or(|largest| file.grown > largest.grown) {
+                self.closed = Some(file);
             }
         }
     }
@@ -75,13 +78,11 @@ impl Outputs {
         moved.max(self.dirtied.interval())
     }
 
-    /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a
-    /// process that made as much dirty.
-    pub(super) fn main(&self, least: u64) -> Option<&Path> {
-        let open = self.files.values().map(|file| (file.path.as_path(), file.grown));
-        let closed = self.closed.as_ref().map(|(path, grown)| (path.as_path(), *grown));
-        let (path, grown) = open.chain(closed).max_by_key(|(_, grown)| *grown)?;
-        (grown >= least || self.dirtied.told >= least).then_some(path)
+    /// The file that grew most, by `least` or more, and where it lies. Where positions do not tell (pwrite),
+    /// any file of a process that made as much dirty.
+    pub(super) fn main(&self, least: u64) -> Option<(&Path, FileSystem)> {
+        let file = self.files.values().chain(&self.closed).max_by_key(|file| file.grown)?;
+        (file.grown >= least || self.dirtied.told >= least).then_some((file.path.as_path(), file.on))
     }
 }
 
@@ -171,7 +172,8 @@ mod tests {
         }
         assert!(outputs.files.len() <= MOST);
         // What this process's own output goes to may be a file as well.
-        assert_eq!(outputs.main(1 << 20), Some(largest.as_path()), "though it was closed long ago");
+        let main = outputs.main(1 << 20).map(|(path, _)| path);
+        assert_eq!(main, Some(largest.as_path()), "though it was closed long ago");
     }
 
     #[test]

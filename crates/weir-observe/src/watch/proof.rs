@@ -2,8 +2,10 @@
 //! where only the subject is in that place: a control group, a network namespace, a user, a port that is
 //! listened at.
 //!
-//! Going to the same server proves nothing: others go there, too. A proof holds as of the moment at which the
-//! processes were listed; it can be wrong where another process was in that place before or since.
+//! Going to the same server proves nothing: others go there, too. Nor does a place in which others may be
+//! hidden: in a container, or where `/proc` shows a user only its own processes. A proof holds as of the
+//! moment at which the processes were listed; it can be wrong where another process was in that place before
+//! or since.
 
 use std::collections::HashSet;
 
@@ -51,7 +53,9 @@ impl Proof {
         self.networks =
             networks.filter(|(_, name)| process::lives_alone(name, is_known)).map(|(at, _)| at).collect();
         self.users = hidden.iter().filter_map(|pid| process::owner(*pid).ok()).collect();
-        if !self.users.is_empty() {
+        if !process::sees_all() {
+            self.users.clear();
+        } else if !self.users.is_empty() {
             for pid in process::all().into_iter().filter(|pid| !is_known(*pid)) {
                 if let Ok(user) = process::owner(pid) {
                     self.users.remove(&user);

@@ -19,6 +19,7 @@ use super::link::Link;
 use super::notes::Notes;
 use super::outputs::Outputs;
 use super::threads::Threads;
+use super::totals::Totals;
 use crate::ObserveError;
 use crate::cgroup::Quota;
 use crate::maps::{Map, Remembered};
@@ -93,44 +94,6 @@ pub struct Watch {
     from_start: bool,
     /// Adds what the disk under the output takes alone, where a caller knows it.
     disk_alone: fn(&mut Facts),
-}
-
-/// The run in numbers.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Totals {
-    /// Bytes received.
-    pub received: u64,
-    /// Bytes that peers acknowledged.
-    pub acked: u64,
-    /// Connections seen at all, those that were over between two looks included.
-    pub connections: u64,
-    /// Of them, those that were over between two looks.
-    pub unseen: u64,
-    /// The most connections at one time.
-    pub at_once: usize,
-    /// Looks so far.
-    pub looks: u64,
-    /// Connections that ended unseen and went where the subject's go: they may be others', and count nowhere
-    /// else.
-    pub unproven: Unproven,
-}
-
-/// Connections of which nobody can say whose they were.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unproven {
-    /// How many.
-    pub connections: u64,
-    /// What they carried, each the way that more went.
-    pub bytes: u64,
-}
-
-impl Unproven {
-    fn add(&mut self, socket: &TcpSocket) {
-        let info = &socket.info;
-        let bytes = info.bytes_received.unwrap_or_default().max(info.bytes_acked.unwrap_or_default());
-        self.connections += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
 }
 
 impl Watch {
@@ -289,6 +252,7 @@ impl Watch {
         self.take_ended(now);
         self.close(now);
         self.tell_unproven();
+        self.tell_other_networks();
         self.say_what_was_left_out();
         self.tell_link();
         // A sliver has too few looks to be judged by itself: it is part of the interval before.
@@ -384,10 +348,15 @@ impl Watch {
         let alive: HashSet<Pid> = self.discovery.pids.iter().copied().collect();
         self.quotas.retain(|pid, _| alive.contains(pid));
         for &pid in &self.discovery.pids {
-            if let std::collections::hash_map::Entry::Vacant(entry) = self.quotas.entry(pid)
-                && let Ok(quota) = Quota::open(pid)
-            {
-                entry.insert(quota);
+            if let std::collections::hash_map::Entry::Vacant(entry) = self.quotas.entry(pid) {
+                match Quota::open(pid) {
+                    Ok(quota) => {
+                        entry.insert(quota);
+                    }
+                    Err(ObserveError::Absent(why)) => self.notes.add(why),
+                    // It has ended.
+                    Err(_) => {}
+                }
             }
         }
     }
@@ -581,6 +550,27 @@ impl Watch {
                 self.totals.unproven.add(socket);
             }
         }
+        if self.totals.unproven.connections > 0 && !process::sees_all() {
+            self.notes.add(
+                "some of the machine's processes are not shown here, so connections that ended unseen may be \
+                 theirs: run weir why on the host as root",
+            );
+        }
+    }
+
+    /// Sockets that no process was named with are looked for in one network namespace.
+    fn tell_other_networks(&mut self) {
+        if self.totals.connections > 0 || !self.discovery.takes_all() || self.discovery.is_told() {
+            return;
+        }
+        let others = process::other_networks();
+        if let Some(pid) = others.first() {
+            self.notes.add(format!(
+                "only this network namespace was looked at, and processes live in {} others: nsenter -t {pid} -n weir why \
+                 looks into that of process {pid}",
+                others.len()
+            ));
+        }
     }
 
     /// Counts a connection in the interval in which it ended.
@@ -631,15 +621,15 @@ impl Watch {
             return;
         }
         // A few lines of a log are no output.
-        let main = self.outputs.main(64 << 10).map(std::path::Path::to_owned);
-        if main.is_none() || main == self.output {
+        let Some((path, on)) = self.outputs.main(64 << 10) else { return };
+        if self.output.as_deref() == Some(path) {
             return;
         }
-        self.host = Sampler::new(main.as_deref());
+        self.host = Sampler::of_file(path, on);
+        self.output = Some(path.to_owned());
         let facts = &mut self.evidence.facts;
         facts.to_stdout = false;
         facts.disk = self.host.disk_name().value().map(|name| (*name).to_owned());
         (self.disk_alone)(facts);
-        self.output = main;
     }
 }

@@ -154,10 +154,14 @@ fn plan(page: &mut Exposition, view: &FleetView) {
 }
 
 fn work(page: &mut Exposition, view: &FleetView) {
-    page.counter("weir_fleet_moved_objects", "Objects brought to their targets.", view.moved.objects);
-    page.counter("weir_fleet_moved_bytes", "Bytes of objects brought to their targets.", view.moved.bytes);
-    page.counter("weir_fleet_found_objects", "Objects that were at their targets.", view.same.objects);
-    page.counter("weir_fleet_found_bytes", "Bytes of objects that were at their targets.", view.same.bytes);
+    let carried = view.carried;
+    page.counter("weir_fleet_moved_objects", "Objects brought to their targets.", carried.objects);
+    page.counter("weir_fleet_moved_bytes", "Bytes of objects brought to their targets.", carried.bytes);
+    // A retry takes its objects out of these again, and a counter cannot become less.
+    let found = "Objects of the plan that were at their targets.";
+    page.gauge("weir_fleet_found_objects", found, view.same.objects as f64);
+    let found = "Bytes of objects of the plan that were at their targets.";
+    page.gauge("weir_fleet_found_bytes", found, view.same.bytes as f64);
     let under_way = "Bytes moved of batches that are not done.";
     page.gauge("weir_fleet_under_way_bytes", under_way, view.under_way as f64);
     let failed = ("weir_fleet_failed_objects", Kind::Gauge, "Objects that are given up, by class.");
@@ -166,9 +170,8 @@ fn work(page: &mut Exposition, view: &FleetView) {
     let batches = ("weir_fleet_batches", Kind::Gauge, "Batches, by state.");
     let [waiting, leased, done] = view.batches.map(|count| count as f64);
     page.labelled(batches, "state", [("waiting", waiting), ("leased", leased), ("done", done)]);
-    // A holder may be heard of again after all: what is overdue can become less, and a counter cannot.
-    let lost = view.lost_leases.saturating_sub(view.overdue);
-    page.counter("weir_fleet_lost_leases", "Leases that ended without a word and were taken over.", lost);
+    let lost = view.lost_leases.saturating_sub(view.overdue) as f64;
+    page.gauge("weir_fleet_lost_leases", "Leases that ended without a word and were taken over.", lost);
     let overdue = "Batches whose leases ended and that nobody has taken over.";
     page.gauge("weir_fleet_overdue_batches", overdue, view.overdue as f64);
     if let Some(rate) = view.rate {
@@ -238,7 +241,8 @@ mod tests {
         for line in [
             "weir_fleet_up 1",
             "# TYPE weir_fleet_moved_bytes counter",
-            "weir_fleet_moved_bytes_total 20000000000",
+            "weir_fleet_moved_bytes_total 20500000000",
+            "# TYPE weir_fleet_found_bytes gauge",
             "weir_fleet_failed_objects{class=\"denied\"} 10",
             "weir_fleet_host_workers{host=\"slow\\\"\\n\\\\\u{fffd}[31m\"} 2",
             "weir_fleet_host_limit_ratio{host=\"fast\",limit=\"disk\"} 8e-1",

@@ -46,6 +46,9 @@ pub struct FleetView {
     pub planned: FleetCount,
     /// Brought to their targets.
     pub moved: FleetCount,
+    /// What workers have moved so far. What is retried is no longer in `moved`; here it is, and again when it
+    /// was moved again.
+    pub carried: FleetCount,
     /// Found there.
     pub same: FleetCount,
     /// Neither done nor given up.
@@ -81,8 +84,8 @@ pub struct FleetView {
 pub struct FleetRateView {
     /// Bytes a second.
     pub bytes: f64,
-    /// Objects a second; 0 where that is not known.
-    pub objects: f64,
+    /// Objects a second; `None`: not known.
+    pub objects: Option<f64>,
     /// Over so many seconds.
     pub seconds: f64,
 }
@@ -120,15 +123,24 @@ pub struct FleetHostRow {
 }
 
 impl FleetView {
-    /// Share of the plan that is done: of bytes, or of objects where there are none.
-    pub fn share(&self) -> f64 {
-        let FleetCount { objects, bytes } = self.planned;
-        let done = |all: u64, left: u64| all.saturating_sub(left) as f64 / all as f64;
-        match (bytes, objects) {
-            (0, 0) => f64::from(u8::from(self.complete)),
-            (0, objects) => done(objects, self.left.objects),
-            (bytes, _) => done(bytes, self.left.bytes),
+    /// How much of the plan is done, and of how much: in bytes or in objects, of which a smaller share is. It
+    /// is less than all while an object is left.
+    pub fn done(&self) -> (u64, u64) {
+        if self.planned.objects == 0 {
+            return (u64::from(self.complete), 1);
         }
+        let of = |all: u64, left: u64| (all.saturating_sub(left), all);
+        let objects = of(self.planned.objects, self.left.objects);
+        let bytes = of(self.planned.bytes, self.left.bytes);
+        let times = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let is_less = times(bytes.0, objects.1) < times(objects.0, bytes.1);
+        if self.knows_bytes() && is_less { bytes } else { objects }
+    }
+
+    /// The plan has the bytes of what was moved: of objects without a size it has none.
+    pub fn knows_bytes(&self) -> bool {
+        let moved = self.moved.bytes.saturating_add(self.same.bytes).saturating_add(self.under_way);
+        moved <= self.planned.bytes
     }
 
     /// `850 MB/s, 1.20 k objects/s over 10 s`.
@@ -136,7 +148,8 @@ impl FleetView {
         let Some(FleetRateView { bytes, objects, seconds }) = self.rate else {
             return "rate not known yet".to_owned();
         };
-        let objects = if objects >= 0.05 { format!(", {} objects/s", few(objects)) } else { String::new() };
+        let objects = objects.filter(|objects| *objects >= 0.05);
+        let objects = objects.map_or_else(String::new, |objects| format!(", {} objects/s", few(objects)));
         format!("{}{objects} over the last {}", Rate(bytes), seconds_words(seconds))
     }
 
@@ -212,6 +225,9 @@ pub fn text(view: &FleetView) -> String {
     for (name, count) in counts {
         text.push_str(&format!("{name:<10} {}\n", tally(count)));
     }
+    if view.left.objects > 0 && !view.knows_bytes() {
+        text.push_str("the plan lacks sizes: how many bytes are left is not known\n");
+    }
     text.push_str(&format!("{:<10} {:>12}\n\n", "failed", view.failed));
     if !view.complete {
         text.push_str(&format!("{}; {}\n", view.rate_words(), view.end_words()));
@@ -285,11 +301,12 @@ pub(crate) mod tests {
             sealed: true,
             planned: FleetCount { objects: 10_000, bytes: 100_000_000_000 },
             moved: FleetCount { objects: 2000, bytes: 20_000_000_000 },
+            carried: FleetCount { objects: 2001, bytes: 20_500_000_000 },
             left: FleetCount { objects: 7_990, bytes: 79_900_000_000 },
             failed: 10,
             batches: [70, 4, 26],
             lost_leases: 1,
-            rate: Some(FleetRateView { bytes: 1.1e9, objects: 120.0, seconds: 10.0 }),
+            rate: Some(FleetRateView { bytes: 1.1e9, objects: Some(120.0), seconds: 10.0 }),
             end: FleetEndView {
                 seconds: Some(72.0),
                 origin: "by bytes, at the rate of the last 60 s".to_owned(),
@@ -317,5 +334,24 @@ pub(crate) mod tests {
             assert!(text.contains(words), "{words} is not in:\n{text}");
         }
         assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn what_is_left_is_not_done() {
+        let count = |objects, bytes| FleetCount { objects, bytes };
+        let of = |planned, moved, left| FleetView { planned, moved, left, ..FleetView::default() };
+        for (view, done, knows) in [
+            // All bytes, and empty objects are left.
+            (of(count(10, 100), count(5, 100), count(5, 0)), (5, 10), true),
+            (of(count(10, 100), count(9, 50), count(1, 50)), (50, 100), true),
+            // Objects without a size have brought more than was planned.
+            (of(count(10, 100), count(9, 900), count(1, 0)), (9, 10), false),
+            (of(count(10, 0), count(0, 0), count(10, 0)), (0, 10), true),
+            (FleetView::default(), (0, 1), true),
+            (FleetView { complete: true, ..FleetView::default() }, (1, 1), true),
+        ] {
+            assert_eq!((view.done(), view.knows_bytes()), (done, knows), "{view:?}");
+            assert_eq!(text(&view).contains("the plan lacks sizes"), !knows);
+        }
     }
 }

@@ -24,7 +24,7 @@ pub fn bytes(bytes: u64) -> String {
 /// `2.08 s`.
 pub fn time(seconds: f64) -> String {
     match Duration::try_from_secs_f64(sane(seconds)) {
-        Ok(span) if (1.0..9.995).contains(&seconds) => format!("{:.2} s", span.as_secs_f64()),
+        Ok(span) if (0.9995..9.995).contains(&seconds) => format!("{:.2} s", span.as_secs_f64()),
         Ok(span) if seconds < 1e9 => human_duration(span),
         _ => "more than a lifetime".to_owned(),
     }
@@ -173,6 +173,7 @@ pub fn sentence(record: &Record) -> String {
     let ended = match record.outcome {
         RunOutcome::Complete => "",
         RunOutcome::Partial if record.command.starts_with("fleet") => " Not all is done.",
+        RunOutcome::Partial if record.command == "bench" => " It was cut short.",
         RunOutcome::Partial => " Not all is there; the same command goes on from here.",
         RunOutcome::Failed => " The run failed.",
     };

@@ -77,7 +77,7 @@ const OWN_PROCESSES: Words = Words {
 
 const FOREIGN_PROCESSES: Words = Words {
     about: "weir why says which thread and file of another user's program hold it up",
-    limited: &["weir why judges other users' programs by their sockets alone, without threads and files"],
+    limited: &["weir why --pid refuses other users' programs; --port and --peer judge them by their sockets"],
     missing: &["weir why --pid does not find other users' programs (--port and --peer do)"],
     way_out: "run weir why as that user, or as root: sudo weir why ...",
 };

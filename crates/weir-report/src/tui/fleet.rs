@@ -9,7 +9,7 @@ use weir_units::Bytes;
 
 use super::pane::Pane;
 use super::{Look, Scene};
-use crate::figures::percent;
+use crate::figures::{percent, percent_done};
 use crate::fleet::{FleetHostRow, FleetView};
 use crate::html::words::{count, short};
 use crate::progress::rounded;
@@ -113,19 +113,19 @@ impl FleetScene {
 /// How far and how fast.
 fn head(view: &FleetView, pane: &Pane<'_>, look: Look) -> Vec<Row> {
     let columns = (pane.width() / 4).clamp(4, 40);
-    let filled = (view.share().clamp(0.0, 1.0) * columns as f64) as usize;
+    let (done, all) = view.done();
+    let filled = (done as f64 / all as f64 * columns as f64) as usize;
     let (full, empty) = if look.blocks { ("█", "░") } else { ("#", ".") };
-    // Rounded down: 100 % means that all is done.
-    let done = format!(" {:3} %  ", (view.share() * 100.0).clamp(0.0, 100.0) as u32);
+    let done = format!(" {:3} %  ", percent_done(done, all));
     let done = if pane.width() < 40 { done.trim().to_owned() + " " } else { done };
     let mut bar = vec![(full.repeat(filled), Style::new()), (empty.repeat(columns - filled), look.aside())];
     if pane.width() < 40 {
         bar.clear();
     }
-    let moved = view.planned.bytes.saturating_sub(view.left.bytes);
     bar.push((done, look.title()));
     bar.push((view.rate_words(), Style::new()));
-    let of = format!("{} of {}", Bytes(moved), Bytes(view.planned.bytes));
+    let moved = Bytes(view.planned.bytes.saturating_sub(view.left.bytes));
+    let of = view.knows_bytes().then(|| format!("{moved} of {}; ", Bytes(view.planned.bytes)));
     let FleetView { moved, same, left, failed, .. } = view;
     let objects =
         [(moved.objects, "moved"), (same.objects, "were there"), (left.objects, "left"), (*failed, "failed")];
@@ -140,7 +140,7 @@ fn head(view: &FleetView, pane: &Pane<'_>, look: Look) -> Vec<Row> {
         ],
         bar,
         vec![(view.end_words(), look.title())],
-        plain(format!("{of}; objects: {}", objects.join(", "))),
+        plain(format!("{}objects: {}", of.unwrap_or_default(), objects.join(", "))),
         plain(format!("{}; {}", view.state, view.settings)),
         plain(view.batch_words()),
     ]
@@ -215,6 +215,7 @@ mod tests {
     use ratatui_core::terminal::Terminal;
 
     use super::*;
+    use crate::fleet::FleetCount;
     use crate::fleet::tests::view;
 
     fn drawn(scene: &FleetScene, columns: u16, rows: u16, blocks: bool) -> String {
@@ -241,6 +242,12 @@ mod tests {
             assert!(text.contains(words), "{words} is not in:\n{text}");
         }
         assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
+        let mut unsized_plan = view();
+        unsized_plan.planned.bytes = 1000;
+        unsized_plan.left = FleetCount { objects: 1, bytes: 0 };
+        scene.hear(FleetNews { view: Some(unsized_plan), away: None }, Vec::new(), Duration::from_secs(5));
+        let text = drawn(&scene, 120, 30, false);
+        assert!(text.contains(" 99 %") && !text.contains(" of 1.00 KB"), "{text}");
         let why = Some(Some("connection refused".to_owned()));
         scene.hear(FleetNews { view: None, away: why }, Vec::new(), Duration::from_secs(17));
         let text = drawn(&scene, 120, 30, true);

@@ -8,8 +8,9 @@ use weir_units::{Bytes, counted};
 use super::fit::Part;
 use super::pane::Pane;
 use super::{Lane, Look, Snapshot};
+use crate::figures::percent_done;
 use crate::html::words::{percent, rate as rate_in_words, short};
-use crate::progress::{amount, connections, percent as percent_done, rounded};
+use crate::progress::{amount, connections, percent as percent_of_all, rounded};
 use crate::stages::{Stage, narrowest};
 
 /// Draws one part.
@@ -54,7 +55,7 @@ fn progress(pane: &mut Pane<'_>, snapshot: &Snapshot, look: Look) {
         at = columns + 1;
     }
     // Its place beside a bar stays the same; without one there may be no room for a space.
-    let percent = percent_done(now).map(|text| if at > 0 { text } else { text.trim_start().to_owned() });
+    let percent = percent_of_all(now).map(|text| if at > 0 { text } else { text.trim_start().to_owned() });
     let parts = [percent, Some(rate_in_words(now.rate)), amount(now), connections(now.lanes)];
     for (index, text) in parts.into_iter().flatten().enumerate() {
         // What does not fit as a whole would say something else.
@@ -241,15 +242,11 @@ fn files(pane: &mut Pane<'_>, snapshot: &Snapshot, look: Look) {
     };
     if pane.height() == 1 && snapshot.progress.files.is_none() {
         let first = snapshot.files.first();
-        let done = first
-            .and_then(|file| Some((file, file.done as f64 / file.total.filter(|total| *total > 0)? as f64)));
-        if let Some((file, share)) = done {
-            pane.put(
-                0,
-                at,
-                &format!(": {} {}", short(&file.name, pane.width() / 2), percent(share.min(1.0))),
-                Style::new(),
-            );
+        if let Some((file, total)) = first.and_then(|file| Some((file, file.total?)))
+            && total > 0
+        {
+            let name = short(&file.name, pane.width() / 2);
+            pane.put(0, at, &format!(": {name} {} %", percent_done(file.done, total)), Style::new());
             return;
         }
     }
@@ -262,7 +259,8 @@ fn files(pane: &mut Pane<'_>, snapshot: &Snapshot, look: Look) {
             let columns = pane.width() / 8;
             let share = (file.done as f64 / total as f64).min(1.0);
             pane.bar(row, at, columns, share, (look, Style::new()));
-            at = pane.put(row, at + columns, &format!("{:>6}", percent(share)), Style::new()) + 2;
+            let done = format!("{:>4} %", percent_done(file.done, total));
+            at = pane.put(row, at + columns, &done, Style::new()) + 2;
         }
         let of = file.total.map(|total| format!(" of {}", Bytes(total))).unwrap_or_default();
         pane.put(row, at, &format!("{}{of}", Bytes(file.done)), look.aside());

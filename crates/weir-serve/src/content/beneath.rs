@@ -6,24 +6,37 @@
 //! is walked by hand: a component at a time from descriptor to descriptor, never over a link but by its own
 //! words, read and walked in the same way. Kernels before 5.6 and some sandboxes lack the call; there all is
 //! walked by hand.
+//!
+//! The root stays the folder that was opened, whatever becomes of its name, until someone says that the name
+//! has another one. Only where it was removed, one of the same owner in the same place takes over by itself:
+//! anything else of that name may be a stranger's, or lead to what nobody meant to serve.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
+use weir_units::plain;
 
-/// `O_NONBLOCK`: opening a FIFO must not wait for a writer. It changes nothing for regular files.
+/// `O_NONBLOCK`: opening a FIFO must not wait for a writer, nor a file for whoever holds a lease on it.
 pub(super) const READ: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// To look at an entry, or to pass through it, without opening it.
 pub(super) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// `RESOLVE_BENEATH` gives `EAGAIN` when a directory was renamed during the walk, since it could not prove
-/// anything.
-const ATTEMPTS: usize = 8;
+/// The first pause after `EAGAIN`. `RESOLVE_BENEATH` gives it when a directory was renamed during the walk,
+/// since it could not prove anything; and a file does on which somebody holds a lease (Samba, an NFS server's
+/// delegation), who is asked to give way by the attempt.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The last of them; each is twice the one before, so they are 31 ms in all: enough for a rename, and for a
+/// client that holds a lease if it is a round trip or two away. Each wait takes one of a few threads, which
+/// all of HTTPS and HTTP/2 share; who needs longer is asked for again by the next request.
+const LAST_PAUSE: Duration = Duration::from_millis(16);
 /// Links on the way of one path, as many as the kernel follows (`MAXSYMLINKS`).
 const MOST_LINKS: usize = 40;
 /// Links that are told of: whoever has more of them knows by then.
@@ -31,14 +44,27 @@ const MOST_TOLD: usize = 20;
 
 /// An open directory and the means to look beneath it.
 pub(super) struct Beneath {
-    root: OwnedFd,
-    walk: Walk,
+    /// What the root is called, from `/` on.
+    path: PathBuf,
+    root: Mutex<Arc<Root>>,
     /// Links may lead out.
     follow_links: bool,
-    /// What absolute links call the root.
-    names: Vec<Vec<u8>>,
     /// Links that lead out and were told of.
     told: Mutex<BTreeSet<Vec<u8>>>,
+    /// It was told that the root was removed and that nothing takes its place.
+    lost: AtomicBool,
+}
+
+/// The directory as it was opened.
+struct Root {
+    folder: OwnedFd,
+    walk: Walk,
+    /// What absolute links call it.
+    names: Vec<Vec<u8>>,
+    /// Where it lay when it was opened, whatever links led there. `None` where there is no /proc to ask.
+    place: Option<PathBuf>,
+    /// Whose it was.
+    owner: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,53 +75,127 @@ enum Walk {
     ByHand,
 }
 
-impl Beneath {
-    /// Opens the directory. It need not be readable (mode 0711): files in it can be served all the same.
-    pub(super) fn open(root: &Path, follow_links: bool) -> rustix::io::Result<Beneath> {
+impl Root {
+    fn open(path: &Path, follow_links: bool) -> rustix::io::Result<Root> {
         let directory = PATH_ONLY | OFlags::DIRECTORY;
-        let names = [std::fs::canonicalize(root), std::path::absolute(root)].into_iter().flatten();
+        let names = [std::fs::canonicalize(path), std::path::absolute(path)].into_iter().flatten();
         let names = names.map(|name| name.into_os_string().into_vec()).collect();
-        let root = rustix::fs::open(root, directory, Mode::empty())?;
-        let mut beneath = Beneath { root, walk: Walk::Kernel, follow_links, names, told: Mutex::default() };
+        let folder = rustix::fs::open(path, directory, Mode::empty())?;
+        // Of what was opened: the name may lead elsewhere by now.
+        let place = std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok();
+        let owner = fstat(&folder)?.st_uid;
+        let mut root = Root { folder, walk: Walk::Kernel, names, place, owner };
         // The probe also finds out now, not at the first request, that nothing beneath it can be reached.
-        match beneath.open_by_kernel(b".", directory) {
+        match root.open_by_kernel(b".", directory, follow_links) {
             Ok(_) => {}
             // EPERM: a seccomp filter older than the call.
-            Err(Errno::NOSYS | Errno::PERM) => beneath.walk = Walk::ByHand,
+            Err(Errno::NOSYS | Errno::PERM) => root.walk = Walk::ByHand,
             Err(err) => return Err(err),
         }
-        Ok(beneath)
+        Ok(root)
     }
 
-    /// Opens a path below the root; an empty one is the root itself.
-    pub(super) fn open_path(&self, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let path = if path.is_empty() { b"." } else { path };
-        match self.walk {
-            Walk::Kernel => match self.open_by_kernel(path, flags) {
-                Err(Errno::XDEV) => self.open_by_hand(path, flags),
-                opened => opened,
-            },
-            Walk::ByHand if self.follow_links => openat(&self.root, path, flags, Mode::empty()),
-            Walk::ByHand => self.open_by_hand(path, flags),
-        }
+    /// Whether it was removed, here or on the host that has it.
+    fn is_gone(&self) -> bool {
+        fstat(&self.folder).map_or_else(|err| err == Errno::STALE, |stat| stat.st_nlink == 0)
     }
 
-    fn open_by_kernel(&self, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let resolve = match self.follow_links {
+    /// Whether it lies where another did, and belongs to the same user.
+    fn takes_place_of(&self, other: &Root) -> bool {
+        self.place.is_some() && self.place == other.place && self.owner == other.owner
+    }
+
+    fn open_by_kernel(&self, path: &[u8], flags: OFlags, follow_links: bool) -> rustix::io::Result<OwnedFd> {
+        let resolve = match follow_links {
             true => ResolveFlags::NO_MAGICLINKS,
             false => ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH,
         };
-        let mut result = Err(Errno::AGAIN);
-        for _ in 0..ATTEMPTS {
-            result = openat2(&self.root, path, flags, Mode::empty(), resolve);
-            if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
-                break;
-            }
-        }
-        result
+        retry_on_intr(|| openat2(&self.folder, path, flags, Mode::empty(), resolve))
+    }
+}
+
+impl Beneath {
+    /// Opens the directory. It need not be readable (mode 0711): files in it can be served all the same.
+    pub(super) fn open(root: &Path, follow_links: bool) -> rustix::io::Result<Beneath> {
+        // Where the working directory is no more, no name leads back.
+        let path = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let root = Mutex::new(Arc::new(Root::open(root, follow_links)?));
+        Ok(Beneath { path, root, follow_links, told: Mutex::default(), lost: AtomicBool::new(false) })
     }
 
-    fn open_by_hand(&self, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    /// What the root is called.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the root again, which may be another folder by now; where that fails, the one that was open
+    /// stays.
+    pub(super) fn reopen(&self) -> rustix::io::Result<()> {
+        self.set(Root::open(&self.path, self.follow_links)?);
+        Ok(())
+    }
+
+    fn set(&self, root: Root) -> Arc<Root> {
+        let root = Arc::new(root);
+        *self.root.lock() = root.clone();
+        self.lost.store(false, Relaxed);
+        root
+    }
+
+    /// Opens a path below the root; an empty one is the root itself. `ESTALE` says that there is no root.
+    pub(super) fn open_path(&self, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let path = if path.is_empty() { b"." } else { path };
+        let root = self.root.lock().clone();
+        match self.open_within(&root, path, flags) {
+            Err(Errno::NOENT | Errno::STALE) if root.is_gone() => {
+                let root = self.replace_lost(&root)?;
+                self.open_within(&root, path, flags)
+            }
+            opened => opened,
+        }
+    }
+
+    /// The root was removed: one that its owner made in the same place takes over.
+    fn replace_lost(&self, lost: &Root) -> rustix::io::Result<Arc<Root>> {
+        let cause = match Root::open(&self.path, self.follow_links) {
+            Ok(root) if root.takes_place_of(lost) => return Ok(self.set(root)),
+            Ok(_) => "what has its name lies elsewhere, or is another user's".to_owned(),
+            Err(err) => plain(&err.into()),
+        };
+        if !self.lost.swap(true, Relaxed) {
+            let path = self.path.display();
+            tracing::warn!(
+                "{path} was removed: {cause}; answering 503 until its owner makes it anew there, or SIGHUP"
+            );
+        }
+        Err(Errno::STALE)
+    }
+
+    /// Tries again for a moment where it is told to.
+    fn open_within(&self, root: &Root, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let opened = self.open_now(root, path, flags);
+            if !matches!(opened, Err(Errno::AGAIN)) || pause > LAST_PAUSE {
+                return opened;
+            }
+            std::thread::sleep(pause);
+            pause *= 2;
+        }
+    }
+
+    fn open_now(&self, root: &Root, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        match root.walk {
+            Walk::Kernel => match root.open_by_kernel(path, flags, self.follow_links) {
+                Err(Errno::XDEV) => self.open_by_hand(root, path, flags),
+                opened => opened,
+            },
+            Walk::ByHand if self.follow_links => openat(&root.folder, path, flags, Mode::empty()),
+            Walk::ByHand => self.open_by_hand(root, path, flags),
+        }
+    }
+
+    fn open_by_hand(&self, root: &Root, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
         // What is still to be walked, the next component last, and what was: no link, each beneath the one
         // before it.
         let mut ahead: Vec<Vec<u8>> = components(path).rev().collect();
@@ -108,7 +208,7 @@ impl Beneath {
                 }
                 continue;
             }
-            let parent = passed.last().map_or(&self.root, |(_, parent)| parent);
+            let parent = passed.last().map_or(&root.folder, |(_, parent)| parent);
             let here = openat(parent, &*name, PATH_ONLY | OFlags::NOFOLLOW, Mode::empty())?;
             if FileType::from_raw_mode(fstat(&here)?.st_mode) != FileType::Symlink {
                 if ahead.is_empty() {
@@ -125,7 +225,7 @@ impl Beneath {
             let on_the_way = passed.iter().map(|(name, _)| name.as_slice());
             link = on_the_way.chain([name.as_slice()]).collect::<Vec<_>>().join(&b'/');
             let within = if target.starts_with(b"/") {
-                let Some(within) = self.names.iter().find_map(|root| strip(&target, root)) else {
+                let Some(within) = root.names.iter().find_map(|name| strip(&target, name)) else {
                     return Err(self.leads_out(link));
                 };
                 passed.clear();
@@ -135,7 +235,7 @@ impl Beneath {
             };
             ahead.extend(components(within).rev());
         }
-        openat(passed.last().map_or(&self.root, |(_, last)| last), ".", flags, Mode::empty())
+        openat(passed.last().map_or(&root.folder, |(_, last)| last), ".", flags, Mode::empty())
     }
 
     /// The refusal of a link, which is told once for each.
@@ -186,6 +286,10 @@ mod tests {
         (outer, beneath)
     }
 
+    fn walk_by(beneath: &mut Beneath, walk: Walk) {
+        Arc::get_mut(beneath.root.get_mut()).unwrap().walk = walk;
+    }
+
     fn read(beneath: &Beneath, path: &str) -> rustix::io::Result<String> {
         let file = std::fs::File::from(beneath.open_path(path.as_bytes(), READ)?);
         Ok(std::io::read_to_string(file).unwrap())
@@ -195,7 +299,7 @@ mod tests {
     fn both_walks_follow_links_that_stay_beneath_the_root() {
         let (_outer, mut beneath) = tree();
         for walk in [Walk::Kernel, Walk::ByHand] {
-            beneath.walk = walk;
+            walk_by(&mut beneath, walk);
             for (path, text) in [
                 ("plain", "plain"),
                 ("in", "inner"),
@@ -235,7 +339,7 @@ mod tests {
         let (outer, _) = tree();
         let mut beneath = Beneath::open(&outer.path().join("root"), true).unwrap();
         for walk in [Walk::Kernel, Walk::ByHand] {
-            beneath.walk = walk;
+            walk_by(&mut beneath, walk);
             for path in ["out", "up/secret", "abs-out", "abs-up", "sub/top/out"] {
                 assert_eq!(read(&beneath, path).unwrap(), "secret", "{path} walked by {walk:?}");
             }

@@ -1,15 +1,17 @@
 //! What does a path below a served directory name? How it is kept there is [`beneath`](super::beneath)'s.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, fstatfs, statat};
 use rustix::io::Errno;
 use weir_http::filename::KEPT;
 use weir_http::request_target::Path as Target;
 
 use super::beneath::{Beneath, PATH_ONLY, READ};
 use super::{Entry, File, Item, Resolve, http_time, media_type, sort};
+use crate::ServeError;
 use crate::source::Source;
 
 /// An open directory.
@@ -39,16 +41,23 @@ impl Dir {
     /// A regular file; anything else is [`Entry::Absent`].
     fn file(&self, path: &[u8]) -> rustix::io::Result<Entry> {
         let file = self.0.open_path(path, READ)?;
-        let stat = fstat(&file)?;
+        let mut stat = fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(Entry::Absent);
         }
+        if stat.st_size == 0 && rustix::io::pread(&file, &mut [0u8], 0)? > 0 {
+            // Written to just now, or made as it is read (/proc, some of FUSE).
+            stat = fstat(&file)?;
+            if stat.st_size == 0 {
+                return Ok(Entry::Failed(io::Error::other("the file has bytes, and says it has none")));
+            }
+        }
         Ok(Entry::File(File {
-            source: Source::file(file),
             len: stat.st_size as u64,
             modified: http_time(stat.st_mtime),
             tag: entity_tag(&stat),
             media_type: media_type::of(path),
+            source: Source::file(file, path, stat),
         }))
     }
 
@@ -113,13 +122,32 @@ impl Dir {
             let end = whole.last_chunk::<5>();
             end.is_some_and(|end| end[0] == b'.' && end[1..].iter().all(u8::is_ascii_hexdigit))
         };
-        if before(path, COPIED).is_some() || before(path, part).is_some_and(is_passing) {
+        if before(path, COPIED).is_some() {
             return true;
         }
         let of_part = before(path, part).map(|whole| (whole, journal));
         let of_journal = || before(path, journal).or_else(|| before(path, draft));
         let Some((whole, other)) = of_part.or_else(|| Some((of_journal()?, part))) else { return false };
-        stat.st_mode & 0o777 == PRIVATE || self.lies_there(&[whole, other.as_bytes()].concat())
+        stat.st_mode & 0o777 == PRIVATE
+            || self.lies_there(&[whole, other.as_bytes()].concat())
+            || other == journal && is_passing(whole) && self.keeps_no_modes(path)
+    }
+
+    fn keeps_no_modes(&self, path: &[u8]) -> bool {
+        // By linux/magic.h, and the sources of exfat, ntfs3, cifs and vboxsf. The last three keep modes where
+        // what is behind them does.
+        const WITHOUT: [u64; 8] = [
+            0x4d44,      // FAT
+            0x2011_bab0, // exFAT
+            0x7366_746e, // NTFS
+            0xff53_4d42, // CIFS
+            0xfe53_4d42, // SMB2
+            0x6573_5546, // FUSE, such as ntfs-3g
+            0x0102_1997, // 9p
+            0x786f_4256, // vboxsf
+        ];
+        let system = self.0.open_path(path, PATH_ONLY).and_then(fstatfs);
+        system.is_ok_and(|system| WITHOUT.contains(&(system.f_type as u64 & 0xffff_ffff)))
     }
 }
 
@@ -130,6 +158,11 @@ impl Resolve for Dir {
 
     fn list(&self, target: &Target) -> Entry {
         self.items(&target.bytes).map_or_else(refused, Entry::Listing)
+    }
+
+    fn reopen(&self) -> Result<(), ServeError> {
+        let failed = |err: Errno| ServeError::Root { path: self.0.path().to_owned(), source: err.into() };
+        self.0.reopen().map_err(failed)
     }
 }
 
@@ -147,10 +180,9 @@ fn before<'a>(path: &'a [u8], ending: &str) -> Option<&'a [u8]> {
 
 fn refused(err: Errno) -> Entry {
     match err {
-        // ELOOP and EXDEV are the two refusals of a link; ENXIO is a socket; EAGAIN a directory renamed all
-        // the time.
+        // ELOOP and EXDEV are the two refusals of a link; ENXIO is a socket.
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL => Entry::Absent,
-        Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::AGAIN => Entry::Absent,
+        Errno::LOOP | Errno::XDEV | Errno::NXIO => Entry::Absent,
         Errno::ACCESS | Errno::PERM => Entry::Forbidden,
         other => Entry::Failed(other.into()),
     }
@@ -243,16 +275,19 @@ mod tests {
         for name in ["a.part", "b.weir", "c.weir~", ".part", "d.PART", "e.part", "e", "f.WEIR"] {
             write(name, 0o644);
         }
-        for name in ["g.part", "g.weir", "h.Part", "i.weir~"] {
+        for name in ["g.part", "g.weir", "h.Part", "i.weir~", "m.1a2b.part"] {
             write(name, 0o600);
         }
         // Where a file system keeps no modes.
-        for name in ["j.part", "j.weir", "j.weir~", ".k.weir-part", "m.1a2b.part"] {
+        for name in ["j.part", "j.weir", "j.weir~", ".k.weir-part"] {
             write(name, 0o644);
         }
+        // A part of an archive.
+        write("n.0001.part", 0o644);
         std::fs::create_dir(outer.path().join("l.part")).unwrap();
         let dir = Dir::open(outer.path(), false).unwrap();
-        let shown = [".part", "a.part", "b.weir", "c.weir~", "d.PART", "e", "e.part", "f.WEIR"];
+        let shown =
+            [".part", "a.part", "b.weir", "c.weir~", "d.PART", "e", "e.part", "f.WEIR", "n.0001.part"];
         assert_eq!(names(&dir), [&["l.part"][..], &shown].concat());
         for name in shown {
             assert_eq!(kind(&dir, &format!("/{name}")), "file", "{name}");

@@ -17,12 +17,19 @@ use crate::{Config, Content, ServeError};
 
 /// A kind of content. To add one: its file here, a variant of [`Content`], an arm of [`open`].
 pub(crate) trait Resolve: Send + Sync {
-    /// Finds what a target names. May wait for the disk to find it, but reads none of its bytes.
+    /// Finds what a target names. May wait for the disk to find it, but reads none of its bytes, or one to
+    /// see whether there are any.
     fn resolve(&self, target: &Target) -> Entry;
 
     /// What is in the directory that [`resolve`](Resolve::resolve) found: [`Entry::Listing`], or what keeps
     /// it from being one. May take as long as the directory is large.
     fn list(&self, target: &Target) -> Entry;
+
+    /// Opens again by its name what was opened so: something else may have the name by now. Where that fails,
+    /// all stays as it was.
+    fn reopen(&self) -> Result<(), ServeError> {
+        Ok(())
+    }
 }
 
 /// What a target names, with everything that an answer needs to know about it.
@@ -62,6 +69,16 @@ pub(crate) struct File {
     /// A strong entity tag, quotes included: equal tags promise equal bytes.
     pub(crate) tag: String,
     pub(crate) media_type: &'static str,
+}
+
+impl File {
+    /// Whether it may be one that somebody appends to, such as a log: one that was written to within a day,
+    /// in the future, or nobody knows when.
+    pub(crate) fn may_grow(&self, now: SystemTime) -> bool {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let age = self.modified.and_then(|modified| now.duration_since(modified).ok());
+        age.is_none_or(|age| age <= DAY)
+    }
 }
 
 /// One line of a listing.

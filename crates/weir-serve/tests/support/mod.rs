@@ -1,12 +1,16 @@
 //! A server on a free port, and the plainest client there can be: std sockets, HTTP read by hand.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
+use socket2::{Domain, Socket, Type};
 use weir_serve::{Config, Content, Handle, Server};
+use weir_units::Bytes;
 
 /// A test that waits this long for anything has failed.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -29,6 +33,44 @@ pub(crate) fn serve_dir(root: &Path) -> Handle {
 pub(crate) fn serve(config: Config) -> Handle {
     let address = "127.0.0.1:0".parse().unwrap();
     Server::bind(config.listen(address)).unwrap().spawn().unwrap()
+}
+
+/// Bytes of a file that no two kernels hold between them.
+pub(crate) const LARGE: u64 = 64 << 20;
+
+/// A folder with a file `large` in it, which was last written an hour ago, and how it is served.
+pub(crate) fn large() -> (tempfile::TempDir, PathBuf, Config) {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("large");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(LARGE).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    let content = Content::Dir(root.path().to_owned());
+    (root, path, Config { send_buffer: Some(Bytes(64 * 1024)), ..Config::new(content) })
+}
+
+/// Does something to a file while it is sent.
+pub(crate) type Change = fn(&Path);
+
+/// What may happen to a file while it is sent, and whether all that was promised is to arrive.
+pub(crate) const CHANGES: [(&str, Change, bool); 4] = [
+    ("rewritten", |path| write_at(path, LARGE / 2, b"other"), false),
+    ("rewritten, and longer", |path| [0, LARGE].iter().for_each(|at| write_at(path, *at, b"other")), false),
+    ("appended to", |path| write_at(path, LARGE, b"more"), true),
+    ("given another mode", |path| fs::set_permissions(path, PermissionsExt::from_mode(0o640)).unwrap(), true),
+];
+
+fn write_at(path: &Path, offset: u64, bytes: &[u8]) {
+    fs::File::options().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
+}
+
+/// A connection to a server whose kernel takes little ahead of what is read.
+pub(crate) fn connect_narrow(server: &Handle) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(32 * 1024).unwrap();
+    socket.connect(&server.addresses()[0].into()).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+    socket.into()
 }
 
 /// One connection.
@@ -58,6 +100,11 @@ impl Client {
         let socket = TcpStream::connect(server.addresses()[0]).unwrap();
         socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         Client(BufReader::new(socket))
+    }
+
+    /// One that takes little ahead of what is read.
+    pub(crate) fn narrow(server: &Handle) -> Client {
+        Client(BufReader::new(connect_narrow(server)))
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {

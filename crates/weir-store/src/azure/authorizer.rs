@@ -15,8 +15,8 @@ use weir_http::head::ResponseHead;
 
 use super::AzureSettings;
 use super::lists::is_folder;
-use crate::credentials::Found;
 use crate::credentials::azure::AzureSigner;
+use crate::credentials::{Found, Used};
 #[cfg(test)]
 use crate::error::StoreError;
 use crate::network::without;
@@ -29,7 +29,7 @@ const VERSION: &str = "2023-11-03";
 pub struct AzureAuthorizer {
     settings: AzureSettings,
     container: String,
-    used: Mutex<Option<Arc<Found<AzureSigner>>>>,
+    used: Used<Arc<Found<AzureSigner>>>,
     /// Signatures that were sent of late: a refusal may repeat one.
     sent: Mutex<VecDeque<String>>,
 }
@@ -40,7 +40,7 @@ const SENT: usize = 64;
 impl AzureAuthorizer {
     /// For this container.
     pub fn new(settings: AzureSettings, container: String) -> AzureAuthorizer {
-        AzureAuthorizer { settings, container, used: Mutex::default(), sent: Mutex::default() }
+        AzureAuthorizer { settings, container, used: Used::default(), sent: Mutex::default() }
     }
 
     /// With the key of the account; `None`: a field cannot be signed.
@@ -109,20 +109,21 @@ impl Authorizer for AzureAuthorizer {
         if let AzureSigner::Token(token) = &found.credential {
             own.push(("authorization".to_owned(), token.authorization()));
         }
-        *self.used.lock() = Some(found);
+        self.used.set(found);
         Ok(own)
     }
 
     fn seals(&self, method: &str, url: &Url, fields: &mut Vec<(String, String)>) {
-        let Some(found) = self.used.lock().clone() else { return };
+        let Some(found) = self.used.own() else { return };
         if self.sign(&found, method, url, fields).is_none() {
             tracing::warn!("a request for {} cannot be signed: a field of it is no ASCII", url.path());
         }
     }
 
     fn mends(&self, _: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {
-        let used = self.used.lock().clone();
-        let (Some(used), Some(provider)) = (used, &self.settings.provider) else { return Ok(Mend::No) };
+        let (Some(used), Some(provider)) = (self.used.own(), &self.settings.provider) else {
+            return Ok(Mend::No);
+        };
         // A token that has run out comes with 401; a key does not run out.
         if head.status != 401 || !matches!(used.credential, AzureSigner::Token(_)) {
             return Ok(Mend::No);
@@ -133,7 +134,6 @@ impl Authorizer for AzureAuthorizer {
 
     fn explains(&self, _: &Url, head: &ResponseHead, words: Option<&str>) -> Option<String> {
         let code = words.map_or("", |words| words.split(':').next().unwrap_or_default());
-        let used = self.used.lock().clone();
         let way_out = match code {
             "AuthenticationFailed" if is_skewed(head) => skew(head, SystemTime::now()).unwrap_or_default(),
             "BlobArchived" => "it is archived; set its tier to Hot or Cool first".to_owned(),
@@ -143,7 +143,7 @@ impl Authorizer for AzureAuthorizer {
             }
             _ => String::new(),
         };
-        let who = match (&used, head.status) {
+        let who = match (self.used.own(), head.status) {
             (Some(used), 400 | 401 | 403) => format!("asked as {} of {}", used.identity, used.origin),
             (None, 401 | 403 | 404 | 409) => "asked without a signature".to_owned(),
             _ => String::new(),

@@ -11,7 +11,7 @@ use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::listing::{
     Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, all_buckets,
-    mtime, tags,
+    mtime, size, size_of, tags, unsized_key,
 };
 use crate::xml;
 use weir_units::instant;
@@ -59,6 +59,9 @@ impl Lists for AzureStore {
         if !read.is_list {
             return Err(answer("is no list of blobs; is this the address of a store?".to_owned()));
         }
+        if let Some(key) = &read.unsized_key {
+            return Err(answer(unsized_key(key)));
+        }
         let page = read.page;
         let strays = page.objects.iter().map(|object| &object.key).chain(&page.prefixes);
         if let Some(stray) = strays.into_iter().find(|key| !key.starts_with(ask.prefix)) {
@@ -102,13 +105,15 @@ impl Lists for AzureStore {
         caller: &mut Caller<'_>,
         key: &str,
         version: Option<&str>,
+        size: Option<u64>,
     ) -> Result<Option<Looked>, StoreError> {
         let what = format!("look at {}", self.shown(key));
         let query: Vec<(&str, &str)> = version.map(|version| ("versionid", version)).into_iter().collect();
         let call = self.call("HEAD", key, &query, Vec::new())?;
         let reply = caller.ask(&call, &mut AtHand::default())?;
         match reply.head.status {
-            200..300 => Ok((!is_folder(&reply.head)).then(|| looked(key, &reply.head))),
+            200..300 if is_folder(&reply.head) => Ok(None),
+            200..300 => Ok(Some(looked(key, size_of(&what, key, &reply.head, size)?, &reply.head))),
             404 => Ok(None),
             _ => Err(refusal(&what, &call, &reply)),
         }
@@ -134,7 +139,7 @@ pub(super) fn is_folder(head: &ResponseHead) -> bool {
     head.header("x-ms-resource-type").is_some_and(|text| text.eq_ignore_ascii_case("directory"))
 }
 
-fn looked(key: &str, head: &ResponseHead) -> Looked {
+fn looked(key: &str, size: u64, head: &ResponseHead) -> Looked {
     let text = |name: &str| head.header(name).map(str::to_owned);
     let (mut metadata, mut headers) = (Vec::new(), Vec::new());
     for (name, value) in head.fields.iter() {
@@ -146,7 +151,7 @@ fn looked(key: &str, head: &ResponseHead) -> Looked {
     }
     let listed = Listed {
         key: key.to_owned(),
-        size: head.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default(),
+        size,
         modified: head.header("last-modified").and_then(|text| httpdate::parse_http_date(text).ok()),
         etag: text("etag"),
         class: text("x-ms-access-tier"),
@@ -168,7 +173,10 @@ fn time(text: &str) -> Option<std::time::SystemTime> {
 struct PageRead {
     page: Page,
     object: Listed,
+    size: Option<u64>,
     version: ListedVersion,
+    /// A blob that came without its size.
+    unsized_key: Option<String>,
     /// A folder of an account with a hierarchy: not a blob that holds something.
     is_folder: bool,
     is_list: bool,
@@ -185,7 +193,7 @@ impl PageRead {
             [_, "Blobs", "Blob", "VersionId"] => text.clone_into(&mut self.version.id),
             [_, "Blobs", "Blob", "IsCurrentVersion"] => self.version.is_latest = text == "true",
             [_, "Blobs", "Blob", "Properties", name] => match *name {
-                "Content-Length" => object.size = text.trim().parse().unwrap_or_default(),
+                "Content-Length" => self.size = size(text),
                 "Last-Modified" => object.modified = httpdate::parse_http_date(text).ok(),
                 "Etag" => object.etag = Some(quoted(text)),
                 "AccessTier" => object.class = Some(text.to_owned()),
@@ -195,11 +203,16 @@ impl PageRead {
             },
             [_, "Blobs", "Blob"] => {
                 let mut object = std::mem::take(&mut self.object);
-                let version = std::mem::take(&mut self.version);
+                let (version, size) = (std::mem::take(&mut self.version), self.size.take());
                 object.version = (!version.id.is_empty()).then_some(version);
-                if !std::mem::take(&mut self.is_folder) {
-                    self.page.objects.push(object);
+                object.size = size.unwrap_or_default();
+                if std::mem::take(&mut self.is_folder) {
+                    return;
                 }
+                if size.is_none() {
+                    self.unsized_key.get_or_insert_with(|| object.key.clone());
+                }
+                self.page.objects.push(object);
             }
             _ => {}
         }

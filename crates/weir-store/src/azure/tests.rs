@@ -172,7 +172,7 @@ fn tags_are_read_and_go_where_they_are_refused() {
     });
     let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
     with_caller(store.authorizer(), |caller| {
-        assert!(store.look(caller, "k", None).unwrap().unwrap().has_tags());
+        assert!(store.look(caller, "k", None, None).unwrap().unwrap().has_tags());
         let tags = store.tags_of(caller, "k", None).unwrap();
         assert_eq!(tags, [("a b", "1"), ("c", "")].map(|(name, value)| (name.to_owned(), value.to_owned())));
         let mut attributes = Attributes { tags, tags_may_go: true, ..Attributes::default() };
@@ -205,7 +205,7 @@ fn a_folder_is_no_blob() {
     let store = store(Some(&mock.url), &[("AZURE_STORAGE_KEY", KEY)]);
     with_caller(store.authorizer(), |caller| {
         for (key, is_blob) in [("hierarchy", false), ("file", true), ("marker", true)] {
-            assert_eq!(store.look(caller, key, None).unwrap().is_some(), is_blob, "{key}");
+            assert_eq!(store.look(caller, key, None, None).unwrap().is_some(), is_blob, "{key}");
         }
     });
 }

@@ -44,6 +44,9 @@ struct Answer {
     /// Azure's metadata write a number as a text.
     #[serde(default, deserialize_with = "number")]
     expires_in: Option<u64>,
+    /// Seconds since 1970: what an app service says in place of that.
+    #[serde(default, deserialize_with = "number")]
+    expires_on: Option<u64>,
 }
 
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
@@ -58,6 +61,29 @@ pub fn of_answer(body: &[u8], identity: &str, origin: &str) -> Result<Temporary<
     let credential = Bearer::new(&answer.access_token)
         .ok_or_else(|| cannot("the answer has a token that is none".to_owned()))?;
     let found = Found { credential, identity: identity.to_owned(), origin: origin.to_owned() };
-    let expires = answer.expires_in.map(Duration::from_secs);
-    Ok(Temporary { found, expires: expires.and_then(|life| SystemTime::now().checked_add(life)) })
+    let expires = match (answer.expires_in, answer.expires_on) {
+        (Some(life), _) => SystemTime::now().checked_add(Duration::from_secs(life)),
+        (None, Some(at)) => SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)),
+        (None, None) => None,
+    };
+    Ok(Temporary { found, expires })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_runs_out_when_the_answer_says_so() {
+        let expires = |members: &str| {
+            let body = format!("{{\"access_token\":\"t\",{members}}}");
+            of_answer(body.as_bytes(), "", "").unwrap().expires
+        };
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(4_070_908_800));
+        assert_eq!(expires("\"expires_on\":\"4070908800\""), at);
+        assert_eq!(expires("\"expires_on\":4070908800"), at);
+        assert_eq!(expires("\"expires_on\":\"soon\""), None);
+        let now = SystemTime::now();
+        assert!(expires("\"expires_in\":\"3600\",\"expires_on\":\"1\"").is_some_and(|until| until > now));
+    }
 }

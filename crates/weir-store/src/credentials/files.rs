@@ -25,6 +25,11 @@ pub fn path(text: &str, environment: Environment<'_>) -> PathBuf {
     }
 }
 
+/// The path that the variable `name` has, if it is set.
+pub fn named(environment: Environment<'_>, name: &str) -> Option<PathBuf> {
+    environment(name).filter(|text| !text.is_empty()).map(|text| path(&text, environment))
+}
+
 /// `path` for a person: `~/.aws/config`.
 pub fn shown(path: &Path, environment: Environment<'_>) -> String {
     match home(environment).and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned)) {

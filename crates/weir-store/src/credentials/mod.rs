@@ -8,11 +8,13 @@ pub mod google;
 pub mod ini;
 pub mod process;
 mod renewing;
+mod used;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use renewing::{Renewing, Temporary};
+pub use used::Used;
 
 use crate::error::StoreError;
 

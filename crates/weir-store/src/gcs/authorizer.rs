@@ -2,28 +2,27 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use url::Url;
 use weir_get::GetError;
 use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
 
 use super::GcsSettings;
-use crate::credentials::Found;
 use crate::credentials::bearer::Bearer;
+use crate::credentials::{Found, Used};
 use crate::refusal::as_get_error;
 
 /// Speaks for requests for one bucket.
 pub struct GcsAuthorizer {
     settings: GcsSettings,
     bucket: String,
-    used: Mutex<Option<Arc<Found<Bearer>>>>,
+    used: Used<Arc<Found<Bearer>>>,
 }
 
 impl GcsAuthorizer {
     /// For this bucket.
     pub fn new(settings: GcsSettings, bucket: String) -> GcsAuthorizer {
-        GcsAuthorizer { settings, bucket, used: Mutex::default() }
+        GcsAuthorizer { settings, bucket, used: Used::default() }
     }
 
     /// The path of `url` below the endpoint's.
@@ -81,12 +80,12 @@ impl Authorizer for GcsAuthorizer {
         let Some(provider) = &self.settings.provider else { return Ok(own) };
         let found = provider.current().map_err(as_get_error)?;
         own.push(("authorization".to_owned(), found.credential.authorization()));
-        *self.used.lock() = Some(found);
+        self.used.set(found);
         Ok(own)
     }
 
     fn mends(&self, _: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {
-        let used = self.used.lock().clone();
+        let used = self.used.own();
         let (401, Some(used), Some(provider)) = (head.status, used, &self.settings.provider) else {
             return Ok(Mend::No);
         };
@@ -103,7 +102,7 @@ impl Authorizer for GcsAuthorizer {
             }
             _ => String::new(),
         };
-        let who = match (&*self.used.lock(), head.status) {
+        let who = match (self.used.own(), head.status) {
             (Some(used), 400 | 401 | 403) => format!("asked as {} of {}", used.identity, used.origin),
             (None, 401 | 403) => "asked without a token".to_owned(),
             _ => String::new(),

@@ -93,7 +93,7 @@ impl GcsStore {
         let resource = self.resource(caller, bucket, &from.key, None)?;
         let resource = resource.ok_or_else(|| answer("says that the source is gone"))?;
         let generation = resource.generation.clone().ok_or_else(|| answer("has no generation"))?;
-        let now = resource.listed(false);
+        let now = resource.listed(false).map_err(|why| answer(&why))?;
         let is_same = now.size == from.size && (now.etag == from.etag || from.etag.is_none());
         is_same.then_some(generation).ok_or_else(|| answer("has another object than the list had"))
     }

@@ -17,7 +17,7 @@ use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::listing::{
     Bucket, Deletes, ListAsk, Listed, ListedVersion, Lists, Looked, NotDeleted, PAGE, Page, all_buckets,
-    mtime,
+    mtime, size, unsized_key,
 };
 use crate::upload::{Stored, Sum};
 use weir_units::instant;
@@ -27,7 +27,7 @@ const MAX_PAGE: usize = PAGE as usize * (6 * 1024 + 1024);
 
 /// What is asked of each object of a list: a quarter of what there is.
 const FIELDS: &str =
-    "nextPageToken,prefixes,items(name,size,updated,md5Hash,crc32c,storageClass,generation,timeDeleted)";
+    "kind,nextPageToken,prefixes,items(name,size,updated,md5Hash,crc32c,storageClass,generation,timeDeleted)";
 
 /// Keys of one call of [`Deletes`]: one request each, so that a call's failures are heard of soon.
 const AT_ONCE: usize = 100;
@@ -53,22 +53,27 @@ pub(super) struct Resource {
     cache_control: Option<String>,
 }
 
+/// A page of a list of `T`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ObjectsPage {
-    #[serde(default)]
-    items: Vec<Resource>,
-    #[serde(default)]
-    prefixes: Vec<String>,
+struct ListPage<T> {
+    /// Of an empty page all that there is; some emulators leave it out, and have an empty `items`.
+    kind: Option<String>,
+    items: Option<Vec<T>>,
+    prefixes: Option<Vec<String>>,
     next_page_token: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BucketsPage {
-    #[serde(default)]
-    items: Vec<BucketResource>,
-    next_page_token: Option<String>,
+impl<T> ListPage<T> {
+    /// Itself, if it is a page of a list of `what` (`objects`, `buckets`) at all.
+    fn of(self, what: &str) -> Result<ListPage<T>, String> {
+        let is_kind = self.kind.as_deref().and_then(|kind| kind.strip_prefix("storage#")) == Some(what);
+        let has_any = self.items.is_some() || self.prefixes.is_some() || self.next_page_token.is_some();
+        match is_kind || has_any {
+            true => Ok(self),
+            false => Err(format!("is no list of {what}; is this the address of a store?")),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -123,18 +128,17 @@ pub(super) fn read<T: DeserializeOwned>(what: &str, reply: &Reply) -> Result<T, 
 }
 
 impl Resource {
-    /// As a list has it.
-    pub(super) fn listed(self, is_of_versions: bool) -> Listed {
+    /// As a list has it; otherwise what is wrong with it, as in `the store's answer ...`.
+    pub(super) fn listed(self, is_of_versions: bool) -> Result<Listed, String> {
+        let (etag, size) = (self.etag(), size(&self.size).ok_or_else(|| unsized_key(&self.name))?);
         let is_latest = self.time_deleted.is_none();
         let version = self.generation.map(|id| ListedVersion { id, is_latest, is_delete_marker: false });
-        // The XML interface, which objects are fetched by, has the MD5 as the entity tag, where there is one.
-        let md5 = self.md5_hash.as_deref().and_then(|text| STANDARD.decode(text).ok());
         let kept = [("CRC32C", self.crc32c.is_some()), ("MD5", self.md5_hash.is_some())];
-        Listed {
+        Ok(Listed {
             key: self.name,
-            size: self.size.parse().unwrap_or_default(),
+            size,
             modified: instant::parse(&self.updated),
-            etag: md5.map(|md5| format!("\"{}\"", hex::encode(&md5))),
+            etag,
             class: self.storage_class,
             checksums: kept
                 .iter()
@@ -142,7 +146,13 @@ impl Resource {
                 .map(|(name, _)| (*name).to_owned())
                 .collect(),
             version: version.filter(|_| is_of_versions),
-        }
+        })
+    }
+
+    /// The XML interface, which objects are fetched by, has the MD5 as the entity tag, where there is one.
+    fn etag(&self) -> Option<String> {
+        let md5 = self.md5_hash.as_deref().and_then(|text| STANDARD.decode(text).ok());
+        md5.map(|md5| format!("\"{}\"", hex::encode(&md5)))
     }
 
     /// What an upload has become.
@@ -152,9 +162,8 @@ impl Resource {
             let value = STANDARD.decode(text.as_deref()?).ok()?;
             (value.len() == algorithm.len()).then_some(Sum { algorithm, value })
         });
-        let (sums, size) = (sums.collect(), self.size.parse().ok());
-        let version = self.generation.clone();
-        Stored { tag: self.listed(false).etag, version, size, sums }
+        let (sums, size) = (sums.collect(), size(&self.size));
+        Stored { tag: self.etag(), version: self.generation, size, sums }
     }
 
     fn mtime(&self) -> Option<SystemTime> {
@@ -180,15 +189,19 @@ impl Lists for GcsStore {
         query.extend(token.map(|token| ("pageToken", token)));
         let url = self.json(&format!("b/{}/o", self.bucket), &query)?;
         let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_PAGE, asks_first: false };
-        let page: ObjectsPage = self.asks(caller, &what, &call, "")?;
-        let objects: Vec<Listed> = page.items.into_iter().map(|item| item.listed(ask.versions)).collect();
-        let strays = objects.iter().map(|object| &object.key).chain(&page.prefixes);
+        let answer = |why: String| StoreError::Answer { what: what.clone(), why };
+        let page: ListPage<Resource> = self.asks(caller, &what, &call, "")?;
+        let page = page.of("objects").map_err(answer)?;
+        let (items, prefixes) = (page.items.unwrap_or_default(), page.prefixes.unwrap_or_default());
+        let objects: Result<Vec<Listed>, String> =
+            items.into_iter().map(|item| item.listed(ask.versions)).collect();
+        let objects = objects.map_err(answer)?;
+        let strays = objects.iter().map(|object| &object.key).chain(&prefixes);
         if let Some(stray) = strays.into_iter().find(|key| !key.starts_with(ask.prefix)) {
-            let why = format!("lists '{}', which does not begin with the prefix", shown(stray));
-            return Err(StoreError::Answer { what, why });
+            return Err(answer(format!("lists '{}', which does not begin with the prefix", shown(stray))));
         }
         let next = page.next_page_token.filter(|token| !token.is_empty());
-        Ok(Page { objects, prefixes: page.prefixes, next, ..Page::default() })
+        Ok(Page { objects, prefixes, next, ..Page::default() })
     }
 
     fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError> {
@@ -201,13 +214,12 @@ impl Lists for GcsStore {
             query.extend(token.map(|token| ("pageToken", token)));
             let url = self.json("b", &query)?;
             let call = Call { method: "GET", url, fields: Vec::new(), most: MAX_PAGE, asks_first: false };
-            let page: BucketsPage = self.asks(caller, what, &call, "")?;
-            buckets.extend(
-                page.items.into_iter().map(|bucket| Bucket {
-                    name: bucket.name,
-                    created: instant::parse(&bucket.time_created),
-                }),
-            );
+            let page: ListPage<BucketResource> = self.asks(caller, what, &call, "")?;
+            let answer = |why| StoreError::Answer { what: what.to_owned(), why };
+            let page = page.of("buckets").map_err(answer)?;
+            let bucket =
+                |one: BucketResource| Bucket { name: one.name, created: instant::parse(&one.time_created) };
+            buckets.extend(page.items.unwrap_or_default().into_iter().map(bucket));
             Ok(page.next_page_token.filter(|token| !token.is_empty()))
         })
     }
@@ -217,6 +229,7 @@ impl Lists for GcsStore {
         caller: &mut Caller<'_>,
         key: &str,
         version: Option<&str>,
+        _: Option<u64>,
     ) -> Result<Option<Looked>, StoreError> {
         let Some(resource) = self.resource(caller, &self.bucket, key, version)? else { return Ok(None) };
         let headers = [
@@ -235,7 +248,9 @@ impl Lists for GcsStore {
             .iter()
             .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
             .collect();
-        Ok(Some(Looked { mtime, metadata, headers, listed: resource.listed(true), is_opaque: false }))
+        let what = || format!("look at {}", self.shown(key));
+        let listed = resource.listed(true).map_err(|why| StoreError::Answer { what: what(), why })?;
+        Ok(Some(Looked { mtime, metadata, headers, listed, is_opaque: false }))
     }
 }
 

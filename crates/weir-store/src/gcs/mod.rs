@@ -24,7 +24,7 @@ use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
 use crate::network;
-use crate::s3::{Dialect, S3Bucket, S3Settings, S3Store};
+use crate::s3::{self, Dialect, S3Bucket, S3Settings, S3Store};
 use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 use crate::upload::fields::FieldKind;
@@ -73,6 +73,7 @@ impl GcsStore {
         let xml = S3Settings {
             region: None,
             endpoint: Some(settings.endpoint.clone()),
+            host: s3::HOST,
             path_style: Some(true),
             provider: None,
             request_payer: false,

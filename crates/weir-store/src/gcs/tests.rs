@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use weir_codec::digest::Algorithm;
+use weir_get::http::authority::Mend;
 use weir_get::http::call::AtHand;
 
 use super::*;
@@ -66,6 +67,29 @@ fn an_object_has_an_address_whatever_its_key() {
     }
 }
 
+/// Another lane has the next one by then: that one is shown, and has not been refused.
+#[test]
+fn a_late_refusal_is_of_the_token_that_was_shown() {
+    let store = store(ENDPOINT);
+    let (authorizer, url) = (store.authorizer(), store.object("k", None).unwrap());
+    let (head, _) = weir_http::head::parse_response_to("GET", b"HTTP/1.1 401 X\r\n\r\n").unwrap().unwrap();
+    let shows = |token: &str| {
+        let fields = authorizer.fields("GET", &url, &[]).unwrap();
+        assert!(fields.contains(&("authorization".to_owned(), format!("Bearer {token}"))), "{fields:?}");
+    };
+    let is_refused = || assert_eq!(authorizer.mends(&url, &head, None).unwrap(), Mend::Again);
+    shows("geheim0");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            shows("geheim0");
+            is_refused();
+            shows("geheim1");
+        });
+    });
+    is_refused();
+    shows("geheim1");
+}
+
 /// Takes the second token only.
 fn service() -> Mock {
     Mock::new(|asked: &Asked| -> Said {
@@ -81,7 +105,17 @@ fn service() -> Mock {
         let item = r#"{"name":"a/x","size":"7","updated":"2026-11-26T19:52:25.5Z","md5Hash":"AAECAwQFBgcICQoLDA0ODw==",
                        "crc32c":"AAAAAA==","generation":"17","metadata":{"mtime":"1700000000.5"},"contentType":"text/plain"}"#;
         match (asked.method.as_str(), path) {
-            ("GET", "/storage/v1/b/b/o") if query.contains("pageToken=t") => said(200, r#"{"kind":"x"}"#),
+            ("GET", "/storage/v1/b/b/o") if query.contains("pageToken=t") => {
+                said(200, r#"{"kind":"storage#objects"}"#)
+            }
+            ("GET", "/storage/v1/b/b/o") if query.contains("prefix=busy") => {
+                said(200, r#"{"status":"maintenance"}"#)
+            }
+            ("GET", "/storage/v1/b/b/o") if query.contains("prefix=silent") => {
+                said(200, r#"{"items":[{"name":"silent"}]}"#)
+            }
+            ("GET", "/storage/v1/b/b/o/silent") => said(200, r#"{"name":"silent"}"#),
+            ("GET", "/storage/v1/b") => said(200, r#"{"status":"maintenance"}"#),
             ("GET", "/storage/v1/b/b/o") => {
                 said(200, format!(r#"{{"items":[{item}],"prefixes":["a/d/"],"nextPageToken":"t"}}"#))
             }
@@ -159,10 +193,19 @@ fn a_bucket_is_listed_and_its_objects_are_looked_at_copied_and_deleted() {
         let error =
             store.page(caller, &ListAsk { prefix: "z", most: 10, ..ListAsk::default() }, None).unwrap_err();
         assert!(error.to_string().contains("does not begin with the prefix"), "{error}");
-        let looked = store.look(caller, "a/x", None).unwrap().unwrap();
+        for (prefix, says) in [("busy", "is no list of objects"), ("silent", "how large 'silent' is")] {
+            let error =
+                store.page(caller, &ListAsk { prefix, most: 10, ..ListAsk::default() }, None).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        let error = store.buckets(caller).unwrap_err();
+        assert!(error.to_string().contains("is no list of buckets"), "{error}");
+        let error = store.look(caller, "silent", None, None).unwrap_err();
+        assert!(error.to_string().contains("how large 'silent' is"), "{error}");
+        let looked = store.look(caller, "a/x", None, None).unwrap().unwrap();
         let time = instant::at(1_700_000_000, 0).unwrap() + Duration::from_millis(500);
         assert_eq!((looked.mtime, looked.headers[0].1.as_str()), (Some(time), "text/plain"));
-        assert_eq!(store.look(caller, "none", None).unwrap(), None);
+        assert_eq!(store.look(caller, "none", None, None).unwrap(), None);
         let heard = parking_lot::Mutex::new(Vec::new());
         store.copy(caller, "b", &object, "to", &|bytes| heard.lock().push(bytes)).unwrap();
         assert_eq!(heard.into_inner(), [3, 4], "each step is heard of");

@@ -14,6 +14,7 @@ use weir_tree::Name;
 use super::HubFile;
 use super::hugging_face::{HfUrl, Repo, home};
 use super::layout::{local, put};
+use crate::credentials::files;
 use crate::environment::Environment;
 use crate::error::StoreError;
 
@@ -30,7 +31,7 @@ pub struct Snapshot {
 
 /// Where the library keeps it (`HF_HUB_CACHE`, else `HF_HOME/hub`).
 pub fn folder(environment: Environment<'_>) -> Result<PathBuf, StoreError> {
-    let own = |name: &str| environment(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let own = |name: &str| files::named(environment, name);
     let found = own("HF_HUB_CACHE").or_else(|| own("HUGGINGFACE_HUB_CACHE"));
     found.or_else(|| Some(home(environment)?.join("hub"))).ok_or_else(|| {
         StoreError::Usage("--hf-cache finds no place for the cache: set HF_HUB_CACHE, or HOME".to_owned())
@@ -131,6 +132,19 @@ mod tests {
     use url::Url;
 
     use super::*;
+
+    #[test]
+    fn the_cache_is_where_variables_say() {
+        for (variable, value, expected) in
+            [("HF_HUB_CACHE", "~/c", "/h/c"), ("HF_HOME", "~/x", "/h/x/hub"), ("HF_HUB_CACHE", "/c", "/c")]
+        {
+            let of = |name: &str| match name {
+                "HOME" => Some("/h".to_owned()),
+                name => (name == variable).then(|| value.to_owned()),
+            };
+            assert_eq!(folder(&of).unwrap(), Path::new(expected), "{variable}={value}");
+        }
+    }
 
     #[test]
     fn a_snapshot_leads_to_its_blobs() {

@@ -14,22 +14,17 @@ use super::HubFile;
 /// Enough to hash at full speed, small enough to stay in the L2 cache.
 const BLOCK: usize = 256 << 10;
 
-/// The digest of the file at `path`, if that is `file` as the hub has it. `None` also where nothing proves
-/// it.
-pub fn is_here(file: &HubFile, path: &Path, stop: &AtomicBool) -> io::Result<Option<Expected>> {
+/// The file at `path` is `file` as the hub has it. Not so where nothing proves it.
+pub fn is_here(file: &HubFile, path: &Path, stop: &AtomicBool) -> io::Result<bool> {
     let there = match std::fs::metadata(path) {
         Ok(there) if there.is_file() => there,
-        _ => return Ok(None),
+        _ => return Ok(false),
     };
     if file.size.is_some_and(|size| size != there.len()) {
-        return Ok(None);
+        return Ok(false);
     }
-    let wanted = file.digest.clone().or_else(|| Expected::from_hex(Algorithm::SHA1, &file.id).ok());
-    let Some(wanted) = wanted else { return Ok(None) };
-    // What git hashes of a blob has its length before it (gitformat-pack(5), "object ids").
-    let before = if file.digest.is_none() { format!("blob {}\0", there.len()) } else { String::new() };
-    let found = digest(wanted.algorithm(), before.as_bytes(), File::open(path)?, stop)?;
-    Ok(found.filter(|found| *found == wanted))
+    let Some((wanted, before)) = file.proof(Some(there.len())) else { return Ok(false) };
+    Ok(digest(wanted.algorithm(), &before, File::open(path)?, stop)? == Some(wanted))
 }
 
 fn digest(
@@ -93,8 +88,8 @@ mod tests {
             (file(Some(6), None, &GIT.replace('c', "d")), false),
             (file(Some(6), None, ""), false),
         ] {
-            assert_eq!(is_here(&file, &path, &stop).unwrap().is_some(), is, "{file:?}");
+            assert_eq!(is_here(&file, &path, &stop).unwrap(), is, "{file:?}");
         }
-        assert_eq!(is_here(&file(None, None, GIT), &folder.path().join("y"), &stop).unwrap(), None);
+        assert!(!is_here(&file(None, None, GIT), &folder.path().join("y"), &stop).unwrap());
     }
 }

@@ -1,11 +1,18 @@
 //! An OCI image layout in a folder (image-layout.md of the image specification), which skopeo, crane, podman
 //! and containerd read: `oci-layout`, `index.json`, and the blobs by their digests.
 //!
-//! `index.json` is written last: as long as it does not name an image, that is not all here.
+//! `index.json` is written last: as long as it does not name an image, that is not all here. It names an
+//! image by its tag, and by its full name beside that: of two images with one tag both stay.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use weir_codec::digest::Expected;
 use weir_get::GetError;
@@ -26,6 +33,15 @@ const MAX_INDEX: Bytes = Bytes(16 << 20);
 /// What a tag is called among the annotations.
 const TAG: &str = "org.opencontainers.image.ref.name";
 
+/// The same with the registry and the name before it, as containerd calls an image.
+const NAME: &str = "io.containerd.image.name";
+
+/// How long other runs may take to write the index before this one: each takes a few milliseconds.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// Between two looks whether they have.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+
 /// An image whose blobs are fetched.
 #[derive(Debug, Clone)]
 pub struct Image {
@@ -42,15 +58,22 @@ pub struct Descriptor {
     pub media_type: String,
     /// Its digest.
     pub digest: Expected,
+    /// What it is of: `docker.io/library/alpine`.
+    pub image: String,
     /// The tag, where one was named.
     pub tag: Option<String>,
 }
 
 impl Image {
-    /// Makes `folder` a layout that has this image too.
-    pub fn finish(&self, folder: &Path) -> Result<(), StoreError> {
+    /// Makes `folder` a layout that has this image too. Returns what it is called there, if not by its tag
+    /// since another image has that.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, an index that is none, and another run that holds it for good.
+    pub fn finish(&self, folder: &Path, stop: &AtomicBool) -> Result<Option<String>, StoreError> {
         let digest = &self.descriptor.digest;
         put(&folder.join(format!("blobs/{}/{}", digest.algorithm(), digest.hex())), &self.manifest)?;
+        let _lock = locked(folder, stop)?;
         put(&folder.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")?;
         let path = folder.join("index.json");
         let index = match weir_units::read_text(&path, MAX_INDEX) {
@@ -58,38 +81,67 @@ impl Image {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(local("read", &path, source)),
         };
-        let index = self.index(index.as_deref()).ok_or_else(|| {
+        let (index, called) = self.index(index.as_deref()).ok_or_else(|| {
             StoreError::Usage(format!(
                 "cannot add the image to {}: it is no index of an image layout; choose another folder (-o DIR/)",
                 path.display()
             ))
         })?;
-        put(&path, index.to_string().as_bytes())
+        put(&path, index.to_string().as_bytes())?;
+        Ok(called.filter(|called| self.descriptor.tag.as_ref() != Some(called)))
     }
 
-    /// The index `there` with this image in it, in place of what had its tag or its digest.
-    fn index(&self, there: Option<&str>) -> Option<Value> {
-        let mut index = match there {
+    /// The index `there` with this image in it, in place of an earlier one of its name, or of its digest
+    /// where it has no tag; and what it is called there.
+    fn index(&self, there: Option<&str>) -> Option<(Value, Option<String>)> {
+        let mut index: Value = match there {
             Some(text) => serde_json::from_str(text).ok()?,
             None => json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}),
         };
-        let Descriptor { media_type, digest, tag } = &self.descriptor;
-        let digest = text_of(digest);
-        let mut own = json!({"mediaType": media_type, "digest": digest, "size": self.manifest.len()});
-        if let Some(tag) = tag {
-            own["annotations"] = json!({TAG: tag});
-        }
+        let Descriptor { media_type, digest, image, tag } = &self.descriptor;
+        let (digest, name) = (text_of(digest), tag.as_ref().map(|tag| format!("{image}:{tag}")));
         let manifests = index.get_mut("manifests")?.as_array_mut()?;
         manifests.retain(|other| {
-            let named = &other["annotations"][TAG];
-            match tag {
-                Some(tag) => named != tag.as_str(),
-                None => other["digest"] != digest.as_str() || !named.is_null(),
-            }
+            let (called, named) = (&other["annotations"][TAG], &other["annotations"][NAME]);
+            let has_digest = other["digest"] == digest.as_str();
+            let is_earlier = match (tag, &name) {
+                // Other programs, and earlier runs, call an image by its tag alone.
+                (Some(tag), _) if named.is_null() && called == tag.as_str() => has_digest,
+                (_, Some(name)) => named == name.as_str() || called == name.as_str(),
+                (_, None) => has_digest && called.is_null(),
+            };
+            !is_earlier
         });
+        let is_taken =
+            |tag: &&String| manifests.iter().any(|other| other["annotations"][TAG] == tag.as_str());
+        let called = tag.as_ref().filter(|tag| !is_taken(tag)).or(name.as_ref()).cloned();
+        let mut own = json!({"mediaType": media_type, "digest": digest, "size": self.manifest.len()});
+        if called.is_some() {
+            own["annotations"] = json!({TAG: called, NAME: name});
+        }
         manifests.push(own);
-        Some(index)
+        Some((index, called))
     }
+}
+
+/// Waits until no other weir is about to write the index in `folder`, which is locked for as long as the
+/// result lives. A file system without locks has none.
+fn locked(folder: &Path, stop: &AtomicBool) -> Result<File, StoreError> {
+    let file = File::open(folder).map_err(|source| local("open", folder, source))?;
+    let until = Instant::now() + LOCK_LIMIT;
+    while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if stop.load(Relaxed) {
+            return Err(GetError::Interrupted.into());
+        }
+        if Instant::now() >= until {
+            return Err(StoreError::Local(format!(
+                "cannot add the image to {}: another weir holds its index; run the same command again",
+                folder.display()
+            )));
+        }
+        thread::sleep(LOCK_INTERVAL);
+    }
+    Ok(file)
 }
 
 /// Puts a file in its place whole.
@@ -114,10 +166,12 @@ mod tests {
 
     use super::*;
 
-    fn image(manifest: &[u8], tag: Option<&str>) -> Image {
+    static NO_STOP: AtomicBool = AtomicBool::new(false);
+
+    fn image(name: &str, manifest: &[u8], tag: Option<&str>) -> Image {
         let digest = Expected::new(Algorithm::SHA256, Algorithm::SHA256.of(manifest)).unwrap();
         let tag = tag.map(str::to_owned);
-        let descriptor = Descriptor { media_type: "m".to_owned(), digest, tag };
+        let descriptor = Descriptor { media_type: "m".to_owned(), digest, image: name.to_owned(), tag };
         Image { manifest: manifest.to_owned(), descriptor }
     }
 
@@ -128,7 +182,7 @@ mod tests {
         let steps =
             [(&b"1"[..], Some("a")), (b"2", None), (b"3", Some("a")), (b"2", None), (b"3", Some("b"))];
         for (manifest, tag) in steps {
-            image(manifest, tag).finish(folder.path()).unwrap();
+            assert_eq!(image("r/a", manifest, tag).finish(folder.path(), &NO_STOP).unwrap(), None);
         }
         let text = std::fs::read(folder.path().join("index.json")).unwrap();
         let index: Value = serde_json::from_slice(&text).unwrap();
@@ -142,6 +196,70 @@ mod tests {
             })
             .collect();
         assert_eq!(found, [("3".to_owned(), Some("a")), ("2".to_owned(), None), ("3".to_owned(), Some("b"))]);
-        assert!(image(b"1", None).index(Some("[]")).is_none());
+        assert!(image("r/a", b"1", None).index(Some("[]")).is_none());
+    }
+
+    /// The digests of the images in `folder`, and what they are called there.
+    fn images(folder: &Path) -> Vec<(String, Option<String>)> {
+        let text = std::fs::read(folder.join("index.json")).unwrap();
+        let index: Value = serde_json::from_slice(&text).unwrap();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let manifests = index["manifests"].as_array().unwrap().iter();
+        manifests.map(|one| (text(&one["digest"]).unwrap(), text(&one["annotations"][TAG]))).collect()
+    }
+
+    #[test]
+    fn another_image_with_the_same_tag_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();
+        // What another program has named by a tag alone belongs to nobody who is known.
+        let foreign = json!({"schemaVersion": 2, "manifests": [
+            {"mediaType": "m", "digest": "sha256:x", "size": 1, "annotations": {TAG: "other"}},
+        ]});
+        std::fs::write(folder.path().join("index.json"), foreign.to_string()).unwrap();
+        let full = |text: &str| Some(text.to_owned());
+        for (name, manifest, tag, called) in [
+            ("r/a", &b"1"[..], "v1", None),
+            ("r/b", b"2", "v1", full("r/b:v1")),
+            ("r/b", b"3", "v1", full("r/b:v1")),
+            ("r/a", b"4", "v1", None),
+            ("r/a", b"4", "other", full("r/a:other")),
+        ] {
+            let finished = image(name, manifest, Some(tag)).finish(folder.path(), &NO_STOP);
+            assert_eq!(finished.unwrap(), called, "{name}:{tag}");
+        }
+        let digest = |manifest: &[u8]| text_of(&image("", manifest, None).descriptor.digest);
+        let called: Vec<(String, Option<String>)> = vec![
+            ("sha256:x".to_owned(), full("other")),
+            (digest(b"3"), full("r/b:v1")),
+            (digest(b"4"), full("v1")),
+            (digest(b"4"), full("r/a:other")),
+        ];
+        assert_eq!(images(folder.path()), called);
+    }
+
+    /// Each reads the index, and writes it with its own image in it.
+    #[test]
+    fn runs_at_the_same_time_lose_no_image() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();
+        let barrier = std::sync::Barrier::new(8);
+        thread::scope(|scope| {
+            for number in 0..8 {
+                let (folder, barrier) = (folder.path(), &barrier);
+                scope.spawn(move || {
+                    let own = image("r/a", &[number], Some(&format!("v{number}")));
+                    barrier.wait();
+                    own.finish(folder, &NO_STOP).unwrap();
+                });
+            }
+        });
+        assert_eq!(images(folder.path()).len(), 8);
+        // Who stops does not wait for another one.
+        let held = locked(folder.path(), &NO_STOP).unwrap();
+        let error = locked(folder.path(), &AtomicBool::new(true)).unwrap_err();
+        assert!(matches!(error, StoreError::Http(GetError::Interrupted)), "{error}");
+        drop(held);
+        assert!(locked(folder.path(), &AtomicBool::new(true)).is_ok());
     }
 }

@@ -14,6 +14,7 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_get::GetError;
 use weir_get::http::authority::{Authorizer, Mend};
 use weir_get::http::call::{AtHand, Call};
+use weir_get::object::is_signed;
 use weir_http::head::ResponseHead;
 use weir_http::netrc::Login;
 use weir_tree::Name;
@@ -22,6 +23,7 @@ use super::HubFile;
 use super::asking::{Way, json};
 use super::tokens::basic_of;
 use crate::caller::{Caller, refusal};
+use crate::credentials::Used;
 use crate::error::StoreError;
 
 /// The most bytes of a pointer (docs/spec.md: "must be less than 1024 bytes").
@@ -80,6 +82,9 @@ struct Batch {
 #[derive(Deserialize)]
 struct Answered {
     oid: String,
+    /// Its action needs no login beside its fields.
+    #[serde(default)]
+    authenticated: bool,
     actions: Option<Actions>,
     error: Option<Failed>,
 }
@@ -124,7 +129,7 @@ impl LfsServer {
         base.set_query(None);
         base.set_fragment(None);
         base.set_path(&format!("{path}{dot_git}/info/lfs"));
-        let authorizer = LfsAuthorizer { base, login, way, known: Mutex::default() };
+        let authorizer = LfsAuthorizer { base, login, way, known: Mutex::default(), used: Used::default() };
         Ok(LfsServer { authorizer: Arc::new(authorizer) })
     }
 
@@ -163,6 +168,8 @@ struct LfsAuthorizer {
     login: Option<Login>,
     way: Way,
     known: Mutex<HashMap<Url, Known>>,
+    /// The fields of an action as they were shown.
+    used: Used<Vec<(String, String)>>,
 }
 
 impl LfsAuthorizer {
@@ -218,9 +225,19 @@ impl LfsAuthorizer {
         let is_own = |name: &str| matches!(name, "host" | "range" | "content-length" | "transfer-encoding");
         let fields = action.header.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let fields = fields.filter(|(name, value)| legal(name) && legal(value) && !is_own(name));
-        let known = Known { pointer: pointer.clone(), fields: fields.collect() };
+        let mut fields: Vec<(String, String)> = fields.collect();
+        // An action that brings no way in is asked for as the API is, where that hears it anyhow.
+        let has_own = fields.iter().any(|(name, _)| name == "authorization") || is_signed(&url);
+        let wants_login = !answered.authenticated && !has_own && url.origin() == self.base.origin();
+        let login = self.login.as_ref().filter(|_| wants_login);
+        fields.extend(login.map(|login| ("authorization".to_owned(), basic_of(login))));
+        let known = Known { pointer: pointer.clone(), fields };
         self.known.lock().insert(url.clone(), known);
         Ok(url)
+    }
+
+    fn known_of(&self, url: &Url) -> Option<(Pointer, Vec<(String, String)>)> {
+        self.known.lock().get(url).map(|known| (known.pointer.clone(), known.fields.clone()))
     }
 }
 
@@ -235,20 +252,27 @@ impl Authorizer for LfsAuthorizer {
         url: &Url,
         given: &[(String, String)],
     ) -> Result<Vec<(String, String)>, GetError> {
-        let fields = self.known.lock().get(url).map(|known| known.fields.clone()).unwrap_or_default();
+        let fields = self.known_of(url).map(|(_, fields)| fields).unwrap_or_default();
+        self.used.set(fields.clone());
         let has = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         Ok(fields.into_iter().filter(|(name, _)| !has(name)).collect())
     }
 
-    /// An action that has expired: another one is asked for.
+    /// An action that has expired: another one is asked for. The same one would be refused once more.
     fn mends(&self, url: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {
-        let pointer = self.known.lock().get(url).map(|known| known.pointer.clone());
-        let Some(pointer) = pointer.filter(|_| matches!(head.status, 401 | 403 | 404 | 410)) else {
-            return Ok(Mend::No);
-        };
+        let known = self.known_of(url).filter(|_| matches!(head.status, 401 | 403 | 404 | 410));
+        let Some((pointer, fields)) = known else { return Ok(Mend::No) };
+        let used = self.used.own().unwrap_or_default();
+        // Another lane has asked meanwhile.
+        if used != fields {
+            return Ok(Mend::Again);
+        }
         let asked = self.way.ask(&self.way.http, |caller| self.batch(caller, &[&pointer]));
         match asked.and_then(|found| found.into_iter().next().transpose()) {
-            Ok(Some(next)) if next == *url => Ok(Mend::Again),
+            Ok(Some(next)) if next == *url => {
+                let is_new = self.known_of(url).is_some_and(|(_, fields)| fields != used);
+                Ok(if is_new { Mend::Again } else { Mend::No })
+            }
             Ok(Some(next)) => Ok(Mend::At(Box::new(next))),
             Ok(None) => Ok(Mend::No),
             Err(StoreError::Http(error)) => Err(error),

@@ -16,7 +16,7 @@ pub mod oci;
 mod tokens;
 
 use url::Url;
-use weir_codec::digest::Expected;
+use weir_codec::digest::{Algorithm, Expected};
 use weir_tree::Name;
 
 pub use asking::Way;
@@ -34,6 +34,19 @@ pub struct HubFile {
     pub digest: Option<Expected>,
     /// The hub's own id of its content: the digest in hexadecimal, or the SHA-1 of git's blob.
     pub id: String,
+}
+
+impl HubFile {
+    /// The digest that it must have if it has `size` bytes, and what is hashed before them. `None`: nothing
+    /// that is known proves it.
+    pub fn proof(&self, size: Option<u64>) -> Option<(Expected, Vec<u8>)> {
+        if let Some(digest) = &self.digest {
+            return Some((digest.clone(), Vec::new()));
+        }
+        let id = Expected::from_hex(Algorithm::SHA1, &self.id).ok()?;
+        // What git hashes of a blob has its length before it (gitformat-pack(5), "object ids").
+        Some((id, format!("blob {}\0", size?).into_bytes()))
+    }
 }
 
 /// What a text names at a hub.

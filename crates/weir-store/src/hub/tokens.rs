@@ -6,7 +6,6 @@
 //! token by OAuth 2.0's refresh grant (RFC 6749 section 6).
 
 use std::collections::HashMap;
-use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -24,6 +23,7 @@ use weir_http::netrc::Login;
 use super::asking::{Way, call, json};
 use super::oci::is_this_machine;
 use crate::caller::refusal;
+use crate::credentials::Used;
 
 /// A token that is shown within this time after it came has not run out: a refusal means it.
 const FRESH: Duration = Duration::from_secs(1);
@@ -41,8 +41,8 @@ const FORM: &str = "application/x-www-form-urlencoded";
 struct Shown {
     value: String,
     since: Instant,
-    /// When each lane last sent a request with it: a lane is a thread, and waits for its answer.
-    sent: HashMap<ThreadId, Instant>,
+    /// When each lane last sent a request with it.
+    sent: Used<Instant>,
 }
 
 /// The tokens of one registry, by what they are for.
@@ -71,9 +71,9 @@ impl Tokens {
 
     /// What is shown with a request for `of`.
     pub(super) fn field(&self, of: &str) -> Option<(String, String)> {
-        let mut shown = self.shown.lock();
-        let shown = shown.get_mut(of)?;
-        shown.sent.insert(thread::current().id(), Instant::now());
+        let shown = self.shown.lock();
+        let shown = shown.get(of)?;
+        shown.sent.set(Instant::now());
         Some(("authorization".to_owned(), shown.value.clone()))
     }
 
@@ -85,7 +85,7 @@ impl Tokens {
         }
         let mut shown = self.shown.lock();
         if let Some(now) = shown.get(of) {
-            match now.sent.get(&thread::current().id()) {
+            match now.sent.own() {
                 // It was on its way before this came.
                 None => return Ok(Mend::Again),
                 Some(sent) if sent.duration_since(now.since) < FRESH => return Ok(Mend::No),
@@ -105,7 +105,7 @@ impl Tokens {
         let Some(value) = value.filter(|value| had.is_none_or(|had| had.value != *value)) else {
             return Ok(Mend::No);
         };
-        shown.insert(of.to_owned(), Shown { value, since: Instant::now(), sent: HashMap::new() });
+        shown.insert(of.to_owned(), Shown { value, since: Instant::now(), sent: Used::default() });
         Ok(Mend::Again)
     }
 

@@ -7,12 +7,14 @@ mod pages;
 
 use std::time::SystemTime;
 
+use weir_http::head::ResponseHead;
+
 pub(crate) use pages::all_buckets;
 pub use pages::{Chosen, Pages, PagesSetup, ahead};
 pub use weir_units::instant::{mtime, mtime_text};
 
 use crate::caller::Caller;
-use crate::error::StoreError;
+use crate::error::{StoreError, shown};
 use crate::xml::{self, BadXml};
 
 /// The most objects that a page is asked for: as many as S3, GCS and their likes give.
@@ -114,12 +116,17 @@ pub trait Lists: Send + Sync {
     /// The asker's buckets, whichever bucket this is of.
     fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError>;
 
-    /// A look at `key`, at this version of it; `None` where there is no such object.
+    /// A look at `key`, at this version of it; `None` where there is no such object. `size`: what it is known
+    /// to have, which stands for what the answer to a HEAD does not say.
+    ///
+    /// # Errors
+    /// [`StoreError::Answer`] where nobody says how large it is.
     fn look(
         &self,
         caller: &mut Caller<'_>,
         key: &str,
         version: Option<&str>,
+        size: Option<u64>,
     ) -> Result<Option<Looked>, StoreError>;
 
     /// Names and values of the tags of `key`, of this version of it. Worth a request where a look says that
@@ -140,6 +147,33 @@ impl Looked {
         let counts = |name: &str| matches!(name, "x-amz-tagging-count" | "x-ms-tag-count");
         self.headers.iter().any(|(name, value)| counts(name) && value != "0")
     }
+}
+
+/// The size that a list says; `None`: it is no number, or larger than any file may be.
+pub(crate) fn size(text: &str) -> Option<u64> {
+    text.trim().parse::<u64>().ok().filter(|size| i64::try_from(*size).is_ok())
+}
+
+/// What is wrong with an answer that has `key` without its size, as in `the store's answer ...`: what it does
+/// not say is not nought.
+pub(crate) fn unsized_key(key: &str) -> String {
+    format!("does not say how large '{}' is", shown(key))
+}
+
+/// The size of the object `key` by the answer to a HEAD of it, or else the one that is `known`.
+pub(crate) fn size_of(
+    what: &str,
+    key: &str,
+    head: &ResponseHead,
+    known: Option<u64>,
+) -> Result<u64, StoreError> {
+    // Google gives no length of what it would decode for others (`Content-Encoding: gzip`), but this.
+    let said = ["content-length", "x-goog-stored-content-length"];
+    let said = said.iter().find_map(|name| head.header(name).and_then(size));
+    said.or(known).ok_or_else(|| {
+        let why = format!("{}; weir get fetches it", unsized_key(key));
+        StoreError::Answer { what: what.to_owned(), why }
+    })
 }
 
 /// Names and values of tags, as S3 and Azure write them.

@@ -21,7 +21,8 @@ const GROWS: f64 = 1.33;
 /// So much of all processors is all of them: the store's answers have to be waited for at times.
 const BUSY: f64 = 0.85;
 
-/// What holds the throughput and the requests a second, `cpus` processors being this host's.
+/// What holds the throughput and the requests a second, `cpus` processors being this host's. Fewer
+/// connections were tried before more.
 pub fn held(measured: &Measured, cpus: f64) -> Vec<Held> {
     let held = [Figure::Throughput, Figure::Requests].into_iter().filter_map(|figure| {
         let (limit, why) = of_loads(figure, measured, cpus)?;
@@ -86,7 +87,7 @@ fn of_loads(figure: Figure, measured: &Measured, cpus: f64) -> Option<(Option<Li
     let last = loads.last()?;
     let before = loads.iter().rev().nth(1);
     let grows = before.is_some_and(|before| {
-        let doubled = (f64::from(last.connections) / f64::from(before.connections)).log2().max(1.0);
+        let doubled = (f64::from(last.connections) / f64::from(before.connections)).log2();
         per_second(last) >= per_second(before) * GROWS.powf(doubled)
     });
     match grows && last.connections == best.connections {
@@ -112,14 +113,21 @@ fn of_loads(figure: Figure, measured: &Measured, cpus: f64) -> Option<(Option<Li
             Some((None, "one number of connections tells nothing; try several".to_owned()))
         }
         _ => {
-            let why = format!(
-                "the store or the path to it: beyond {} connections no more came, and this host was {:.0} % busy",
-                best.connections,
-                busy * 100.0
-            );
+            let came = match before.filter(|_| last.connections == best.connections) {
+                Some(before) => little(figure, before, last),
+                None => format!("beyond {} connections no more came", best.connections),
+            };
+            let why =
+                format!("the store or the path to it: {came}, and this host was {:.0} % busy", busy * 100.0);
             Some((Some(Limit::SenderOrPath), why))
         }
     }
+}
+
+/// What more connections brought.
+fn little(figure: Figure, before: &Load, last: &Load) -> String {
+    let more = (figure.per_second(last) / figure.per_second(before) - 1.0) * 100.0;
+    format!("{} connections brought only {more:.0} % more than {}", last.connections, before.connections)
 }
 
 fn rate(load: &Load, of: impl Fn(&Load) -> u64) -> f64 {
@@ -151,6 +159,8 @@ mod tests {
         // 16 after 1: four times twice.
         assert_eq!(limit(vec![load(1, 100, 0.1), load(16, 1500, 0.3)]), Some(Limit::Latency));
         assert_eq!(limit(vec![load(1, 100, 0.1), load(16, 220, 0.3)]), Some(Limit::SenderOrPath));
+        // Half as many again after 4 are not twice as many.
+        assert_eq!(limit(vec![load(4, 400, 0.1), load(6, 500, 0.3)]), Some(Limit::Latency));
         let flat = vec![load(1, 100, 0.1), load(2, 190, 0.2), load(4, 195, 0.3)];
         assert_eq!(limit(flat), Some(Limit::SenderOrPath));
         assert_eq!(limit(vec![load(1, 100, 0.9), load(2, 190, 1.9)]), Some(Limit::CpuCore));
@@ -169,8 +179,11 @@ mod tests {
         let (figure, limit, why) = held(vec![of(1, 100), of(2, 200), of(4, 390)]);
         assert_eq!((figure, limit), ("throughput", None));
         assert!(why.starts_with("each connection by itself, up to the 4"), "{why}");
-        let (_, limit, why) = held(vec![of(1, 100), of(2, 190), of(4, 195)]);
+        let (_, limit, why) = held(vec![of(1, 100), of(2, 200), of(4, 206)]);
         assert_eq!(limit, Some(Limit::SenderOrPath));
-        assert!(why.contains("beyond 4 connections"), "{why}");
+        assert!(why.contains(": 4 connections brought only 3 % more than 2, "), "{why}");
+        let (_, limit, why) = held(vec![of(1, 100), of(2, 190), of(4, 180)]);
+        assert_eq!(limit, Some(Limit::SenderOrPath));
+        assert!(why.contains(": beyond 2 connections no more came, "), "{why}");
     }
 }

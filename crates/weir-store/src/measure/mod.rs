@@ -138,6 +138,15 @@ pub struct Setup<'a> {
     pub plan: &'a Plan,
 }
 
+/// Nothing could be measured.
+#[derive(Debug)]
+pub struct Unmeasured {
+    /// Why.
+    pub cause: StoreError,
+    /// What is left at the store, in words.
+    pub left: Vec<String>,
+}
+
 /// Hears what comes next; false: end.
 pub type OnStep<'a> = &'a mut dyn FnMut(&str, usize, usize) -> bool;
 
@@ -152,16 +161,22 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)
 const PAGES: usize = 10;
 
 /// Measures. An error is one that left nothing to measure, of the first kind of requests; others cost their
-/// own figures, and are among what is missing. What is stored is taken away in any case.
-pub fn run(setup: &Setup<'_>, on_step: OnStep<'_>) -> Result<Measured, StoreError> {
+/// own figures, and are among what is missing. What is stored is taken away in any case, or told.
+pub fn run(setup: &Setup<'_>, on_step: OnStep<'_>) -> Result<Measured, Box<Unmeasured>> {
     let own = format!("{}weir-bench-{:016x}/", setup.prefix, fastrand::u64(..));
-    let mut run = Run { setup, own, stored: Vec::new(), measured: Measured::default() };
+    let mut run = Run { setup, own, stored: Vec::new(), has_put: false, measured: Measured::default() };
     let outcome = run.all(on_step);
     run.clean();
-    let Run { mut measured, .. } = run;
+    let Run { mut measured, has_put, .. } = run;
     match outcome {
-        Err(StoreError::Http(GetError::Interrupted)) => measured.interrupted = true,
-        other => other?,
+        Err(error) if is_stop(&error) => measured.interrupted = true,
+        Err(cause) => {
+            // Nothing was missing before: that is what could not be taken away, if anything was stored.
+            let is_refused = cause.is_answer() && !has_put;
+            let left = if is_refused { Vec::new() } else { measured.missing };
+            return Err(Box::new(Unmeasured { cause, left }));
+        }
+        Ok(()) => {}
     }
     Ok(measured)
 }
@@ -169,7 +184,10 @@ pub fn run(setup: &Setup<'_>, on_step: OnStep<'_>) -> Result<Measured, StoreErro
 struct Run<'a> {
     setup: &'a Setup<'a>,
     own: String,
+    /// Keys of what was stored, or may have been.
     stored: Vec<String>,
+    /// The store has taken an object.
+    has_put: bool,
     measured: Measured,
 }
 
@@ -275,7 +293,9 @@ impl Run<'_> {
         let object = Object { key, attributes: &attributes, condition: &condition };
         let uploads = self.setup.store.uploads();
         let sum = uploads.algorithms().first().copied().map(|algorithm| sum_of(algorithm, content));
-        uploads.put(caller, &object, sum.as_ref(), &mut AtHand::new(content)).map(|_| ())
+        uploads.put(caller, &object, sum.as_ref(), &mut AtHand::new(content))?;
+        self.has_put = true;
+        Ok(())
     }
 
     /// As many requests as `connections` get answered in a while; `None` where none was, and the reason is

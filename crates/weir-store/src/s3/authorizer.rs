@@ -16,7 +16,7 @@ use weir_get::http::authority::{Ask, Authorizer, KeptDigest, Mend};
 use weir_http::head::ResponseHead;
 
 use super::{S3Bucket, sums};
-use crate::credentials::Found;
+use crate::credentials::{Found, Used};
 use crate::refusal::{as_get_error, skew};
 
 /// A body whose digest is not signed.
@@ -35,7 +35,7 @@ pub struct S3Authorizer {
     region: Mutex<Option<String>>,
     /// Where the bucket is or was thought to be. Kept, since each request asks for it.
     addresses: RwLock<Vec<Url>>,
-    used: Mutex<Option<Arc<Found<AwsCredential>>>>,
+    used: Used<Arc<Found<AwsCredential>>>,
     /// It refuses to be asked for the digests that it keeps.
     is_plain: AtomicBool,
 }
@@ -48,7 +48,7 @@ impl S3Authorizer {
             bucket,
             region: Mutex::default(),
             addresses: RwLock::new(addresses),
-            used: Mutex::default(),
+            used: Used::default(),
             is_plain: AtomicBool::new(false),
         }
     }
@@ -62,7 +62,7 @@ impl S3Authorizer {
     fn credentials(&self) -> Result<Option<Arc<Found<AwsCredential>>>, GetError> {
         let Some(provider) = &self.bucket.settings.provider else { return Ok(None) };
         let found = provider.current().map_err(as_get_error)?;
-        *self.used.lock() = Some(Arc::clone(&found));
+        self.used.set(Arc::clone(&found));
         Ok(Some(found))
     }
 
@@ -166,7 +166,7 @@ impl Authorizer for S3Authorizer {
             tracing::info!("{} does not tell the digests that it keeps", self.bucket.bucket);
             return Ok(Mend::Again);
         }
-        let used = self.used.lock().clone();
+        let used = self.used.own();
         let has_expired = matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException");
         if let (true, Some(used), Some(provider)) = (has_expired, used, &self.bucket.settings.provider) {
             let renewed = provider.renewed(&used).map_err(as_get_error)?;
@@ -197,7 +197,7 @@ impl Authorizer for S3Authorizer {
             }
             _ => String::new(),
         };
-        let who = match (&*self.used.lock(), head.status) {
+        let who = match (self.used.own(), head.status) {
             (Some(used), 400 | 401 | 403) => format!("asked as {} of {}", used.identity, used.origin),
             (None, 401 | 403) => "asked without a signature".to_owned(),
             _ => String::new(),

@@ -115,7 +115,7 @@ impl S3Store {
     ) -> Result<(Fields, Option<String>), StoreError> {
         let source = S3Store::new(S3Bucket { bucket: bucket.to_owned(), ..self.here() });
         let version = from.version.as_ref().map(|version| version.id.as_str());
-        let Some(looked) = source.look(caller, &from.key, version)? else {
+        let Some(looked) = source.look(caller, &from.key, version, Some(from.size))? else {
             return Err(StoreError::Answer {
                 what: what.to_owned(),
                 why: "has no such object any more".to_owned(),
@@ -237,6 +237,7 @@ mod tests {
         let settings = S3Settings {
             region: None,
             endpoint: Some(url::Url::parse(&mock.url).unwrap()),
+            host: crate::s3::HOST,
             path_style: None,
             provider: None,
             request_payer: false,

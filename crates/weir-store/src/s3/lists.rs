@@ -13,7 +13,8 @@ use crate::caller::{Caller, refusal};
 use crate::error::{StoreError, shown};
 use crate::key;
 use crate::listing::{
-    Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime, tags,
+    Bucket, ListAsk, Listed, ListedVersion, Lists, Looked, PAGE, Page, all_buckets, mtime, size, size_of,
+    tags, unsized_key,
 };
 use crate::words::StoreWords;
 use crate::xml::{self, BadXml};
@@ -227,11 +228,14 @@ impl Lists for S3Store {
         caller: &mut Caller<'_>,
         key: &str,
         version: Option<&str>,
+        size: Option<u64>,
     ) -> Result<Option<Looked>, StoreError> {
         let what = format!("look at {}{}", self.shown(), shown(key));
-        let head = self.head(caller, &what, self.here().object(key, version)?)?;
+        let Some(head) = self.head(caller, &what, self.here().object(key, version)?)? else {
+            return Ok(None);
+        };
         let is_opaque = sums::is_directory(&self.bucket.bucket);
-        Ok(head.map(|head| Looked { is_opaque, ..looked(key, &head) }))
+        Ok(Some(Looked { is_opaque, ..looked(key, size_of(&what, key, &head, size)?, &head) }))
     }
 
     fn tags_of(
@@ -249,7 +253,7 @@ impl Lists for S3Store {
     }
 }
 
-fn looked(key: &str, head: &ResponseHead) -> Looked {
+fn looked(key: &str, size: u64, head: &ResponseHead) -> Looked {
     let text = |name: &str| head.header(name).map(str::to_owned);
     let (mut metadata, mut headers) = (Vec::new(), Vec::new());
     for (name, value) in head.fields.iter() {
@@ -264,7 +268,7 @@ fn looked(key: &str, head: &ResponseHead) -> Looked {
         .filter(|name| head.header(&format!("x-amz-checksum-{name}")).is_some());
     let listed = Listed {
         key: key.to_owned(),
-        size: head.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default(),
+        size,
         modified: head.header("last-modified").and_then(|text| httpdate::parse_http_date(text).ok()),
         etag: text("etag"),
         class: text("x-amz-storage-class"),
@@ -351,7 +355,7 @@ impl PageRead {
         match field {
             _ if !rest.is_empty() => {}
             "Key" => text.clone_into(&mut object.key),
-            "Size" => self.size = text.trim().parse().ok(),
+            "Size" => self.size = size(text),
             "LastModified" => object.modified = time(text),
             "ETag" => object.etag = Some(text.to_owned()),
             "StorageClass" => object.class = Some(text.to_owned()),
@@ -393,7 +397,7 @@ impl PageRead {
             return Err(format!("lists '{}', which does not begin with the prefix", shown(stray)));
         }
         if let Some(key) = &self.unsized_key {
-            return Err(format!("does not say how large '{}' is", shown(key)));
+            return Err(unsized_key(key));
         }
         let marker = self.marker.map(decoded).transpose()?.filter(|text| !text.is_empty());
         let token = self.token.filter(|token| !token.is_empty());

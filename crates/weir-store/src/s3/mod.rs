@@ -23,7 +23,7 @@ pub use lists::read_page;
 pub(crate) use upload::BOUNDS;
 
 use crate::credentials::Provider;
-use crate::credentials::aws::DEFAULT_REGION;
+use crate::credentials::aws::{AMAZON, DEFAULT_REGION, domain};
 use crate::error::StoreError;
 use crate::key;
 use crate::listing::{Copies, Deletes, Lists};
@@ -31,8 +31,8 @@ use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 use crate::upload::fields::{FieldKind, TagRefusal};
 
-/// Amazon's own service, by its domain.
-pub(crate) const AMAZON: &str = "amazonaws.com";
+/// What hosts of S3 are called before their region.
+pub const HOST: &str = "s3";
 
 /// How a bucket of S3 is asked.
 #[derive(Clone)]
@@ -41,6 +41,8 @@ pub struct S3Settings {
     pub region: Option<String>,
     /// Another service than Amazon's: its address, with a path before the bucket if it has one.
     pub endpoint: Option<Url>,
+    /// What Amazon's hosts are called before the region: [`HOST`], or of another kind (`s3-fips`).
+    pub host: &'static str,
     /// The bucket stands in the host (`Some(false)`) or before the key (`Some(true)`); `None`: the latter at
     /// an endpoint of its own, whose name seldom has one for each bucket, and where the bucket's name has a
     /// dot, which no certificate of Amazon's covers.
@@ -70,10 +72,9 @@ impl S3Bucket {
 
     /// The address of the bucket, with a slash at its end, in `region`.
     pub fn url(&self, region: &str) -> Result<Url, StoreError> {
-        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let endpoint = match &self.settings.endpoint {
             Some(endpoint) => endpoint.clone(),
-            None => address(&format!("https://s3.{region}.{domain}/"))?,
+            None => address(&format!("https://{}.{region}.{}/", self.settings.host, domain(region)))?,
         };
         let is_amazon = self.settings.endpoint.is_none();
         let path_style = self.settings.path_style.unwrap_or(!is_amazon || self.bucket.contains('.'));
@@ -179,8 +180,7 @@ impl Store for S3Store {
         let endpoint = self.bucket.settings.endpoint.as_ref();
         let host = endpoint.and_then(Url::host_str).unwrap_or_default();
         match endpoint {
-            None if self.bucket.region().starts_with("cn-") => amazon("amazonaws.com.cn"),
-            None => amazon(AMAZON),
+            None => amazon(domain(self.bucket.region())),
             Some(_) if host.ends_with(".amazonaws.com.cn") => amazon("amazonaws.com.cn"),
             Some(_) if host.ends_with(".amazonaws.com") => amazon(AMAZON),
             Some(endpoint) => Service { address: endpoint.to_string(), has_one_namespace: false },
@@ -224,6 +224,7 @@ mod tests {
         let settings = S3Settings {
             region: None,
             endpoint: endpoint.map(|text| Url::parse(text).unwrap()),
+            host: HOST,
             path_style: None,
             provider: None,
             request_payer: false,
@@ -242,6 +243,11 @@ mod tests {
             at(Some("http://[::1]:9000/base/"), "b", "k%2F\n?#"),
             "http://[::1]:9000/base/b/k%252F%0A%3F%23"
         );
+        let mut fips = bucket(None, "b");
+        fips.settings.host = "s3-fips.dualstack";
+        let url = |region| fips.url(region).unwrap().to_string();
+        assert_eq!(url("us-gov-west-1"), "https://b.s3-fips.dualstack.us-gov-west-1.amazonaws.com/");
+        assert_eq!(url("cn-north-1"), "https://b.s3-fips.dualstack.cn-north-1.amazonaws.com.cn/");
         assert!(bucket(None, "b").object("a/../b", None).is_err());
         assert!(bucket(None, "b").object("a/./b", None).is_err());
         assert!(bucket(None, "b").object(&"k".repeat(1025), None).is_err());

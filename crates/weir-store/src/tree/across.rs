@@ -225,7 +225,9 @@ impl Across<'_> {
         let mut decision = decide(self.copy.rules, &facts_of(object), there.as_ref());
         if decision == Decision::AskContent {
             let one = self.look(callers, object)?;
-            let other = self.to.lists().look(&mut callers.1, to, None).map_err(of_target)?;
+            // Contents are compared of what has one size.
+            let size = Some(object.size);
+            let other = self.to.lists().look(&mut callers.1, to, None, size).map_err(of_target)?;
             let digests =
                 (one.as_ref().and_then(content::digest_of), other.as_ref().and_then(content::digest_of));
             let is_same = matches!(digests, (Some(one), Some(other)) if one == other);
@@ -261,7 +263,7 @@ impl Across<'_> {
     /// What the source says of an object.
     fn look(&self, callers: &mut Callers<'_>, object: &Listed) -> Result<Option<Looked>, StoreError> {
         let version = object.version.as_ref().map(|version| version.id.as_str());
-        let looked = self.from.lists().look(&mut callers.0, &object.key, version);
+        let looked = self.from.lists().look(&mut callers.0, &object.key, version, Some(object.size));
         looked.map_err(|error| error.at(End::Source))
     }
 

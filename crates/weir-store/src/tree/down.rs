@@ -66,7 +66,9 @@ pub struct Down<'a> {
 pub struct DownJobs {
     from: Receiver<Vec<Next>>,
     ready: VecDeque<Next>,
-    new_folder: Option<PathBuf>,
+    root: PathBuf,
+    /// There was nothing in it.
+    is_new: bool,
     ended: Arc<Ended>,
 }
 
@@ -117,8 +119,12 @@ impl JobSource for DownJobs {
         None
     }
 
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.root)
+    }
+
     fn new_folder(&self) -> Option<&Path> {
-        self.new_folder.as_deref()
+        self.is_new.then_some(&*self.root)
     }
 }
 
@@ -131,7 +137,6 @@ pub fn start<'scope, 'env>(
     let (to, from) = sync_channel(WAITING);
     let ended = Arc::new(Ended::default());
     let is_new = std::fs::read_dir(down.root).is_ok_and(|mut entries| entries.next().is_none());
-    let new_folder = is_new.then(|| down.root.to_owned());
     let feed = Arc::new(Mutex::new(Feed { pages, page: VecDeque::new() }));
     for _ in 0..down.copy.at_once {
         let (feed, to, ended) = (Arc::clone(&feed), to.clone(), Arc::clone(&ended));
@@ -141,7 +146,7 @@ pub fn start<'scope, 'env>(
             .stack_size(512 << 10)
             .spawn_scoped(scope, body)?;
     }
-    Ok(DownJobs { from, ready: VecDeque::new(), new_folder, ended })
+    Ok(DownJobs { from, ready: VecDeque::new(), root: down.root.to_owned(), is_new, ended })
 }
 
 /// The objects of the list, one by one.
@@ -235,7 +240,7 @@ impl Down<'_> {
             None => self.name(rest)?,
         };
         self.sees(&name)?;
-        let there = self.target.existing(&name).map_err(|error| error.to_string())?;
+        let there = self.target.existing(&name).map_err(|error| self.barred(&name, &error))?;
         match self.decide(caller, object, there.as_ref())? {
             Decision::Leave => Ok(None),
             Decision::Same => {
@@ -286,11 +291,7 @@ impl Down<'_> {
             None | Some(Kind::Symlink { .. }) => None,
             Some(Kind::File { .. }) => there.map(facts_of_file),
             Some(Kind::Directory) => {
-                return Err(
-                    "cannot be a file: a folder has its name here; keys like it and its name with a slash \
-                            behind it cannot both be files"
-                        .to_owned(),
-                );
+                return Err(Unholdable::HasFolder.to_string());
             }
             Some(_) => return Err("cannot replace what has its name here: it is no file".to_owned()),
         };
@@ -298,9 +299,8 @@ impl Down<'_> {
         let mut decision = decide(self.copy.rules, &from, to.as_ref());
         if matches!(decision, Decision::AskTime | Decision::AskContent) {
             let version = object.version.as_ref().map(|version| version.id.as_str());
-            let looked =
-                self.from.lists().look(caller, &object.key, version).map_err(|error| error.to_string())?;
-            let looked = looked.ok_or("it was deleted meanwhile")?;
+            let looked = self.from.lists().look(caller, &object.key, version, Some(object.size));
+            let looked = looked.map_err(|error| error.to_string())?.ok_or("it was deleted meanwhile")?;
             if decision == Decision::AskContent {
                 return self.compare(&looked, object.size, there);
             }
@@ -326,7 +326,7 @@ impl Down<'_> {
 
     fn job(&self, object: &Listed, name: &Name, there: Option<Entry>) -> Result<Next, String> {
         if let Some(around) = name.parent().filter(|around| !around.is_root()) {
-            self.make(&around).map_err(|error| error.to_string())?;
+            self.make(&around).map_err(|error| self.barred(name, &error))?;
         }
         if there.is_some_and(|there| matches!(there.kind, Kind::Symlink { .. })) {
             // What it leads to is not in this tree.
@@ -340,6 +340,16 @@ impl Down<'_> {
         let url = self.from.store.object(&object.key, version).map_err(|error| error.to_string())?;
         let output = Output::File(self.path(name));
         Ok(Job { url, home: None, output, name: None, expectations: Vec::new(), pinned: None, piece: None })
+    }
+
+    /// Why `name` cannot be put into its folder.
+    fn barred(&self, name: &Name, error: &TreeError) -> String {
+        let is_file = |name: &Name| self.path(name).symlink_metadata().is_ok_and(|there| there.is_file());
+        let mut around = std::iter::successors(name.parent(), Name::parent);
+        match error.is_barred() && around.any(|one| is_file(&one)) {
+            true => Unholdable::InFile.to_string(),
+            false => error.to_string(),
+        }
     }
 
     fn path(&self, name: &Name) -> PathBuf {

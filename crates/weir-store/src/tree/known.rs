@@ -79,13 +79,18 @@ impl<'a> Known<'a> {
                 return Ok(None);
             }
         }
-        self.look(caller, key)
+        self.look(caller, key, None)
     }
 
-    /// A look at `key`.
-    pub fn look(&self, caller: &mut Caller<'_>, key: &str) -> Result<Option<Facts>, StoreError> {
-        let looked = self.place.lists().look(caller, key, None).map_err(|error| self.explained(error))?;
-        Ok(looked.as_ref().map(facts_of_look))
+    /// A look at `key`; `size`: what it is known to have.
+    pub fn look(
+        &self,
+        caller: &mut Caller<'_>,
+        key: &str,
+        size: Option<u64>,
+    ) -> Result<Option<Facts>, StoreError> {
+        let looked = self.place.lists().look(caller, key, None, size);
+        Ok(looked.map_err(|error| self.explained(error))?.as_ref().map(facts_of_look))
     }
 
     /// Why a look that the store denies fails the object.

@@ -29,6 +29,16 @@ pub enum Unholdable {
         "cannot be a file: its key ends with a slash, and it has content; weir get URL -o FILE fetches it"
     )]
     Folder,
+    /// `a`, where there is `a/b`.
+    #[error(
+        "cannot be a file: a folder has its name here; keys like it and its name with a slash behind it cannot both be files"
+    )]
+    HasFolder,
+    /// `a/b`, where there is `a`.
+    #[error(
+        "cannot be a file: a file has the name of its folder here; keys like that name and with a slash behind it cannot both be files"
+    )]
+    InFile,
     /// A name that is no UTF-8.
     #[error("cannot be an object: its name is no UTF-8, which keys are; rename it")]
     Text,

@@ -248,7 +248,7 @@ impl Up<'_> {
         let there = known.at(caller, &met.key)?;
         let mut decision = decide(self.copy.rules, &own, there.as_ref());
         if decision == Decision::AskTime {
-            let looked = known.look(caller, &met.key)?;
+            let looked = known.look(caller, &met.key, Some(size))?;
             decision = decide(self.copy.rules, &own, looked.as_ref());
         }
         if decision == Decision::AskContent {
@@ -284,7 +284,7 @@ impl Up<'_> {
     }
 
     fn compare(&self, caller: &mut Caller<'_>, met: &Met) -> Result<Decision, StoreError> {
-        let looked = self.to.lists().look(caller, &met.key, None)?;
+        let looked = self.to.lists().look(caller, &met.key, None, Some(met.entry.size()))?;
         let Some((algorithm, value)) = looked.as_ref().and_then(content::digest_of) else {
             return Ok(Decision::Move);
         };

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmod, chownat, fchmod, fchown,
-    futimens, openat, utimensat,
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmod, chmodat, chownat, fchmod,
+    fchown, futimens, openat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -56,7 +56,9 @@ pub(super) fn of_file(
     let given = (user.unwrap_or(owner.0), group.unwrap_or(owner.1));
     let chowned = given != owner;
     if chowned {
-        let outcome = fchown(file, user.map(Uid::from_raw), group.map(Gid::from_raw));
+        let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
+        let by_name = || chownat(file, ".", user, group, AtFlags::empty());
+        let outcome = or_by_name(fchown(file, user, group), by_name);
         owner = outcome.map_or(owner, |()| given);
         note(LostAttribute::Owner, outcome);
     }
@@ -66,12 +68,13 @@ pub(super) fn of_file(
     let mut lent = false;
     if keep.xattrs {
         let fresh = was == Was::Made;
-        let write =
-            || xattr::write(xattr::At::Open(file), &entry.xattrs, fresh, |name| shared.spares_xattr(name));
+        let write_at =
+            |at: xattr::At<'_>| xattr::write(at, &entry.xattrs, fresh, |name| shared.spares_xattr(name));
+        let write = || or_by_name(write_at(xattr::At::Open(file)), || write_at(xattr::At::held(file)));
         let mut outcome = write();
         let own = u32::from(has.stx_mode) & 0o7777;
         if outcome == Err(Errno::ACCESS) && own & 0o200 == 0 {
-            lent = fchmod(file, Mode::from_raw_mode(own | 0o200)).is_ok();
+            lent = set_mode(file, own | 0o200).is_ok();
             if lent {
                 outcome = write();
             }
@@ -88,13 +91,30 @@ pub(super) fn of_file(
     if let Some(mode) = mode
         && (chowned || lent || u32::from(has.stx_mode) & 0o7777 != mode)
     {
-        note(LostAttribute::Mode, fchmod(file, Mode::from_raw_mode(mode)));
+        note(LostAttribute::Mode, set_mode(file, mode));
     }
     // 4. The times: of what was written they always differ.
     if keep.times {
-        note(LostAttribute::Times, futimens(file, &timestamps(entry.mtime)));
+        let times = timestamps(entry.mtime);
+        let by_name = || utimensat(file, ".", &times, AtFlags::empty());
+        note(LostAttribute::Times, or_by_name(futimens(file, &times), by_name));
     }
     Ok(())
+}
+
+/// Sets the mode of what is open, be it a directory that was opened only to pass through.
+pub(super) fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode);
+    or_by_name(fchmod(file, mode), || chmodat(file, ".", mode, AtFlags::empty()))
+}
+
+/// A directory that was opened only to pass through (O_PATH) is not taken by its descriptor alone (open(2)),
+/// but by its name in itself.
+fn or_by_name(outcome: Result<(), Errno>, by_name: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+    match outcome {
+        Err(Errno::BADF) => by_name(),
+        other => other,
+    }
 }
 
 /// Sets the attributes of the symbolic link, device or pipe `last`, if it still is what the entry says. Links

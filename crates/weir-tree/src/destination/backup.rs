@@ -154,8 +154,8 @@ fn copy_as(
     })?;
     match &entry.kind {
         Kind::File { .. } => {}
-        Kind::Symlink { target } => place::symlink(into, passing, target, name, || Ok(()))?,
-        Kind::Special(node) => special::make(into, passing, *node, name, || Ok(()))?,
+        Kind::Symlink { target } => place::symlink((into, passing), target, name, false, || Ok(()))?,
+        Kind::Special(node) => special::make((into, passing), *node, name, false, || Ok(()))?,
         Kind::Directory | Kind::HardLink { .. } => return Err(TreeError::Replaced { name: name.clone() }),
     }
     if !entry.is_file() {

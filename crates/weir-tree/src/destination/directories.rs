@@ -59,7 +59,8 @@ impl AsFd for Directory {
 
 #[derive(Debug)]
 pub(super) struct Directories {
-    root: Arc<Directory>,
+    /// None where it is yet to be made, and has nothing.
+    root: Option<Arc<Directory>>,
     /// The root was missing when this target was opened.
     pub root_made: bool,
     /// A symbolic link to a directory is one (`-K`).
@@ -86,7 +87,8 @@ struct Slot {
 /// Without openat2 nothing can be opened safely: to be found out before anything is written.
 pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), TreeError> {
     let directories = directories.lock();
-    match open_beneath(&directories.root, b".") {
+    let Some(root) = &directories.root else { return Ok(()) };
+    match open_beneath(root, b".") {
         // Seccomp filters of older container engines answer EPERM to calls that they do not know.
         Err(Errno::NOSYS | Errno::PERM) => Err(TreeError::NoOpenat2),
         Err(errno) => Err(TreeError::on_the_way(&Name::root(), errno)),
@@ -95,11 +97,7 @@ pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), TreeE
 }
 
 fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
-    match source::open_beneath(root, path, OFlags::RDONLY) {
-        // Writable but not readable: enough to put something into it.
-        Err(Errno::ACCESS) => source::open_beneath(root, path, OFlags::PATH),
-        other => other,
-    }
+    source::read_or_pass(|access| source::open_beneath(root, path, access))
 }
 
 /// The user said that links to directories at the target are as good (`-K`), wherever they lead.
@@ -108,8 +106,8 @@ fn open_over_links(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 impl Directories {
-    pub fn new(root: OwnedFd, follow: bool) -> Directories {
-        let root = Arc::new(root.into());
+    pub fn new(root: Option<OwnedFd>, follow: bool) -> Directories {
+        let root = root.map(|root| Arc::new(root.into()));
         let (open, borrowed) = (HashMap::new(), HashMap::new());
         let (made, finished) = (HashSet::new(), HashSet::new());
         Directories { root, root_made: false, follow, open, clock: 0, made, finished, borrowed }
@@ -117,17 +115,18 @@ impl Directories {
 
     /// The directory at `path`, open.
     pub fn get(&mut self, path: &[u8]) -> Result<Arc<Directory>, Errno> {
+        let root = self.root.as_ref().ok_or(Errno::NOENT)?;
         if path.is_empty() {
-            return Ok(Arc::clone(&self.root));
+            return Ok(Arc::clone(root));
         }
         self.clock += 1;
         if let Some(slot) = self.open.get_mut(path) {
             slot.used = self.clock;
             return Ok(Arc::clone(&slot.directory));
         }
-        let opened = match open_beneath(&self.root, path) {
+        let opened = match open_beneath(root, path) {
             // openat2(2): the last component is no directory, where it is a link that is not followed.
-            Err(Errno::LOOP | Errno::NOTDIR) if self.follow => open_over_links(&self.root, path),
+            Err(Errno::LOOP | Errno::NOTDIR) if self.follow => open_over_links(root, path),
             other => other,
         };
         let directory = Arc::new(Directory::from(opened?));
@@ -257,7 +256,7 @@ impl Target {
         let mode = u32::from(stat.stx_mode) & 0o7777;
         if mode & FILLING != FILLING {
             // Of another owner: it stays as it is, and what cannot be put into it says so itself.
-            if fchmod(&directory, Mode::from_raw_mode(mode | FILLING)).is_ok() {
+            if attributes::set_mode(directory.as_fd(), mode | FILLING).is_ok() {
                 directories.borrowed.entry(name.clone()).or_insert(Some(mode));
                 // Perhaps it was opened only to pass through.
                 directories.forget(name);
@@ -323,9 +322,15 @@ impl Target {
         self.lock().made.contains(name)
     }
 
+    /// Whether the root was missing, and was made for this run.
+    pub fn root_was_made(&self) -> bool {
+        self.lock().root_made
+    }
+
     /// Is there a directory at `name`, and may this process read it?
     pub fn has_directory(&self, name: &Name) -> bool {
         let stat = self.lock().get(name.as_bytes()).and_then(|directory| source::stat(&directory, b""));
-        stat.is_ok_and(|stat| entry::file_type(&stat).is_dir())
+        // The root is one, or will be.
+        name.is_root() || stat.is_ok_and(|stat| entry::file_type(&stat).is_dir())
     }
 }

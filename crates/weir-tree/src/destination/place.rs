@@ -1,6 +1,8 @@
 //! How something gets its name: whole, over what was there, and only over what may be replaced.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxAttributes, linkat, readlinkat, symlinkat, unlinkat};
 use rustix::io::Errno;
@@ -30,6 +32,17 @@ pub(super) fn check(
         _ => "a device, pipe or socket",
     };
     Err(TreeError::Clash { name: name.clone(), new, old })
+}
+
+/// A file may be put at `path` as far as a link tells that is there: one to what is no data, as `/dev/stdout`
+/// is, is not to be lost either.
+pub fn check_link(path: &Path) -> Result<(), TreeError> {
+    let is_data = |there: std::fs::Metadata| there.is_file() || there.is_dir();
+    if !path.is_symlink() || std::fs::metadata(path).map_or(true, is_data) {
+        return Ok(());
+    }
+    let name = Name::new(path.file_name().unwrap_or_default().as_bytes())?;
+    Err(TreeError::Clash { name, new: "a file", old: "a link to a device, pipe or socket" })
 }
 
 /// A name for a moment: that of a part, so that one left by a kill is known for what it is.
@@ -98,12 +111,13 @@ pub(super) fn replace(
     rename(directory, passing, last, name)
 }
 
-/// Makes a symbolic link. One that is there already stays, and nothing is kept of it.
+/// Makes a symbolic link. One that is there already stays unless it is to be made `anew`, and nothing is kept
+/// of it.
 pub(super) fn symlink(
-    directory: &OwnedFd,
-    last: &[u8],
+    (directory, last): (&OwnedFd, &[u8]),
     target: &LinkTarget,
     name: &Name,
+    anew: bool,
     keep: impl FnOnce() -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     let failed = |errno| TreeError::of("create", name, errno);
@@ -112,7 +126,9 @@ pub(super) fn symlink(
         other => return other.map_err(failed),
     }
     check(directory, last, "a symbolic link", name)?;
-    if readlinkat(directory, last, Vec::new()).is_ok_and(|there| there.as_bytes() == target.as_bytes()) {
+    let is_there =
+        || readlinkat(directory, last, Vec::new()).is_ok_and(|there| there.as_bytes() == target.as_bytes());
+    if !anew && is_there() {
         return Ok(());
     }
     let passing = passing_name();

@@ -29,7 +29,7 @@ impl Target {
     }
 
     fn copy_first(&self, first: &Entry, copy: &Entry, leaves_same: bool) -> Result<(), TreeError> {
-        let there = if leaves_same { self.existing(&copy.name)? } else { None };
+        let there = if leaves_same && !self.shared.anew { self.existing(&copy.name)? } else { None };
         if let Some(there) = there.filter(|there| compare::unchanged(first, there, 0)) {
             return self.mend(copy, &there);
         }

@@ -23,7 +23,7 @@ impl Target {
         let keep = || self.shared.back_up(&directory, last, &entry.name);
         let make = || {
             self.shared.remember(&directory, last, &entry.name);
-            make(&directory, last, special, &entry.name, keep)
+            make((&directory, last), special, &entry.name, self.shared.anew, keep)
         };
         let place = || self.lending(&entry.name, make);
         self.shared.case_folding.place(&directory, &entry.name, place)?;
@@ -31,23 +31,27 @@ impl Target {
     }
 }
 
-/// Makes the node. One that is there already stays; of what is replaced `keep` keeps what is wanted.
+/// Makes the node. One that is there already stays unless it is to be made `anew`; of what is replaced `keep`
+/// keeps what is wanted.
 pub(super) fn make(
-    directory: &OwnedFd,
-    last: &[u8],
+    (directory, last): (&OwnedFd, &[u8]),
     special: Special,
     name: &Name,
+    anew: bool,
     keep: impl FnOnce() -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     let failed = |errno| TreeError::of("make the node", name, errno);
-    if source::stat(directory, last).is_ok_and(|there| Special::of(&there) == Some(special)) {
+    let is_there = source::stat(directory, last).is_ok_and(|there| Special::of(&there) == Some(special));
+    if is_there && !anew {
         return Ok(());
     }
-    match node(directory, last, special) {
-        Err(Errno::EXIST) => {}
-        made => return made.map_err(failed),
+    if !is_there {
+        match node(directory, last, special) {
+            Err(Errno::EXIST) => {}
+            made => return made.map_err(failed),
+        }
+        place::check(directory, last, special.words(), name)?;
     }
-    place::check(directory, last, special.words(), name)?;
     let passing = place::passing_name();
     node(directory, &passing, special).map_err(failed)?;
     place::replace(directory, &passing, last, name, keep)

@@ -94,8 +94,9 @@ impl Level {
     pub fn reopen(&mut self, root: &OwnedFd, path: &[u8]) -> Result<(), TreeError> {
         self.closed = false;
         let name = &self.entry.name;
-        let directory = source::open_beneath(root, path, OFlags::RDONLY)
-            .map_err(|errno| TreeError::on_the_way(name, errno))?;
+        let open = |access| source::open_beneath(root, path, access);
+        let opened = if self.exhausted { source::read_or_pass(open) } else { open(OFlags::RDONLY) };
+        let directory = opened.map_err(|errno| TreeError::on_the_way(name, errno))?;
         if Identity::of(&directory).map_err(|errno| TreeError::of("open", name, errno))? != self.identity {
             return Err(TreeError::Replaced { name: name.clone() });
         }
@@ -114,6 +115,8 @@ impl Level {
             && let Err(errno) = self.fill(scratch)
         {
             self.exhausted = true;
+            // One that was opened only to pass through may not be read.
+            let errno = if errno == Errno::BADF { Errno::ACCESS } else { errno };
             return Some(Err(TreeError::of("read", &self.entry.name, errno)));
         }
         let found = self.batch.names.pop()?;

@@ -27,6 +27,7 @@ pub(crate) fn all() -> (walk::Wanted, destination::Options) {
             sync: false,
             keep_dirlinks: false,
             named_groups: false,
+            anew: false,
         },
     )
 }

@@ -11,6 +11,7 @@ use weir_units::Rate;
 
 use super::headings::{COMPATIBILITY, MANY_HOSTS, NETWORK, OPTIONS, OUTPUT};
 use super::selection::rsync_bytes;
+use super::values::{RateLimit, parse_rate_limit};
 use super::{Ssh, StoreArgs, StoreEndArgs, StoreNetworkArgs, Voice, What};
 
 const EXAMPLES: &str = "\
@@ -55,12 +56,12 @@ pub struct Cp {
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec, help_heading = NETWORK)]
     pub codec: Option<(u8, i32)>,
     /// Limit the network rate of all connections together to RATE (such as 10M or 100Mbit), after
-    /// compression.
-    #[arg(long, value_name = "RATE", help_heading = NETWORK)]
-    pub limit_rate: Option<Rate>,
+    /// compression, 0 for no limit.
+    #[arg(long, value_name = "RATE", default_value = "0", hide_default_value = true, value_parser = parse_rate_limit, help_heading = NETWORK)]
+    pub limit_rate: RateLimit,
     /// Limit the network rate as rsync does: KiB a second unless a unit is given, 0 for no limit.
-    #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", value_parser = parse_bwlimit, help_heading = NETWORK)]
-    pub bwlimit: Option<Rate>,
+    #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", default_value = "0", hide_default_value = true, value_parser = parse_bwlimit, help_heading = NETWORK)]
+    pub bwlimit: RateLimit,
     /// Wait until the bytes are on disk before a file gets its final name.
     #[arg(long, help_heading = OPTIONS)]
     pub sync: bool,
@@ -224,6 +225,13 @@ pub enum How {
     Ssh,
 }
 
+impl Cp {
+    /// What all connections together may take, by either name.
+    pub fn rate_cap(&self) -> Option<Rate> {
+        self.limit_rate.0.or(self.bwlimit.0)
+    }
+}
+
 impl From<How> for Transport {
     fn from(how: How) -> Transport {
         match how {
@@ -241,10 +249,10 @@ pub(super) fn parse_ports(text: &str) -> Result<Ports, String> {
 }
 
 /// As rsync has it: `1000` and `1000K` are KiB, `1.5m` and `1.5MiB` MiB, `1.5MB` a million and a half.
-fn parse_bwlimit(text: &str) -> Result<Rate, String> {
+fn parse_bwlimit(text: &str) -> Result<RateLimit, String> {
     let bad = || "expected KiB a second, or a number with K, M or G, such as 1.5m".to_owned();
     let rate = rsync_bytes(text, "kmg", 1).filter(|rate| *rate <= 1e15);
-    rate.map(Rate).ok_or_else(bad)
+    RateLimit::of(rate.ok_or_else(bad)?)
 }
 
 fn parse_codec(text: &str) -> Result<(u8, i32), String> {
@@ -274,18 +282,19 @@ mod tests {
     #[test]
     fn rates_of_rsync_are_its_own() {
         for (text, rate) in [
-            ("1000", 1_024_000.0),
-            ("1000K", 1_024_000.0),
-            ("1.5m", 1.5 * 1_048_576.0),
-            ("1.5MiB", 1.5 * 1_048_576.0),
-            ("1.5MB", 1.5e6),
-            ("2g", 2_147_483_648.0),
-            ("500b", 500.0),
-            ("0", 0.0),
+            ("1000", Some(1_024_000.0)),
+            ("1000K", Some(1_024_000.0)),
+            ("1.5m", Some(1.5 * 1_048_576.0)),
+            ("1.5MiB", Some(1.5 * 1_048_576.0)),
+            ("1.5MB", Some(1.5e6)),
+            ("2g", Some(2_147_483_648.0)),
+            ("500b", Some(500.0)),
+            ("0", None),
+            ("0m", None),
         ] {
-            assert_eq!(parse_bwlimit(text), Ok(Rate(rate)), "{text}");
+            assert_eq!(parse_bwlimit(text), Ok(RateLimit(rate.map(Rate))), "{text}");
         }
-        for text in ["", "x", "10Mbit", "-1", "1T2", "inf", "NaN"] {
+        for text in ["", "x", "10Mbit", "-1", "1T2", "inf", "NaN", "0.5b"] {
             assert!(parse_bwlimit(text).is_err(), "{text}");
         }
     }

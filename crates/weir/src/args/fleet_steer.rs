@@ -1,7 +1,8 @@
 //! `weir fleet set`, `pause`, `resume`, `drain` and `retry`: their options.
 
 use clap::Args;
-use weir_units::Rate;
+
+use super::values::parse_rate_limit;
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -66,10 +67,7 @@ fn parse_workers(text: &str) -> Result<Setting<u32>, String> {
 fn parse_rate(text: &str) -> Result<Setting<u64>, String> {
     match text {
         "none" => Ok(Setting(None)),
-        text => {
-            let rate = text.parse::<Rate>().map_err(|error| error.to_string())?;
-            Ok(Setting(Some((rate.0 as u64).max(1))))
-        }
+        text => Ok(Setting(parse_rate_limit(text)?.0.map(|rate| rate.0 as u64))),
     }
 }
 

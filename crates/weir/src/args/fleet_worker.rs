@@ -7,7 +7,7 @@ use clap::Args;
 use weir_units::Rate;
 
 use super::headings::{OPTIONS, SPEED};
-use super::values::time_within;
+use super::values::{RateLimit, parse_rate_limit, time_within};
 use super::{StoreArgs, StoreEndArgs, StoreNetworkArgs, parse_lanes};
 
 /// How a worker moves.
@@ -16,9 +16,9 @@ pub struct WorkerArgs {
     /// Fix the number of connections, or of copies at once [default: as many as help].
     #[arg(short = 'c', long, value_name = "N", value_parser = parse_lanes, help_heading = SPEED)]
     pub lanes: Option<u32>,
-    /// Do not go faster than this, in bytes per second (50M), whatever the fleet allows.
-    #[arg(long, value_name = "RATE", help_heading = SPEED)]
-    pub limit_rate: Option<Rate>,
+    /// Limit a worker to RATE (such as 50M), whatever the fleet allows; 0 for no limit.
+    #[arg(long, value_name = "RATE", default_value = "0", hide_default_value = true, value_parser = parse_rate_limit, help_heading = SPEED)]
+    pub limit_rate: RateLimit,
     /// Hold a batch for so long without a sign of life; a shorter time gives it to others sooner.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_lease, help_heading = OPTIONS)]
     pub lease: Duration,
@@ -49,7 +49,7 @@ impl WorkerArgs {
         let path = |path: &std::path::PathBuf| path.to_string_lossy().into_owned();
         let values = [
             ("--lanes", lanes.map(|lanes| lanes.to_string())),
-            ("--limit-rate", limit_rate.map(|Rate(bytes)| format!("{bytes:.0}"))),
+            ("--limit-rate", limit_rate.0.map(|Rate(bytes)| format!("{bytes:.0}"))),
             ("--lease", Some(format!("{}ms", lease.as_millis()))),
             ("--endpoint", endpoint.clone()),
             ("--region", region.clone()),

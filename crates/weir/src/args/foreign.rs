@@ -86,7 +86,9 @@ const TABLE: &[Row] = &[
         &[
             "--recursive",
             "--mirror",
+            "-p",
             "--page-requisites",
+            "-l",
             "--level",
             "--no-parent",
             "--accept",
@@ -222,7 +224,7 @@ const TABLE: &[Row] = &[
         "an error response is not saved, and its message is shown; leave it out",
     ),
     ("get", &["--url"], "a URL needs no flag"),
-    ("get", &["--version"], "it is 'weir --version'"),
+    ("get", &["-V", "--version"], "it is 'weir --version'"),
     ("get", &["--no-buffer"], "-o - passes bytes on as they come; leave it out"),
     (
         "get",
@@ -252,6 +254,27 @@ const TABLE: &[Row] = &[
         &["-K", "--config", "--conf-path"],
         "~/.config/weir/config holds flags, one a line, and WEIR_CONFIG=FILE names another file",
     ),
+    (
+        "get",
+        &["--max-filesize", "-Q", "--quota"],
+        "no size is too large: 'curl -I URL' shows what a server says of one; --limit-rate RATE sets the pace",
+    ),
+    ("get", &["--path-as-is"], "'.' and '..' are taken out of a URL's path; curl sends them as they are"),
+    ("get", &["--proto-default"], "a URL without a scheme is http; write https:// before it"),
+    ("get", &["-0"], "weir speaks HTTP/1.1 and HTTP/2, and understands answers of HTTP/1.0; leave it out"),
+    ("get", &["--pinnedpubkey"], "--cacert FILE trusts one authority, or one certificate, alone"),
+    ("get", &["--skip-existing"], "it is --no-clobber"),
+    ("get", &["--url-query"], "write the query into the URL, behind a '?'"),
+    ("get", &["--xattr"], "-N keeps the ETag in an attribute of the file, and --json prints the URL"),
+    ("get", &["--raw"], "bodies are saved as they come without --compressed; leave it out"),
+    (
+        "get",
+        &["-a"],
+        "a file is written whole (curl's -a appends), and -v prints decisions to stderr: '2>> FILE' (wget's -a)",
+    ),
+    ("get", &["--backups"], "an existing file is replaced, or kept by --no-clobber; move it away first"),
+    ("get", &["--unlink"], "a file is replaced by a new one as it is complete; leave it out"),
+    ("get", &["--no-dns-cache"], "each name is asked of this host's resolver once a run; leave it out"),
     ("get", &["--remove-on-error"], "a file gets its name only when complete; leave it out"),
     ("get", &["--next"], "all URLs share one set of flags; run weir once for each"),
     (
@@ -267,7 +290,7 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["--wait", "--random-wait"],
+        &["--wait", "--random-wait", "--rate"],
         "-j 1 asks for one file after the other, and --limit-rate RATE slows them",
     ),
     (
@@ -367,6 +390,20 @@ const TABLE: &[Row] = &[
         &["--compress-level", "--zl", "--compress-choice", "--zc", "--skip-compress"],
         "weir chooses the codec block by block; --codec zstd:9 fixes codec and level",
     ),
+    ("cp", &["--no-compress", "--no-z"], "--codec none sends all as it is"),
+    ("cp", &["--checksum-choice", "--cc"], "--checksum compares by BLAKE3; leave it out"),
+    ("cp", &["--force"], "--delete also removes folders that are in the way of files; leave it out"),
+    ("cp", &["--no-links", "--no-l"], "links are copied as links; -L copies what they lead to"),
+    (
+        "cp",
+        &["--ignore-missing-args", "--delete-missing-args"],
+        "a source that is missing costs only itself; leave it out",
+    ),
+    (
+        "cp",
+        &["--inc-recursive", "--no-inc-recursive", "--i-r", "--no-i-r"],
+        "what is found is copied while the rest is listed; leave it out",
+    ),
     ("cp", &["--delay-updates"], "a file gets its name only when complete; leave it out"),
     ("cp", &["--password-file", "--daemon"], "weir uses ssh to log in; leave it out"),
     ("cp", &["--no-perms", "--no-p"], "without -a and -p existing folders keep their modes; leave it out"),
@@ -395,7 +432,7 @@ const TABLE: &[Row] = &[
     ("cp", &["--super", "--fake-super"], "owners are kept as far as this user may give them; leave it out"),
     (
         "cp",
-        &["-d", "--dirs"],
+        &["-d", "--dirs", "--old-dirs", "--no-recursive", "--no-r"],
         "folders are copied with all in them; --exclude '/*/*' leaves out what is deeper",
     ),
     // iperf3

@@ -11,6 +11,7 @@ use weir_units::{Bytes, Rate};
 
 use super::habits::{self, Habits};
 use super::headings::{FAILURES, OPTIONS, OUTPUT, REQUESTS, SPEED, VERIFICATION};
+use super::values::{RateLimit, parse_rate_limit};
 use super::{HubArgs, Login, ReachFlags, StoreArgs, ToHosts, Voice, parse_lanes, parse_seconds};
 
 const GET_EXAMPLES: &str = "\
@@ -55,9 +56,9 @@ pub struct Get {
     /// Fetch N files at once [default: auto].
     #[arg(short = 'j', long = "jobs", value_name = "N|auto", value_parser = parse_jobs, help_heading = SPEED)]
     pub jobs: Option<Jobs>,
-    /// Limit the total rate to RATE (such as 10M or 100Mbit).
-    #[arg(long, value_name = "RATE", help_heading = SPEED)]
-    pub limit_rate: Option<Rate>,
+    /// Limit the total rate to RATE (such as 10M or 100Mbit), 0 for no limit.
+    #[arg(long, value_name = "RATE", default_value = "0", hide_default_value = true, value_parser = parse_rate_limit, help_heading = SPEED)]
+    pub limit_rate: RateLimit,
     /// Set the socket's receive buffer (SO_RCVBUF) in BYTES [default: the kernel sizes it].
     #[arg(long, value_name = "BYTES", help_heading = SPEED)]
     pub recv_buffer: Option<Bytes>,

@@ -116,8 +116,8 @@ fn is_link(text: &str) -> bool {
         .any(|scheme| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme)))
 }
 
-/// Words of wget's and curl's that are no flags here, as weir has them: `-O -` and `-qO-`, `-nc`, and `-O`
-/// before a URL, which is curl's.
+/// Words of wget's, curl's and aria2c's that are no flags here, as weir has them: `-O -` and `-qO-`, `-nc`,
+/// `--continue=true`, and `-O` before a URL, which is curl's.
 pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
     let mut words = Vec::with_capacity(given.len());
     let mut rest = given.into_iter().peekable();
@@ -139,6 +139,10 @@ pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
                 words.extend(["-o", "-"].map(OsString::from));
             }
             None if letters == "nc" => words.push("--no-clobber".into()),
+            // aria2c's switches have a value.
+            None if ["-continue=true", "-remote-time=true", "-conditional-get=true"].contains(&letters) => {
+                words.push(format!("-{}", letters.trim_end_matches("=true")).into());
+            }
             None if letters == "O" && is_link(next) => {}
             None => words.push(word),
         }
@@ -249,6 +253,8 @@ mod tests {
             ("get -O http://h/x", "get http://h/x"),
             ("get -O name http://h/x", "get -O name http://h/x"),
             ("get -LO http://h/x", "get -LO http://h/x"),
+            ("get --continue=true --remote-time=true http://h/x", "get --continue --remote-time http://h/x"),
+            ("get --conditional-get=true --continue=false", "get --conditional-get --continue=false"),
             ("get -H O- http://h/x", "get -H O- http://h/x"),
             ("get -- -O-", "get -- -O-"),
         ] {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use weir_codec::Algorithm;
 use weir_store::upload::job::Check;
-use weir_units::{Bytes, Rate};
+use weir_units::Bytes;
 
 use super::headings::{ATTRIBUTES, FAILURES, OUTPUT, REQUESTS, SPEED, VERIFICATION};
+use super::values::{RateLimit, parse_rate_limit};
 use super::{Login, ReachFlags, StoreArgs, Voice, parse_lanes, parse_seconds};
 
 const PUT_EXAMPLES: &str = "\
@@ -85,9 +86,9 @@ pub struct Put {
     /// Send N small files at once [default: 16].
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = parse_lanes, help_heading = SPEED)]
     pub jobs: Option<u32>,
-    /// Limit the total rate to RATE (such as 10M or 100Mbit).
-    #[arg(long, value_name = "RATE", help_heading = SPEED)]
-    pub limit_rate: Option<Rate>,
+    /// Limit the total rate to RATE (such as 10M or 100Mbit), 0 for no limit.
+    #[arg(long, value_name = "RATE", default_value = "0", hide_default_value = true, value_parser = parse_rate_limit, help_heading = SPEED)]
+    pub limit_rate: RateLimit,
     /// Send parts of BYTES [default: 8 MiB to 64 MiB by the file's size].
     #[arg(long, value_name = "BYTES", help_heading = SPEED)]
     pub part_size: Option<Bytes>,

@@ -111,7 +111,7 @@ pub struct Choice {
     #[arg(long)]
     pub delete_excluded: bool,
     /// Delete at most N entries at the target; fail if there are more.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_most, allow_negative_numbers = true)]
     pub max_delete: Option<u64>,
     /// Delete even if something at the source could not be read, except in folders that could not be read.
     #[arg(long)]
@@ -247,6 +247,11 @@ impl Choice {
     }
 }
 
+/// How many entries may be deleted; rsync's -1 is none, too.
+fn parse_most(text: &str) -> Result<u64, String> {
+    if text == "-1" { Ok(0) } else { text.parse::<u64>().map_err(|error| error.to_string()) }
+}
+
 /// A size as rsync reads them (rsync(1), --max-size): +1 or -1 at the end shifts it by a byte.
 fn parse_size(text: &str) -> Result<u64, String> {
     let bad = || {
@@ -287,6 +292,12 @@ pub(super) fn rsync_bytes(text: &str, letters: &str, bare: i32) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_deletion_has_two_names() {
+        assert_eq!(["0", "-1", "7"].map(parse_most), [Ok(0), Ok(0), Ok(7)]);
+        assert!(parse_most("-2").is_err());
+    }
 
     #[test]
     fn sizes_as_rsync_has_them() {

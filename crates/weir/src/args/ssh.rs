@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::TypedValueParser;
 use weir_cp::idle_timeout::IDLE_TIMEOUT;
 use weir_cp::ssh::Host;
 
@@ -51,8 +52,15 @@ pub struct Ssh {
     #[arg(long, value_name = "FILE", conflicts_with = "far_program")]
     pub far_binary: Vec<PathBuf>,
     /// Give up on a remote end that is silent for SECONDS [default: 60].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", value_parser = silence())]
     pub timeout: Option<u32>,
+}
+
+/// Seconds, up to a day; rsync's 0, no limit, is the longest.
+fn silence() -> impl TypedValueParser<Value = u32> {
+    const LONGEST: u32 = 86_400;
+    let seconds = clap::value_parser!(u32).range(0..=i64::from(LONGEST));
+    seconds.map(|seconds| if seconds == 0 { LONGEST } else { seconds })
 }
 
 /// A command in one text.
@@ -179,7 +187,23 @@ fn is_typed(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[test]
+    fn no_limit_is_the_longest() {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            ssh: Ssh,
+        }
+        for (text, seconds) in [("0", 86_400), ("7", 7)] {
+            let line = Line::try_parse_from(["cp", "--timeout", text]).unwrap();
+            assert_eq!(line.ssh.timeout, Some(seconds));
+        }
+        assert!(Line::try_parse_from(["cp", "--timeout", "86401"]).is_err());
+    }
 
     #[test]
     fn a_command_is_cut_as_rsync_cuts_it() {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use weir_units::Bytes;
 use weir_units::numbers::seconds;
+use weir_units::{Bytes, Rate};
 
 pub(super) fn parse_lanes(text: &str) -> Result<u32, String> {
     match text.parse() {
@@ -38,6 +38,30 @@ pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
         (_, Ok(address)) => Ok(address),
         _ => Err("expected ADDRESS:PORT, such as 127.0.0.1:8000, or 0.0.0.0:8000 for the network".to_owned()),
     }
+}
+
+/// The highest rate that is allowed; any, where it is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit(pub Option<Rate>);
+
+impl RateLimit {
+    /// This many bytes a second; 0 is no limit.
+    pub(super) fn of(rate: f64) -> Result<RateLimit, String> {
+        match rate {
+            0.0 => Ok(RateLimit(None)),
+            1.0.. => Ok(RateLimit(Some(Rate(rate)))),
+            _ => Err("expected 1 B/s or more, or 0 for no limit".to_owned()),
+        }
+    }
+}
+
+/// `250M`, `100Mbit`; `0` for no limit.
+pub(super) fn parse_rate_limit(text: &str) -> Result<RateLimit, String> {
+    // A rate of a link is never 0.
+    if text.parse::<f64>() == Ok(0.0) {
+        return RateLimit::of(0.0);
+    }
+    RateLimit::of(text.parse::<Rate>().map_err(|error| error.to_string())?.0)
 }
 
 /// `30`, `2.5`: seconds.
@@ -84,5 +108,22 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     match text.ends_with('s') {
         true => parse_time(text),
         false => Err("expected a time with its unit, such as 80ms or 0.2s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_is_0_and_less_than_a_byte_a_second_is_none() {
+        for (text, limit) in
+            [("0", None), ("0.0", None), ("1", Some(1.0)), ("8bit", Some(1.0)), ("10M", Some(1e7))]
+        {
+            assert_eq!(parse_rate_limit(text), Ok(RateLimit(limit.map(Rate))), "{text}");
+        }
+        for text in ["0.5", "1bit", "-1", "", "x", "inf", "NaN", "1e6"] {
+            assert!(parse_rate_limit(text).is_err(), "{text}");
+        }
     }
 }

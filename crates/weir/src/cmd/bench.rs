@@ -77,6 +77,11 @@ impl Progress {
             let line = progress::steps(&format!("measuring {what}"), index, count, self.start.elapsed());
             let _ = write!(std::io::stderr(), "\r\x1b[K{}", live::cut(&line));
         }
+        self.goes_on()
+    }
+
+    /// False after an interrupt.
+    fn goes_on(&self) -> bool {
         !self.stop.load(Relaxed)
     }
 

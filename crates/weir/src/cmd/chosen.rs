@@ -107,5 +107,10 @@ fn list(what: &What, sources: usize, deletes: bool) -> Result<Option<List>, Usag
         ));
     }
     let path = (file != "-").then(|| PathBuf::from(file));
+    if let Some(path) = &path
+        && let Err(error) = std::fs::metadata(path)
+    {
+        return Err(Usage(format!("cannot read {}: {}", path.display(), weir_units::plain(&error))));
+    }
     Ok(Some(List::new(path, what.from0)))
 }

@@ -27,7 +27,7 @@ use weir_report::{json, terminal};
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
-use self::lines::Would;
+pub use self::lines::Would;
 use crate::args::{Cp, How, VERSION};
 use crate::calibration;
 use crate::cmd::chosen;
@@ -184,10 +184,9 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
     })
 }
 
-/// What may go over the network; rsync's 0 is no limit.
+/// What may go over the network, in bytes a second.
 pub fn rate_cap(cp: &Cp) -> Option<u64> {
-    let of_rsync = cp.bwlimit.filter(|rate| rate.0 > 0.0);
-    cp.limit_rate.or(of_rsync).map(|rate| rate.0.max(1.0) as u64)
+    cp.rate_cap().map(|rate| rate.0 as u64)
 }
 
 /// The day of the calibration that this end begins with, if it has one and use for it. Between two others it

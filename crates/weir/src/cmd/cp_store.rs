@@ -194,6 +194,9 @@ fn record(cp: &Cp, outcome: &TreeOutcome) -> Record {
         })),
     });
     record.extra.insert("cp".to_owned(), own);
+    if cp.dry_run {
+        record.extra.insert("would".to_owned(), outcome.would.to_json());
+    }
     record
 }
 

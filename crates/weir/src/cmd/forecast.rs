@@ -39,7 +39,8 @@ pub struct Forecast {
     pub limit: String,
     /// The codec.
     pub codec: String,
-    /// Seconds from the command to its end; none in a plan of an older weir.
+    /// Seconds from the command to its end; none where a plan did not see all of the data,
+    /// and in one of an older weir.
     #[serde(default)]
     pub total: Option<f64>,
 }

@@ -1,6 +1,6 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use weir_store::network::{Network, Stop};
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
 use crate::cmd::asked_store;
+use crate::cmd::get_beside;
 use crate::cmd::get_each::EachFile;
 use crate::cmd::get_hubs::{self, Asking, Endings, Hubs};
 use crate::cmd::get_list::{self, Asked};
@@ -49,6 +50,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
 
 /// Fetches what `get` names, for whoever stands at the front. Returns the exit code.
 pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
+    let mut reserved = get_beside::reserved(get)?;
     evidence::check(get.evidence.as_deref())?;
     if let Some(temp) = &get.temp_dir {
         let cannot = || format!("cannot use --temp-dir {}", temp.display());
@@ -62,7 +64,7 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
         check_each(get, path)?;
     }
     if let Some(url) = get_prefix::meant(get)?
-        && let Some(code) = run_prefix(get, &url, front)?
+        && let Some(code) = run_prefix(get, &url, &reserved, front)?
     {
         return Ok(code);
     }
@@ -89,7 +91,7 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     let endings = Arc::new(Endings::new(groups, asked.found()));
     let gone = asked.unknown();
     let (mut source, journal) = asked.source(get, places, sums, Arc::clone(&endings))?;
-    let reserved = journal.as_ref().and_then(|journal| get_list::reserved(get, journal));
+    reserved.extend(journal.as_ref().and_then(|journal| get_list::reserved(get, journal)));
     let each = get.json_files.as_deref().map(|path| EachFile::open(path, &stop)).transpose()?;
     let gathered = Gathered::new(each, journal, buckets, Arc::clone(&endings));
     gone.into_iter().for_each(|bad| gathered.unknown(bad));
@@ -98,7 +100,7 @@ pub fn fetch(get: &Get, front: &mut dyn Front) -> anyhow::Result<u8> {
     front.end();
     let saved = get_who::save_cookies(&get.login, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
-    let finished = endings.finish();
+    let finished = endings.finish(&stop);
     let gains = gathered.end(&report, finished.as_deref().unwrap_or_default())?;
     let code = tell(get, get.list.is_some(), &report, gains, front)?;
     saved?;
@@ -137,7 +139,12 @@ fn tell(
 }
 
 /// Fetches all that `url` names. `None`: it names one object, letter by letter.
-fn run_prefix(get: &Get, url: &StoreUrl, front: &mut dyn Front) -> anyhow::Result<Option<u8>> {
+fn run_prefix(
+    get: &Get,
+    url: &StoreUrl,
+    reserved: &[(PathBuf, &'static str)],
+    front: &mut dyn Front,
+) -> anyhow::Result<Option<u8>> {
     let network = network(get, front)?;
     let interrupted = network.stop.clone();
     let buckets = stores::buckets(&get.store, network)?;
@@ -156,7 +163,7 @@ fn run_prefix(get: &Get, url: &StoreUrl, front: &mut dyn Front) -> anyhow::Resul
     let title = format!("get {url}");
     let gathered = Gathered::new(each, None, Arc::clone(&buckets), Arc::new(Endings::new(Vec::new(), &[])));
     let (mut report, found) = prefix.each((&http, &gathered), &stop, |jobs| {
-        let task = Task { source: jobs, results: &gathered, reserved: None };
+        let task = Task { source: jobs, results: &gathered, reserved: reserved.to_vec() };
         engine::run(task, &options, &http, &stop, front.begin(&title, 2))
     })?;
     front.end();
@@ -271,7 +278,7 @@ fn options(get: &Get) -> Options {
             Some(Jobs::Fixed(count)) => Some(count),
             _ => None,
         },
-        rate_cap: get.limit_rate,
+        rate_cap: get.limit_rate.0,
         limiter: None,
         timeout: get.timeout,
         connect_timeout: get.connect_timeout.unwrap_or(get.timeout),

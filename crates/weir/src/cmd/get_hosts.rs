@@ -133,7 +133,7 @@ impl Distribution {
             options: Options {
                 update: true,
                 checksum: is_new,
-                rate_cap: get.limit_rate.map(|rate| rate.0.max(1.0) as u64),
+                rate_cap: get.limit_rate.0.map(|rate| rate.0 as u64),
                 sync: get.sync,
                 selection,
                 command: roots::digest_of(Some(from.shown()), &sources),

@@ -12,7 +12,7 @@ use weir_get::error::GetError;
 use weir_get::http::authority::Authorizer;
 use weir_get::http::credentials::Credentials;
 use weir_get::http::exchange::Http;
-use weir_get::job::{FileReport, Job, JobOutcome, Options, Output};
+use weir_get::job::{FileReport, Job, JobOutcome, Options, Output, Pinned};
 use weir_get::list::order::Survey;
 use weir_get::source::Bad;
 use weir_get::verify::{Expectation, Whose};
@@ -95,10 +95,19 @@ impl Taking {
 
     /// What `found` must be.
     pub fn expectations(&self, found: &Found) -> Vec<Expectation> {
-        let digest = found.file.digest.clone().filter(|_| !self.of_parts);
-        let origin = || "the server's list of files".to_owned();
-        let one = |expected| Expectation { expected, origin: origin(), whose: self.whose, parts: None };
-        digest.map(one).into_iter().collect()
+        let proof = found.file.proof(found.file.size).filter(|_| !self.of_parts);
+        let one = |(expected, before)| {
+            let origin = "the server's list of files".to_owned();
+            Expectation { expected, origin, whose: self.whose, parts: None, before }
+        };
+        proof.map(one).into_iter().collect()
+    }
+
+    /// What is known of `found` where nothing proves it: its size.
+    pub fn pinned(&self, found: &Found) -> Option<Pinned> {
+        let size = found.file.size;
+        let is_all = found.file.proof(size).is_none() && !self.of_parts && self.whose != Whose::Ignored;
+        size.filter(|_| is_all).map(|size| Pinned { size: Some(size), ..Pinned::default() })
     }
 
     /// The report of `job` if the file of `found` is here already as the hub has it, or stays whatever it is.
@@ -107,10 +116,13 @@ impl Taking {
             return Some(left_alone(job));
         }
         let path = path_of(job).filter(|_| self.may_be_here)?;
-        let digest = here::is_here(&found.file, &path, over).unwrap_or_default()?;
+        if !here::is_here(&found.file, &path, over).unwrap_or_default() {
+            return None;
+        }
         let bytes = std::fs::metadata(&path).map(|there| there.len()).unwrap_or_default();
-        let outcome = JobOutcome::Unchanged;
-        Some(FileReport { path: Some(path), bytes, digest: Some(digest), outcome, ..job.blank_report() })
+        // The id of git's blob is no digest of the file that a person could compare.
+        let (digest, outcome) = (found.file.digest.clone(), JobOutcome::Unchanged);
+        Some(FileReport { path: Some(path), bytes, digest, outcome, ..job.blank_report() })
     }
 }
 
@@ -555,16 +567,18 @@ impl Endings {
 
     /// What is complete becomes what other programs read. Returns what is to be said of it, each beside the
     /// number of a job.
-    pub fn finish(&self) -> Result<Vec<(usize, String)>, StoreError> {
+    pub fn finish(&self, stop: &AtomicBool) -> Result<Vec<(usize, String)>, StoreError> {
         let mut said: Vec<(usize, String)> = Vec::new();
         for GroupState { group, first, lacking, kept } in &self.0.lock().groups {
             said.extend(kept.map(|number| (number, group.lacks_what_is_kept())));
             let Some((folder, number)) = first.as_ref().filter(|_| *lacking == 0) else { continue };
             let text = match (&group.ending, folder) {
                 (Ending::Layout(image), Some(folder)) => {
-                    image.finish(folder)?;
+                    let called = image.finish(folder, stop)?.map_or_else(String::new, |name| {
+                        format!("; the image is called {name} there, since another one has its tag")
+                    });
                     let folder = folder.strip_prefix(".").unwrap_or(folder);
-                    format!("{} is {}", folder.display(), group.said)
+                    format!("{} is {}{called}", folder.display(), group.said)
                 }
                 (Ending::Layout(_), None) => continue,
                 (Ending::Cache(snapshot), _) => {

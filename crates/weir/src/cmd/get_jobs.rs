@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
-use url::Url;
+use url::{ParseError, Url};
 use weir_get::job::Output;
 use weir_get::list::text::{Line, MAX_LINE};
 use weir_get::object;
@@ -169,11 +169,30 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
     if matches!(scheme.as_str(), "http" | "https") && !text[scheme.len()..].starts_with("://") {
         return Err(Usage(format!("invalid url '{shown}': expected {scheme}:// at its start")));
     }
-    let url = Url::parse(&full).map_err(|error| Usage(format!("invalid url '{shown}': {error}")))?;
+    if is_a_number(text) {
+        return Err(Usage(format!(
+            "invalid url '{shown}': a number names no host; -s and -k take none here (-c N sets how many \
+             connections a file gets)"
+        )));
+    }
+    let url = Url::parse(&full).map_err(|error| {
+        let why = match error {
+            ParseError::RelativeUrlWithoutBase => "expected https://HOST/FILE".to_owned(),
+            error => error.to_string(),
+        };
+        Usage(format!("invalid url '{shown}': {why}"))
+    })?;
     match url.scheme() {
         "http" | "https" if url.host_str().is_some() => Ok(url),
         scheme => Err(Usage(format!("cannot fetch '{shown}': weir speaks http and https, not {scheme}"))),
     }
+}
+
+/// `4`, `1M`: the value of a flag that takes one in another program. As a host it would be an address of four
+/// bytes.
+fn is_a_number(text: &str) -> bool {
+    let digits = text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']).unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A line up to a `#` at its start or behind the blanks after its URL; within a URL it begins a fragment, and
@@ -212,6 +231,11 @@ fn split_line(line: &str, holds_blanks: bool) -> Result<(&str, Option<String>), 
     if line.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Usage("it is not UTF-8 text".to_owned()));
     }
+    let bare = line.trim_start();
+    let line = if bare.starts_with("http://") || bare.starts_with("https://") { bare } else { line };
+    if let Some(why) = other_form(line).filter(|_| !holds_blanks) {
+        return Err(Usage(why.to_owned()));
+    }
     if line.starts_with(char::is_whitespace) {
         let why = "a line begins with a url; options of other programs' lists mean nothing here";
         return Err(Usage(why.to_owned()));
@@ -224,12 +248,27 @@ fn split_line(line: &str, holds_blanks: bool) -> Result<(&str, Option<String>), 
         None => (line, None),
     };
     if let Some(name) = &name {
+        if name.contains("://") {
+            let why = "behind the TAB stands a url where the file's name would be; a line takes one url";
+            return Err(Usage(why.to_owned()));
+        }
         let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         if !inside || name.is_empty() || name.contains(char::is_control) {
             return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())));
         }
     }
     Ok((url, name))
+}
+
+/// What a line is in place of a URL, as its beginning shows.
+fn other_form(line: &str) -> Option<&'static str> {
+    let is_config = line.strip_prefix("url").is_some_and(|rest| rest.trim_start().starts_with('='));
+    match line.chars().next() {
+        Some('<') => Some("a web page, XML or a metalink is no list of urls, which has one a line"),
+        Some('"' | '\'') => Some("a url stands without quotes"),
+        _ if is_config => Some("it is a line of curl's --config; a list has the url alone"),
+        _ => None,
+    }
 }
 
 /// What `-o` means.
@@ -310,6 +349,11 @@ impl OutputOption {
                 Output::Folder(own)
             }
             (OutputOption::Folder(folder), None) => Output::Folder(folder.clone()),
+            (OutputOption::Folder(folder), Some(name)) if names_folder(name) => {
+                let own = folder.join(name);
+                make_below(folder, &own)?;
+                Output::Folder(own)
+            }
             (OutputOption::Folder(folder), Some(name)) => {
                 let path = folder.join(name);
                 if let Some(parent) = path.parent() {
@@ -319,6 +363,11 @@ impl OutputOption {
             }
         })
     }
+}
+
+/// The name that a list gives is that of a folder, in which the file has its own.
+pub fn names_folder(name: &str) -> bool {
+    name.ends_with('/')
 }
 
 /// `HOST/PATH/OF/URL`, as wget has it: with the port where it is not the scheme's own, and without the last
@@ -369,6 +418,13 @@ mod tests {
             let error = parse_url(bad).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
+        for number in ["4", "16", "1M", "8k"] {
+            let said = parse_url(number).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("invalid url '{number}': a number names no host")), "{said}");
+        }
+        for host in ["4a", "m", "k/", "1.2.3.4", "4:80", "http://4/"] {
+            assert!(parse_url(host).is_ok(), "{host}");
+        }
         for bad in ["", "ftp://h/x", "file:///x", "http://", "http://[::1", "mailto:a"] {
             assert!(parse_url(bad).is_err(), "{bad}");
         }
@@ -393,13 +449,23 @@ mod tests {
 
     #[test]
     fn names_in_a_list_stay_in_the_folder() {
-        for bad in ["../x", "/x", "a/../../x", "", "a\u{1}b"] {
+        for bad in ["../x", "/x", "a/../../x", "", "a\u{1}b", "/", "../", "http://h/x"] {
             assert!(split_line(&format!("http://h/x\t{bad}"), false).is_err(), "{bad}");
         }
         for bad in ["http://h/x a", "  out=x", "\tx"] {
             assert!(split_line(bad, false).is_err(), "{bad}");
         }
+        for (line, why) in [
+            ("http://h/x\thttp://mirror/x", "a line takes one url"),
+            ("<a href=\"http://h/x\">x</a>", "is no list of urls"),
+            ("\"http://h/x\"", "without quotes"),
+            ("url = \"http://h/x\"", "curl's --config"),
+        ] {
+            let said = split_line(line, false).unwrap_err().to_string();
+            assert!(said.contains(why), "{line}: {said}");
+        }
         assert_eq!(split_line("http://h/x\ta/b", false).unwrap().1.as_deref(), Some("a/b"));
+        assert_eq!(split_line("\t http://h/x", false).unwrap().0, "http://h/x");
     }
 
     #[test]

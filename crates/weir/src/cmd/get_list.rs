@@ -26,7 +26,7 @@ use weir_store::buckets::Buckets;
 use crate::args::Get;
 use crate::cmd::get_entries::{Entries, Entry, List, OfHub, Pass, key_of};
 use crate::cmd::get_hubs::{self, Endings, Found, Group, Hubs, Resolved, Taking, Unknown};
-use crate::cmd::get_jobs::{self, OutputOption, Wanted, folders_of, parse_link};
+use crate::cmd::get_jobs::{self, OutputOption, Wanted, folders_of, names_folder, parse_link};
 use crate::cmd::get_sums::Sums;
 use crate::voice::{self, Usage};
 
@@ -360,6 +360,7 @@ fn add_zone(zones: &mut HashMap<String, String>, one: &Wanted) -> Result<(), Usa
 /// The file's path in its folder, unless the server names it otherwise.
 fn name_below(one: &Wanted, in_folders: bool) -> PathBuf {
     match &one.name {
+        Some(name) if names_folder(name) => Path::new(name).join(object::name_from_url(&one.url)),
         Some(name) => PathBuf::from(name),
         None if in_folders => folders_of(&one.url).join(object::name_from_url(&one.url)),
         None => PathBuf::from(object::name_from_url(&one.url)),
@@ -424,6 +425,13 @@ impl JobSource for Source {
     fn is_at_hand(&self) -> bool {
         self.entries.found.is_empty()
     }
+
+    fn folder(&self) -> Option<&Path> {
+        match &self.places.common {
+            Some(OutputOption::Folder(folder)) => Some(folder),
+            _ => None,
+        }
+    }
 }
 
 impl Source {
@@ -463,8 +471,9 @@ impl Source {
 
     /// The job with its number and its digests.
     fn settle(&self, mut job: Job, verdict: Verdict, hub: Option<usize>) -> anyhow::Result<Job> {
-        job.pinned.clone_from(&self.pinned);
-        let of_hub = self.found(hub).map(|found| self.taking.expectations(found)).unwrap_or_default();
+        let found = self.found(hub);
+        job.pinned = self.pinned.clone().or_else(|| self.taking.pinned(found?));
+        let of_hub = found.map(|found| self.taking.expectations(found)).unwrap_or_default();
         job.expectations = of_hub.into_iter().chain(self.sums.of(&job.url)?).collect();
         let (Verdict::Numbered(number), Some(path)) = (verdict, naming_path(&job)) else { return Ok(job) };
         let free = weir_http::filename::numbered(&path, number);

@@ -101,7 +101,8 @@ impl<'a> Prefix<'a> {
         let clock = StageClock::new(Instant::now());
         let mut caller = Caller::new(asked_store::caller(http, &clock, stop));
         let store = self.buckets.store(self.url)?;
-        Ok(store.lists().look(&mut caller, &self.url.key, None)?.is_some())
+        // Any size will do: whether it is there is all that is asked.
+        Ok(store.lists().look(&mut caller, &self.url.key, None, Some(0))?.is_some())
     }
 
     /// Lists, and hands the jobs to `work`; what needs none is told to `results`. Returns what `work` does,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use weir_get::error::GetError;
-use weir_get::job::{FileReport, Job, JobOutcome, Output, RunReport};
+use weir_get::job::{FileReport, Job, JobOutcome, Output, Pinned, RunReport};
 use weir_get::list::journal::ListJournal;
 use weir_get::object;
 use weir_get::source::{Bad, Results};
@@ -316,10 +316,15 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
         notes: file.notes.clone(),
         error: match &file.outcome {
             JobOutcome::Complete | JobOutcome::Skipped | JobOutcome::Unchanged => None,
-            // There is no manifest: what it was is known to the caller of a library.
-            JobOutcome::Failed(GetError::NotPinned { host, detail }) => {
-                Some(format!("the object on {host} changed since it was opened: {detail}; open it again"))
-            }
+            // There is no manifest: what it was is known to the caller of a library, or by a hub's list.
+            JobOutcome::Failed(GetError::NotPinned { host, detail }) => Some(match &job.pinned {
+                Some(Pinned { is_exact: true, .. }) => {
+                    format!("the object on {host} changed since it was opened: {detail}; open it again")
+                }
+                _ => {
+                    format!("{host} has another file than its list says: {detail}; --ignore-digest takes it")
+                }
+            }),
             JobOutcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
             JobOutcome::Partial(error @ GetError::Local { .. }) => Some(error.to_string()),

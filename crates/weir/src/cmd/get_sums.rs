@@ -76,6 +76,7 @@ impl Sums {
             origin: GIVEN.to_owned(),
             whose,
             parts: None,
+            before: Vec::new(),
         };
         let mut expectations: Vec<Expectation> = self.given.iter().map(given).collect();
         if let Some((checksums, list)) = &self.listed {
@@ -87,6 +88,7 @@ impl Sums {
                 origin: list.clone(),
                 whose,
                 parts: None,
+                before: Vec::new(),
             });
         }
         Ok(expectations)
@@ -124,7 +126,7 @@ fn fetch(
     let job = Job { url, home, output, name: None, expectations: Vec::new(), pinned: None, piece: None };
     let options = Options { rate_cap: None, ..options.clone() };
     let kept = Kept::default();
-    let task = Task { source: &mut Given::new(vec![job]), results: &kept, reserved: None };
+    let task = Task { source: &mut Given::new(vec![job]), results: &kept, reserved: Vec::new() };
     engine::run(task, &options, http, stop, &mut ());
     let Some(file) = kept.into_reports().pop() else { anyhow::bail!("cannot fetch the checksums {list}") };
     match file.outcome {

@@ -181,7 +181,7 @@ impl<'a> Lines<'a> {
         let is_mark = version.is_some_and(|version| version.is_delete_marker);
         if !is_mark {
             self.objects += 1;
-            self.bytes += object.size;
+            self.bytes = self.bytes.saturating_add(object.size);
         }
         let id = version.map(|version| version.id.clone()).filter(|id| !id.is_empty());
         let url = StoreUrl { version: id.clone(), ..of.with_key(&*object.key) }.to_string();

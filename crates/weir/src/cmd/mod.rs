@@ -10,6 +10,7 @@ pub mod demo;
 pub mod fleet;
 pub mod forecast;
 pub mod get;
+pub mod get_beside;
 pub mod get_describe;
 pub mod get_each;
 pub mod get_entries;

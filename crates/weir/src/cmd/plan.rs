@@ -52,8 +52,13 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     let started = std::time::Instant::now();
     let (inputs, mut notes) = gather(plan)?;
     let result = Plan::of(&inputs);
-    notes.extend(machine_notes(&result));
-    let told = to_hosts(plan, PlanRecord::new(&inputs, &result, notes), &inputs);
+    let settings = buffer_settings();
+    notes.extend(machine_notes(&result, &settings));
+    let mut told = PlanRecord::new(&inputs, &result, notes);
+    if let Some((_, least)) = settings.iter().min_by_key(|(_, allowed)| *allowed) {
+        told = told.with_buffers(&result, *least);
+    }
+    let told = to_hosts(plan, told, &inputs);
     let mut stdout = std::io::stdout().lock();
     let mut record = Record::new("plan", RunOutcome::Complete, 0, started.elapsed().as_secs_f64());
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
@@ -175,24 +180,28 @@ fn figures_of(table: &FilePath) -> anyhow::Result<Vec<Figure>> {
     pipeline::table::parse(&text).map_err(|error| Usage(format!("{shown}: {error}")).into())
 }
 
+/// Where this machine's buffers end, as far as that can be read.
+fn buffer_settings() -> Vec<(&'static str, Bytes)> {
+    let settings = [
+        ("net.ipv4.tcp_rmem", sysctl::tcp_rmem().ok().map(|rmem| rmem.max)),
+        ("net.ipv4.tcp_wmem", sysctl::tcp_wmem_max().ok()),
+    ];
+    settings.into_iter().filter_map(|(name, allowed)| Some((name, Bytes(allowed?)))).collect()
+}
+
 /// Where this machine's buffers end below what a link needs.
-fn machine_notes(plan: &Plan) -> Vec<String> {
+fn machine_notes(plan: &Plan, settings: &[(&str, Bytes)]) -> Vec<String> {
     // The largest need stands for all: what suffices there suffices everywhere.
     let largest = (plan.columns.iter())
         .filter_map(|column| Some((column, column.needs?)))
         .max_by_key(|(_, needs)| needs.buffer);
     let Some((column, needs)) = largest else { return Vec::new() };
     let Some(rtt) = column.path.rtt else { return Vec::new() };
-    let settings = [
-        ("net.ipv4.tcp_rmem", sysctl::tcp_rmem().ok().map(|rmem| rmem.max)),
-        ("net.ipv4.tcp_wmem", sysctl::tcp_wmem_max().ok()),
-    ];
-    let note = |(name, allowed): (&str, Option<u64>)| {
-        let allowed = Bytes(allowed?);
-        let now = Needs::rate_with(allowed, rtt)?;
-        buffer_note(name, allowed, needs.buffer, now, column.path.link)
+    let note = |(name, allowed): &(&str, Bytes)| {
+        let now = Needs::rate_with(*allowed, rtt)?;
+        buffer_note(name, *allowed, needs.buffer, now, column.path.goodput())
     };
-    settings.into_iter().filter_map(note).collect()
+    settings.iter().filter_map(note).collect()
 }
 
 impl By {

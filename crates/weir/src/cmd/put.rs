@@ -192,7 +192,7 @@ fn options(put: &Put, environment: weir_store::environment::Environment<'_>) -> 
     Options {
         lanes: put.lanes,
         files_at_once: put.jobs,
-        rate_cap: put.limit_rate,
+        rate_cap: put.limit_rate.0,
         limiter: None,
         timeout: put.timeout,
         connect_timeout: put.connect_timeout.unwrap_or(put.timeout),

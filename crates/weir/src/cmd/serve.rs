@@ -1,22 +1,23 @@
 //! `weir serve`: files below a folder over HTTP or HTTPS, as fast or as slow as asked.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write, stdin};
+use std::io::{self, IsTerminal, Write, stdin};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use signal_hook::consts::SIGHUP;
 use weir_observe::nic::addresses;
-use weir_serve::{Config, Content, Server, TlsSource};
+use weir_serve::{Config, Content, ServeError, Server, TlsSource};
 
 use super::bench;
 use crate::args::Serve;
 use crate::interrupt;
 use crate::output;
-use crate::voice;
+use crate::voice::{self, Printed};
 
-/// Serves until SIGINT or SIGTERM; SIGHUP rereads the certificate.
+/// Serves until SIGINT or SIGTERM; SIGHUP reopens the folder and rereads the certificate.
 pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     voice::start_log(serve.voice.quiet, serve.voice.verbose);
     if serve.voice.report.is_some() {
@@ -35,15 +36,8 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         output::write(path, pem.as_bytes())?;
     }
     if !serve.voice.quiet {
-        let mut stdout = std::io::stdout().lock();
-        for address in server.addresses() {
-            let scheme = if serve.tls || serve.cert.is_some() { "https" } else { "http" };
-            writeln!(stdout, "serving {} at {scheme}://{address}/", serve.root.display())?;
-        }
-        for place in bench.iter().flat_map(|(places, _)| places) {
-            writeln!(stdout, "answering weir bench net and iperf3 at {place}")?;
-        }
-        stdout.flush()?;
+        let measured = bench.as_ref().map_or(&[][..], |(places, _)| places.as_slice());
+        announce(serve, server.addresses(), measured).printed("where the server listens")?;
     }
     let answers = bench.map(|(_, answer)| std::thread::spawn(answer));
     let served = Arc::clone(&server);
@@ -54,6 +48,19 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         let _ = answers.join();
     }
     Ok(0)
+}
+
+/// Says where files are served, and where measurements are answered.
+fn announce(serve: &Serve, served: &[SocketAddr], measured: &[SocketAddr]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for address in served {
+        let scheme = if serve.tls || serve.cert.is_some() { "https" } else { "http" };
+        writeln!(stdout, "serving {} at {scheme}://{address}/", serve.root.display())?;
+    }
+    for place in measured {
+        writeln!(stdout, "answering weir bench net and iperf3 at {place}")?;
+    }
+    stdout.flush()
 }
 
 /// Does what signals ask for, until one of them ends the server.
@@ -67,11 +74,13 @@ fn hear(server: &Server, stop: &AtomicBool, hung_up: &AtomicBool) {
                 break;
             }
             match server.reload() {
-                Ok(true) => tracing::info!("read the certificate anew"),
-                Ok(false) => tracing::info!("there is no certificate to read anew"),
+                Ok(true) => tracing::info!("opened the folder and read the certificate anew"),
+                Ok(false) => tracing::info!("opened the folder anew; there is no certificate to read"),
                 Err(error) => {
+                    let is_folder = matches!(error, ServeError::Root { .. });
+                    let kept = if is_folder { "folder" } else { "certificate" };
                     let words = voice::words(&error.into());
-                    tracing::warn!("keeping the old certificate: {words}");
+                    tracing::warn!("keeping the old {kept}: {words}");
                 }
             }
         }
@@ -90,7 +99,7 @@ fn config(serve: &Serve) -> Config {
         listen: serve.listen.clone(),
         follow_links: serve.follow_links,
         tls,
-        limit_rate: serve.limit_rate,
+        limit_rate: serve.limit_rate.0,
         delay: serve.delay.unwrap_or_default(),
         send_buffer: serve.send_buffer,
         connections_at_once: serve.at_once,
@@ -132,18 +141,14 @@ fn raise_descriptors() {
 }
 
 /// What may help, behind what went wrong.
-fn with_way_out(error: weir_serve::ServeError) -> anyhow::Error {
+fn with_way_out(error: ServeError) -> anyhow::Error {
     use std::io::ErrorKind::{AddrInUse, PermissionDenied};
     let way_out = match &error {
-        weir_serve::ServeError::Listen { source, .. } if source.kind() == AddrInUse => {
-            "choose another port (--listen)"
-        }
-        weir_serve::ServeError::Listen { source, .. } if source.kind() == PermissionDenied => {
+        ServeError::Listen { source, .. } if source.kind() == AddrInUse => "choose another port (--listen)",
+        ServeError::Listen { source, .. } if source.kind() == PermissionDenied => {
             "ports below 1024 need CAP_NET_BIND_SERVICE, which root has"
         }
-        weir_serve::ServeError::Descriptors { .. } => {
-            "raise it (ulimit -Hn) or ask for fewer (--max-connections)"
-        }
+        ServeError::Descriptors { .. } => "raise it (ulimit -Hn) or ask for fewer (--max-connections)",
         _ => return error.into(),
     };
     anyhow::anyhow!("{}; {way_out}", voice::words(&error.into()))
@@ -180,10 +185,18 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_that_is_not_made_cannot_be_saved() {
+        let accepted = |words: &str| Line::try_parse_from(words.split(' ')).is_ok();
+        assert!(accepted("serve . --tls --save-cert made.pem"));
+        assert!(accepted("serve . --tls --cert cert.pem --key key.pem"));
+        assert!(!accepted("serve . --tls --cert cert.pem --key key.pem --save-cert made.pem"));
+    }
+
+    #[test]
     fn who_may_not_listen_is_told_what_is_missing() {
         let source = std::io::ErrorKind::PermissionDenied.into();
         let address = ([127, 0, 0, 1], 443).into();
-        let error = with_way_out(weir_serve::ServeError::Listen { address, source });
+        let error = with_way_out(ServeError::Listen { address, source });
         assert_eq!(
             error.to_string(),
             "cannot listen on 127.0.0.1:443: permission denied; \

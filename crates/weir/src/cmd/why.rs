@@ -9,8 +9,9 @@ mod keys;
 mod live;
 mod record;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ use crate::args::Why;
 use crate::calibration;
 use crate::cmd::why_pcap;
 use crate::evidence;
-use crate::front::{Front, Program};
+use crate::front::{Front, Program, failures};
 use crate::page;
 use crate::tui;
 use crate::voice::{self, Printed as _, Usage};
@@ -148,11 +149,12 @@ fn look_at_running(
     drop(keys);
     watch.finish();
     live.clear();
-    let told = record::tell(&watch, scope, None);
+    let mut told = record::tell(&watch, scope, None);
+    let is_empty = told.fail_if_empty();
     front.tell(&told.record, &mut || say(why, &told, &mut std::io::stdout().lock()))?;
     evidence::keep(why.evidence.as_deref(), &watch.evidence)?;
     page::keep(&why.voice, &told.record)?;
-    Ok(if told.record.bytes > 0 || told.why.connections > 0 { 0 } else { 1 })
+    Ok(u8::from(is_empty))
 }
 
 fn described(why: &Why, addresses: &[IpAddr]) -> String {
@@ -229,14 +231,17 @@ fn step(watch: &mut Watch, live: &mut Live, pace: &mut Pace) {
     watch.rest(pace);
 }
 
-fn say(why: &Why, told: &ReportedRun, out: &mut dyn Write) -> anyhow::Result<()> {
+fn say(why: &Why, told: &ReportedRun, out: &mut (impl Write + IsTerminal + AsFd)) -> anyhow::Result<()> {
+    if why.voice.quiet || why.voice.json {
+        failures(&told.record).iter().for_each(|text| voice::warn(text));
+    }
     if why.voice.json {
         return json::render(&told.record, out).printed("the record");
     }
     if why.voice.quiet {
         return Ok(());
     }
-    let (sheet, is_verbose) = (voice::sheet(&std::io::stdout()), why.voice.verbose > 0);
+    let (sheet, is_verbose) = (voice::sheet(&*out), why.voice.verbose > 0);
     terminal::render_summary(&told.record, sheet, out).printed("the summary")?;
     sheet.print(out, |out| weir_report::why::render(&told.why, is_verbose, out)).printed("the summary")?;
     if is_verbose {

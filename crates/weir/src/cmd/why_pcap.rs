@@ -1,12 +1,19 @@
 //! `weir why --pcap FILE`: what limited the transfers in a capture? Arguments and printing; [`weir_capture`]
 //! reads and judges.
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::cell::Cell;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use weir_capture::{Capture, Cause, FlowSeen, Format, Options, Vantage, judge};
 use weir_report::capture::{CaptureRecord, CapturedFlow, SequenceRecord, StallRecord, StalledRecord};
 use weir_report::schema::{Record, RunOutcome};
@@ -27,14 +34,16 @@ pub fn run(why: &Why, file: &Path, front: &mut dyn Front) -> anyhow::Result<u8> 
     let wanted = why.peer.as_deref().map(|peer| format!(" with {}", named_peer(peer, &peers)));
     // Ctrl-C ends the reading: what came so far is judged, as tcpdump's own end does.
     let stop = front.stop()?;
-    let stopped = || stop.load(Relaxed);
+    let over = Cell::new(false);
+    let stopped = || stop.load(Relaxed) || over.get();
     let name = match file.as_os_str() == "-" {
         true => "stdin".to_owned(),
         false => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
     };
     let (port, span) = (why.port, why.span);
     let options = Options { port, peers, span, stop: Some(&stopped), scope: name.clone() };
-    let capture = weir_capture::read(open(file)?, &options)
+    let stream = Stream { file: open(file)?, stopped: &stopped, over: &over, span, last: None };
+    let capture = weir_capture::read(stream, &options)
         .with_context(|| format!("cannot judge capture {}", file.display()))?;
     let (record, why_record, capture_record) = tell(&capture, file, &name, &wanted.unwrap_or_default());
     front.tell(&record, &mut || {
@@ -45,14 +54,60 @@ pub fn run(why: &Why, file: &Path, front: &mut dyn Front) -> anyhow::Result<u8> 
     Ok(if capture.connections > 0 { 0 } else { 1 })
 }
 
-fn open(file: &Path) -> anyhow::Result<Box<dyn Read>> {
+fn open(file: &Path) -> anyhow::Result<File> {
+    let cannot = || format!("cannot open capture {}", file.display());
     if file.as_os_str() == "-" {
-        return Ok(Box::new(std::io::stdin()));
+        return Ok(File::from(std::io::stdin().as_fd().try_clone_to_owned().with_context(cannot)?));
     }
-    let opened = File::open(file).with_context(|| format!("cannot open capture {}", file.display()))?;
+    // A pipe may have no writer yet.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(file).with_context(cannot)?;
     let folder = opened.metadata().is_ok_and(|metadata| metadata.is_dir());
     anyhow::ensure!(!folder, "cannot judge capture {}: it is a folder", file.display());
-    Ok(Box::new(opened))
+    Ok(opened)
+}
+
+/// Between two looks at the clock and at what the user wants.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// A capture as it comes. Of a live one no packet may come for long: it ends meanwhile where the user wants
+/// that, or when nothing came for all of its span. One that was recorded may come slowly: its packets tell
+/// the time.
+struct Stream<'a> {
+    file: File,
+    stopped: &'a dyn Fn() -> bool,
+    /// Set when nothing came for too long, so that its end is not taken for a cut.
+    over: &'a Cell<bool>,
+    span: Option<Duration>,
+    /// When bytes came last.
+    last: Option<Instant>,
+}
+
+impl Stream<'_> {
+    fn is_silent(&self) -> bool {
+        self.last.zip(self.span).is_some_and(|(last, span)| last.elapsed() >= span)
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        while !(self.stopped)() {
+            let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&PAUSE));
+            match ready {
+                Ok(0) if self.is_silent() => self.over.set(true),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => match self.file.read(room) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    read => {
+                        self.last = Some(Instant::now());
+                        return read;
+                    }
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// `wanted`: with whom the connections are that count, for words.
@@ -167,4 +222,28 @@ fn say(
         weir_report::capture::render(capture, out)
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_ends_a_stream_that_is_silent_for_so_long_and_not_one_that_is_so_old() {
+        let (from, to) = rustix::pipe::pipe().unwrap();
+        let (over, span) = (Cell::new(false), Duration::from_millis(500));
+        let stopped = || over.get();
+        let mut stream =
+            Stream { file: from.into(), stopped: &stopped, over: &over, span: Some(span), last: None };
+        let mut writer = File::from(to);
+        let mut since = Instant::now();
+        for age in [Duration::ZERO, span] {
+            std::thread::sleep(age);
+            since = Instant::now();
+            writer.write_all(b"x").unwrap();
+            assert_eq!(stream.read(&mut [0; 8]).unwrap(), 1);
+        }
+        assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0);
+        assert!(over.get() && since.elapsed() >= span, "{:?}", since.elapsed());
+    }
 }

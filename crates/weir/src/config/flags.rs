@@ -153,7 +153,11 @@ fn unknown_name(name: &str, command: &Command, section: &[String]) -> String {
     if let Some(way) = args::instead(&section.join(" "), &flag) {
         return format!("{whole} has no {flag}: {way}");
     }
-    let way_out = match nearest(command, &flag) {
+    let nearest = nearest(command, &flag);
+    if nearest.as_ref() == Some(&flag) {
+        return format!("{flag} has a meaning on the command line alone");
+    }
+    let way_out = match nearest {
         _ if letter(name).is_some() && commands(command).next().is_some() => {
             "put a letter below its [COMMAND]".to_owned()
         }

@@ -66,6 +66,9 @@ fn flag(line: &str) -> Result<(String, Option<String>), &'static str> {
     if name.is_empty() || name.starts_with(['[', '"', '\'']) {
         return Err("a line is a flag, such as --limit-rate=10M, or a [COMMAND]; a comment begins with '#'");
     }
+    if rest.starts_with("://") {
+        return Err("URLs stay on the command line");
+    }
     let given = rest.strip_prefix(':').or(rest.trim_start().strip_prefix('='));
     let value = given.unwrap_or(rest).trim();
     let value = (given.is_some() || !value.is_empty()).then(|| unquoted(value)).transpose()?;
@@ -111,6 +114,7 @@ mod tests {
             ("--header='X: 1'", "header", Some("X: 1")),
             ("-H 'X: 1'", "H", Some("X: 1")),
             ("--proxy=", "proxy", Some("")),
+            ("proxy:http://h:1", "proxy", Some("http://h:1")),
             ("proxy = \"\"", "proxy", Some("")),
             ("proxy =", "proxy", Some("")),
             ("--listen :8000", "listen", Some(":8000")),
@@ -124,6 +128,14 @@ mod tests {
         }
         for line in ["-", "--", "= 3", "--=3", "user = \"me", "user = \"me\" # I", "[get", "[get] # x"] {
             assert!(parse(&format!("# a comment\n\n{line}\n")).is_err_and(|error| error.line == 3), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_no_flag() {
+        for line in ["http://h/x", "s3://bucket/key?a=b c"] {
+            let error = parse(line).expect_err("no flag");
+            assert_eq!((error.line, error.text.as_str()), (1, "URLs stay on the command line"), "{line}");
         }
     }
 

@@ -237,6 +237,20 @@ fn a_chart_that_is_not_drawn_leaves_the_old_one() {
 }
 
 #[test]
+fn an_interrupt_ends_a_pass_and_leaves_a_record() {
+    let sandbox = Sandbox::new();
+    // A pass of half a minute, on two threads beside the main one.
+    let data = ["bench", "codec", "--generate", "text", "--size", "100k", "--codec", "none,zstd-19"];
+    let running = sandbox.weir(WEIR, data).args(&["--threads", "2", "--for", "600s", "--json"]).spawn();
+    let threads = format!("/proc/{}/task", running.id());
+    wait_for("a pass", || running.catches(Signal::INT) && fs::read_dir(&threads).unwrap().count() >= 3);
+    running.signal(Signal::INT);
+    let record = running.wait().exits(130).json();
+    assert_eq!(record["outcome"], "partial");
+    assert!(codecs(&record).iter().all(|row| *row == "none"), "{record}");
+}
+
+#[test]
 fn bad_files_are_named() {
     let sandbox = Sandbox::new();
     sandbox.write("empty", "");

@@ -153,6 +153,16 @@ fn what_nobody_measures_says_why() {
     assert!(stdout(run.succeeds()).contains("not measured: no load to put on it"), "{}", stdout(&run));
 }
 
+#[test]
+fn a_load_that_moves_nothing_is_none() {
+    let sandbox = Sandbox::new();
+    let url = format!("http://{}/", patient());
+    let args = ["--only", "load", "--load", &url, "--json"];
+    let record = host(&sandbox, patient(), &args).run().succeeds().json();
+    let why = missing(&record, "rtt-loaded");
+    assert!(why.starts_with("download of ") && why.contains(" moved nothing within "), "{record}");
+}
+
 /// What the documentation lists.
 const FIGURES: [&str; 48] = [
     "resolution-time",

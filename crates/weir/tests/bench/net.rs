@@ -152,6 +152,21 @@ fn two_weirs_move_exactly_what_was_asked_for() {
     }
 }
 
+/// The looks at a test are 20 ms apart, and these are through in half of that; on a busy machine not each
+/// time.
+#[test]
+fn a_count_of_bytes_ends_with_the_last_of_them() {
+    let server = NetServer::weir(&[]);
+    for args in [&["-u", "-b", "100M"][..], &[], &["-R"]] {
+        let args = [&["-n", "100K", "--json"][..], args].concat();
+        wait_for("both ends' times", || {
+            let record = weir_client(server.port, &args).succeeds().json();
+            let seconds = |end: &str| record["net"][end]["seconds"].as_f64().unwrap();
+            (1e-6..0.02).contains(&seconds("sent")) && (1e-6..0.02).contains(&seconds("received"))
+        });
+    }
+}
+
 #[test]
 fn what_is_omitted_does_not_count() {
     let server = NetServer::weir(&[]);
@@ -596,6 +611,9 @@ fn an_interrupt_leaves_a_report_and_code_130() {
     // Where the host takes processors, they held it for a part of the time.
     let told = |line: &String| line.starts_with("limit: ") && line.contains("rate-limit");
     assert!(rest.iter().any(told), "{rest:?}");
+    // Nobody told what was received, and no measurement resumes.
+    let begins = |word: &str| rest.iter().any(|line| line.starts_with(word));
+    assert!(begins("sent") && !begins("received") && !begins("incomplete"), "{rest:?}");
     // The other end is told, and reports what it has.
     let record = server.json();
     assert_eq!(record["outcome"], "failed", "{record}");
@@ -631,7 +649,7 @@ fn a_server_that_is_interrupted_ends_its_tests() {
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     // What came is told all the same.
-    assert!(rest.iter().any(|line| line.starts_with("received")), "{rest:?}");
+    assert!(rest.iter().any(|line| line.starts_with("sent")), "{rest:?}");
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
     assert!(said.contains("ended the test"), "{said}");

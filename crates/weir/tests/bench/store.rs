@@ -6,6 +6,7 @@ use crate::support;
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::Value;
 use support::http_servers::moto;
@@ -200,7 +201,41 @@ fn an_object_that_is_not_taken_costs_its_own_figures() {
         wire.read_body(request)?;
         wire.answer("403 No", &[], b"")
     });
-    bench(&sandbox, &server.url(""), &["s3://b/"]).fails(1, &["403"]);
+    let run = bench(&sandbox, &server.url(""), &["s3://b/"]);
+    assert!(!run.fails(1, &["403"]).stderr.contains("left below"), "{}", run.stderr);
+}
+
+#[test]
+fn what_may_have_been_stored_is_taken_away() {
+    // The answer to the first request is lost, and the second one is refused.
+    let is_lost = AtomicBool::new(false);
+    let server = Server::start(move |request: &Request, wire: &mut Wire| match request.method.as_str() {
+        "PUT" => {
+            wire.read_body(request)?;
+            if is_lost.swap(true, Relaxed) { wire.answer("403 No", &[], b"") } else { wire.cut() }
+        }
+        "GET" => list(request, wire, ""),
+        _ => take(request, wire),
+    });
+    bench(&Sandbox::new(), &server.url(""), &["s3://b/"]).fails(1, &["403"]);
+    let asked = server.requests_from(0);
+    let deletes = |request: &Request| matches!(request.method.as_str(), "POST" | "DELETE");
+    assert!(asked.iter().any(deletes), "{asked:?}");
+}
+
+#[test]
+fn what_is_left_is_told_where_nothing_was_measured() {
+    // One is taken, and no more is allowed after it.
+    let is_taken = AtomicBool::new(false);
+    let server = Server::start(move |request: &Request, wire: &mut Wire| match request.method.as_str() {
+        "PUT" if !is_taken.swap(true, Relaxed) => take(request, wire),
+        _ => {
+            wire.read_body(request)?;
+            wire.answer("403 No", &[], b"")
+        }
+    });
+    let run = bench(&Sandbox::new(), &server.url(""), &["s3://b/"]);
+    run.fails(1, &["403", "objects of this measurement are left below weir-bench-"]);
 }
 
 #[test]

@@ -40,6 +40,28 @@ fn a_disk_without_room_is_noticed_before_the_first_byte() {
     }
 }
 
+/// Only what was replaced was overwritten: a file that goes among others, and one that goes in blocks.
+#[test]
+fn a_newer_file_that_found_no_room_was_not_overwritten() {
+    let Some((sshd, disk)) = with_disk("size=8m") else { return };
+    let sandbox = Sandbox::new();
+    let to = format!("far:{}", disk.join("b").display());
+    let [there, filler] = ["b", "filler"].map(|name| sshd.seen(&disk).join(name));
+    for size in [200_000, 300_000] {
+        let own = std::fs::File::options().write(true).open(sandbox.write("a", pattern(size, 1))).unwrap();
+        own.set_modified(std::time::UNIX_EPOCH).unwrap();
+        std::fs::write(&there, "of today").unwrap();
+        std::fs::write(&filler, vec![1; 8 * MIB - 100_000]).unwrap();
+        let copy = || sshd.copies(&sandbox, &["-u", "a", &to]);
+        let full = copy();
+        full.fails(1, &["no space left on device"]);
+        assert!(!full.stderr.contains("overwritten"), "{size}: {}", full.stderr);
+        assert_eq!(std::fs::read(&there).unwrap(), b"of today");
+        std::fs::remove_file(&filler).unwrap();
+        copy().succeeds().says(&["note: 1 newer file at the target was overwritten"]);
+    }
+}
+
 /// A file with a hole at its end reserves nothing, so the disk becomes full under it.
 #[test]
 fn a_disk_that_becomes_full_is_gone_on_with() {
@@ -150,6 +172,55 @@ fn a_target_that_may_not_be_written_is_said() {
         cp.run().fails(1, &["b: permission denied"]);
     }
     assert_eq!(sandbox.names(), ["a", "locked/"]);
+}
+
+/// As a folder for what others hand in: it can be written and not read.
+#[test]
+fn a_target_that_may_not_be_read_takes_files() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("box")).unwrap();
+    std::fs::create_dir(sandbox.path("own")).unwrap();
+    for (name, size) in [("small", 10), ("middle", 300_000), ("large", 5 * MIB)] {
+        sandbox.write(&format!("own/{name}"), pattern(size, 1));
+    }
+    std::fs::set_permissions(sandbox.path("box"), std::fs::Permissions::from_mode(0o1733)).unwrap();
+    for name in ["small", "middle", "large"] {
+        let own = format!("own/{name}");
+        let Some(cp) = as_nobody(&sandbox, &[&*own, "box/"]) else { return };
+        cp.run().succeeds();
+        assert!(sandbox.read(&own) == sandbox.read(&format!("box/{name}")), "{name}");
+    }
+    // What cannot be set of another's folder is told with its reason.
+    let Some(cp) = as_nobody(&sandbox, &["own/", "box/"]) else { return };
+    let run = cp.run();
+    run.succeeds();
+    if rustix::process::geteuid().is_root() {
+        run.says(&["times not kept for", "Operation not permitted"]);
+    }
+}
+
+/// The same of one's own: it is as its source afterwards, and as closed as it was.
+#[test]
+fn a_target_of_its_owner_that_may_not_be_read_is_finished() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("own")).unwrap();
+    std::fs::create_dir(sandbox.path("shut")).unwrap();
+    sandbox.write("own/file", "text");
+    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    std::fs::File::open(sandbox.path("own")).unwrap().set_modified(then).unwrap();
+    if rustix::process::geteuid().is_root() {
+        chown(sandbox.path("shut"), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let set = |mode| std::fs::set_permissions(sandbox.path("shut"), std::fs::Permissions::from_mode(mode));
+    set(0o300).unwrap();
+    let Some(cp) = as_nobody(&sandbox, &["own/", "shut"]) else { return };
+    let run = cp.run();
+    let there = sandbox.path("shut").metadata().unwrap();
+    // Whoever tidies up has to read it.
+    set(0o700).unwrap();
+    assert!(!run.succeeds().stderr.contains("not kept"), "{}", run.stderr);
+    assert_eq!((there.permissions().mode() & 0o7777, there.modified().unwrap()), (0o300, then));
+    assert_eq!(sandbox.read("shut/file"), b"text");
 }
 
 #[test]

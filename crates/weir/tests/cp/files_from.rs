@@ -5,8 +5,13 @@
 use crate::support;
 
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 
 use support::{Sandbox, Sshd, WEIR, pattern};
+
+/// For whom permissions hold.
+const NOBODY: u32 = 65534;
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -108,13 +113,49 @@ fn more_names_than_a_message_holds() {
     assert_eq!(copied(&sandbox).len(), 20);
 }
 
+/// A folder that its user may pass, and not list, is enough for names that are known.
+#[test]
+fn names_lead_through_folders_that_may_not_be_read() {
+    if !rustix::process::geteuid().is_root() {
+        return support::skip("only root runs it as somebody else");
+    }
+    let sandbox = sandbox();
+    let mode = |mode| std::fs::set_permissions(sandbox.path("tree/sub"), PermissionsExt::from_mode(mode));
+    mode(0o711).unwrap();
+    std::os::unix::fs::symlink("sub", sandbox.path("tree/way")).unwrap();
+    std::fs::create_dir(sandbox.path("copy")).unwrap();
+    for folder in [".", "copy"] {
+        std::os::unix::fs::chown(sandbox.path(folder), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let as_nobody = |args: &[&str]| {
+        let mut weir = sandbox.weir(WEIR, args);
+        weir.command.uid(NOBODY).gid(NOBODY);
+        weir
+    };
+    // Whether nobody may run the binary where it lies shows in trying.
+    if !as_nobody(&["--version"]).command.status().is_ok_and(|status| status.success()) {
+        return support::skip("root cannot run the binary as another user here");
+    }
+    let cp = |flag: &str, list: &str| {
+        as_nobody(&["cp", "-q", flag, "--files-from", "-", "tree", "copy"]).input(list).run()
+    };
+    let run = cp("-r", "sub/c\nsub/deep/d\nway/c\n");
+    run.fails(1, &["cannot read way/c: way is a symbolic link; -L copies what links lead to"]);
+    assert_eq!(copied(&sandbox), ["sub/", "sub/c", "sub/deep/", "sub/deep/d"]);
+    // All that is in it cannot be known.
+    cp("-r", "sub/c\nsub\n").fails(1, &["sub: permission denied"]);
+    mode(0o755).unwrap();
+    cp("-L", "way/c\n").succeeds();
+    assert_eq!(sandbox.read("copy/way/c"), b"sub/c");
+}
+
 #[test]
 fn a_list_that_cannot_be_is_refused() {
     let sandbox = sandbox();
     let refuses = |args: &[&str], code: i32, text: &str| {
         sandbox.weir(WEIR, ["cp"]).args(args).run().fails(code, &[text]);
     };
-    refuses(&["--files-from", "none", "tree", "copy"], 1, "cannot read none: no such file");
+    refuses(&["--files-from", "none", "tree", "copy"], 2, "cannot read none: no such file");
     refuses(&["--files-from", "tree", "tree", "copy"], 1, "cannot read tree: is a directory");
     refuses(&["--files-from", "-", "tree/a", "tree/b", "copy"], 2, "several sources");
     refuses(&["--files-from", "-", "--delete", "tree", "copy"], 2, "would remove all");

@@ -73,6 +73,38 @@ fn a_thing_is_not_copied_onto_itself() {
     assert_eq!((inode("a"), inode("dir/in/z")), inodes, "nothing was replaced");
 }
 
+/// As for a backup that lies in what it is of: excluded it is never met, and met it is left out by itself.
+#[test]
+fn a_target_in_its_source_is_left_out_of_a_part() {
+    let Some(sshd) = Sshd::start() else { return };
+    for is_far in [false, true] {
+        let sandbox = sandbox();
+        sandbox.write("list", "x\nin/z\n");
+        let copies = |flags: &[&str], from: &str, to: &str| {
+            let to = match is_far {
+                true => format!("far:{}/", sandbox.path(to).display()),
+                false => format!("{to}/"),
+            };
+            sshd.copies(&sandbox, &[flags, &[from, &to]].concat())
+        };
+        for _ in 0..2 {
+            copies(&["--exclude=/backup"], "dir/", "dir/backup").succeeds();
+        }
+        copies(&["--files-from=list"], "dir", "dir/listed").succeeds();
+        let run = copies(&["--exclude=/backup", "--exclude=/listed"], "dir/", "dir/in/new");
+        run.fails(1, &["in/new is the target of this copy itself; left out"]);
+        // Of itself nothing is left.
+        copies(&["--exclude=/none"], "dir", "dir").fails(1, &["is in the folder that is to be copied there"]);
+        let mut all = sandbox.names();
+        all.retain(|name| name.starts_with("dir/") && !name.ends_with('/'));
+        let each =
+            ["", "backup/", "in/new/", "listed/"].map(|to| ["in/z", "x"].map(|of| format!("dir/{to}{of}")));
+        let mut expected = each.concat();
+        expected.sort();
+        assert_eq!(all, expected);
+    }
+}
+
 #[test]
 fn two_sources_do_not_become_one() {
     let Some(sshd) = Sshd::start() else { return };
@@ -138,6 +170,7 @@ fn a_folder_does_not_replace_a_file_nor_a_file_a_folder() {
     refuses(&["one/x", &far("a/")], &["a/ is a file, and it was named as a folder"]);
     refuses(&["one/x", "dir", &far("a")], &["a is no folder, and 2 sources are to go there"]);
     refuses(&["one/x/", &far("b")], &["cannot read one/x/: not a directory"]);
+    refuses(&["-", "b"], &["cannot read -: no such file", "'weir put - URL' sends a stream to a store"]);
     // x is a folder there, and the file does not take its place.
     refuses(&["one/x", &far("taken")], &["cannot put a file at x", "is a directory", "remove it"]);
     sandbox.write("large", pattern(5 * MIB, 1));
@@ -148,6 +181,71 @@ fn a_folder_does_not_replace_a_file_nor_a_file_a_folder() {
     refuses(&["one/", &far("to")], &["cannot make the directory sub", "a file is there", "remove it"]);
     assert_eq!(sandbox.read("to/x"), b"one/x");
     assert_eq!(sandbox.read("to/sub"), b"a file");
+}
+
+/// As `/dev/stdout` is one: it is not to be lost to a file of its name.
+#[test]
+fn a_link_to_what_is_no_data_is_not_replaced() {
+    let sandbox = sandbox();
+    sandbox.pipe("pipe");
+    symlink("nowhere", sandbox.path("to/way")).unwrap();
+    symlink("../a", sandbox.path("to/file")).unwrap();
+    symlink("../pipe", sandbox.path("to/pipe")).unwrap();
+    let cp = |args: &[&str]| sandbox.weir(support::WEIR, ["cp"]).args(args).run();
+    for flags in [&[][..], &["-n"]] {
+        cp(&[flags, &["one/x", "to/pipe"]].concat())
+            .fails(1, &["cannot put a file at pipe: what is there is a link to a device, pipe or socket"]);
+    }
+    assert!(sandbox.path("to/pipe").is_symlink());
+    // Others are, as in rsync.
+    for link in ["to/file", "to/way"] {
+        cp(&["one/x", link]).succeeds();
+        assert_eq!(sandbox.read(link), b"one/x");
+    }
+    assert_eq!(sandbox.read("a"), b"a");
+}
+
+/// With `-a` a link is copied as one, also over its own copy.
+#[test]
+fn a_named_link_to_what_is_no_data_is_copied_again() {
+    let sandbox = sandbox();
+    sandbox.pipe("pipe");
+    for leads_to in ["../pipe", "/dev/null"] {
+        symlink(leads_to, sandbox.path("one/masked")).unwrap();
+        for _ in 0..2 {
+            sandbox.weir(support::WEIR, ["cp", "-a", "one/masked", "to/masked"]).run().succeeds();
+            let copied = std::fs::read_link(sandbox.path("to/masked")).unwrap();
+            assert_eq!(copied.to_str(), Some(leads_to));
+        }
+        std::fs::remove_file(sandbox.path("one/masked")).unwrap();
+    }
+}
+
+#[test]
+fn for_what_is_refused_no_folder_stays() {
+    let sandbox = sandbox();
+    let cp = |args: &[&str]| sandbox.weir(support::WEIR, ["cp"]).args(args).run();
+    let file = sandbox.path("a").display().to_string();
+    for (refused, why) in [
+        (format!("--link-dest={file}"), "not a directory"),
+        ("--backup-dir=.".to_owned(), "the folder of backups is the target itself"),
+        (format!("--backup-dir={file}/backups"), "cannot create"),
+    ] {
+        cp(&[&refused, "one/", "new"]).fails(1, &[why]);
+        cp(&[&refused, "--mkpath", "one/", "new/on/the/way"]).fails(1, &[why]);
+        sandbox.has_nothing_of("new");
+    }
+    // The folders on the way to one that cannot be made.
+    let long = format!("new/{}", "n".repeat(256));
+    cp(&["--mkpath", "one/", &long]).fails(1, &["does not take a name that long"]);
+    sandbox.has_nothing_of("new");
+    // A dry run needs no folder of its own, either.
+    let dry = sandbox.weir(support::WEIR, ["cp", "-n", "one/", "new"]).env("TMPDIR", "/nonexistent").run();
+    assert_eq!(String::from_utf8_lossy(&dry.succeeds().stdout).lines().count(), 2);
+    sandbox.has_nothing_of("new");
+    // Beside a target that is yet to be made.
+    let dry = cp(&["-n", "-a", "--link-dest=../one", "one/", "new"]);
+    assert_eq!(String::from_utf8_lossy(&dry.succeeds().stdout), "", "all of it would be linked");
 }
 
 #[test]

@@ -43,6 +43,11 @@ fn from(play: impl FnOnce(&mut Talk) + Send + 'static, check: impl FnOnce(&Sandb
 
 /// As a receiver up to the offer of the file; returns its number.
 fn receives(talk: &mut Talk) -> u64 {
+    is_offered(talk).id
+}
+
+/// As a receiver up to the offer of the file.
+fn is_offered(talk: &mut Talk) -> Offered {
     assert_eq!(talk.begin().role, Role::Receiver);
     talk.listens_nowhere();
     loop {
@@ -50,7 +55,7 @@ fn receives(talk: &mut Talk) -> u64 {
             Heard::ToReceiver(ToReceiver::Roots(roots)) => {
                 talk.say(&ToSender::Placed(roots.into_iter().flatten().map(|root| root.name).collect()));
             }
-            Heard::ToReceiver(ToReceiver::Offer(offers)) => return offers[0].id,
+            Heard::ToReceiver(ToReceiver::Offer(mut offers)) => return offers.remove(0),
             Heard::FromDriver(FromDriver::Open(0, Transport::Ssh)) => {}
             other => panic!("{other:?}"),
         }
@@ -200,6 +205,10 @@ fn a_receiver_that_lies_ends_the_copy() {
         |talk, _| talk.say(&ToSender::Placed(vec![name("x"), name("y")])),
         &["where other sources go", lies],
     );
+    refused(
+        |talk, _| talk.say(&ToSender::Avoid(Identity { device: 1, inode: 2 })),
+        &["its target twice, or too late", lies],
+    );
     let wants = |blocks: &[u64]| {
         let blocks = blocks.to_vec();
         let run = to(move |talk| {
@@ -222,6 +231,26 @@ fn a_receiver_that_lies_ends_the_copy() {
         |talk, id| talk.say(&ToSender::Answer(vec![(id, Answer::Refused(Failure::local("no thanks")))])),
         &["no thanks"],
     );
+}
+
+/// What goes once it has arrived is copied whatever is there, and not read for its digest.
+#[test]
+fn what_is_to_be_removed_is_offered_without_a_digest() {
+    for (flags, has_digest) in
+        [(&["--checksum"][..], true), (&["--checksum", "--remove-source-files"], false)]
+    {
+        let sandbox = Sandbox::new();
+        sandbox.write("a", pattern(3 * MIB, 1));
+        let (tell, told) = std::sync::mpsc::channel();
+        let ssh = strange::far(&sandbox, move |talk| {
+            tell.send(is_offered(talk).digest.is_some()).unwrap();
+            talk.say(&ToDriver::Abort(Failure::new(FailureKind::Session, "enough")));
+            talk.hear_out();
+        });
+        let cp = sandbox.weir(support::WEIR, ["cp", "--transport", "ssh", "-S", &ssh]);
+        cp.args(flags).args(&["a", "far:b"]).run().fails(1, &["enough"]);
+        assert_eq!(told.recv_timeout(support::TIMEOUT), Ok(has_digest), "{flags:?}");
+    }
 }
 
 /// What it claims to have is not believed: the file is not taken for stored.

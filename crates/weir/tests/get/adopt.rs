@@ -142,6 +142,23 @@ fn what_is_not_proven_is_not_joined() {
     }
 }
 
+/// The object may be of the size that is here, or of a size that is told the same way when it is rounded.
+#[test]
+fn why_nothing_is_compared_is_said_as_it_is() {
+    let bytes = pattern(SIZE, 1);
+    let server = Server::start(|request, wire| match request.range() {
+        Some(_) => {
+            let all = format!("bytes */{SIZE}");
+            wire.answer("416 Range Not Satisfiable", &[("Content-Range", &all)], b"")
+        }
+        None => wire.answer("200 OK", &[("ETag", "\"one\"")], &pattern(SIZE, 1)),
+    });
+    starts_again(&left(&bytes, early() + DAY), &server, &bytes, "the server gives no parts");
+    let longer = left(&pattern(SIZE + 10, 1), early() + DAY);
+    let why = format!("the object has only {SIZE} bytes, and {} are here", SIZE + 10);
+    starts_again(&longer, &serve(object()), &bytes, &why);
+}
+
 /// A server that knows only where a range begins, and one whose every answer is the rest: curl's test 1043.
 /// The rest is joined where a date shows that the object has not changed since.
 #[test]

@@ -262,3 +262,30 @@ fn apache_is_asked_whether_it_is_the_same() {
         with_a_real_server(directives, &sandbox, apache.http);
     }
 }
+
+/// A file whose name the server chose gives way where an earlier run brought it from the same URL, and nobody
+/// has changed it since.
+#[test]
+fn a_file_that_the_server_named_is_kept_up_to_date() {
+    let object = dated(1000, None, None).field("Content-Disposition", "attachment; filename=named");
+    let server = Server::start(move |request, wire| {
+        let object = if request.number < 2 { object.clone() } else { object.changed() };
+        let tag = match (request.target.ends_with("?2"), request.number) {
+            (true, _) => "\"other\"",
+            (false, 0 | 1) => "\"one\"",
+            (false, _) => "\"two\"",
+        };
+        object.etag(Some(tag)).serve(request, wire)
+    });
+    let sandbox = Sandbox::new();
+    let get = |path: &str| sandbox.get(["-N", &server.url(path)]).run();
+    get("get?1").succeeds();
+    get("get?1").succeeds().says(&["left alone: ", "named is the same on the server"]);
+    get("get?1").succeeds();
+    assert!(sandbox.read("named") == pattern(1000, 2));
+    let says = "names get 'named', which already exists; pass -o 'named' or --force";
+    get("get?2").fails(1, &[says]);
+    sandbox.write("named", "mine");
+    get("get?1").fails(1, &[says]);
+    assert_eq!(sandbox.read("named"), b"mine");
+}

@@ -106,6 +106,19 @@ fn lines_of_curl_and_wget_work() {
     assert_eq!(sandbox.read("bare"), b"/name");
 }
 
+/// Values of flags that take none here are no hosts.
+#[test]
+fn a_number_is_no_url() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    let url = server.url("x.bin");
+    for (flag, number) in [("-s", "4"), ("-k", "1M")] {
+        let says = format!("invalid url '{number}': a number names no host");
+        sandbox.get([flag, number, &*url]).run().fails(2, &[&says, "-c N sets how many"]);
+    }
+    assert!(server.requests().is_empty() && sandbox.names().is_empty());
+    sandbox.get(["--continue=true", "--conditional-get=true", "--remote-time=true", &url]).run().succeeds();
+}
+
 /// N more than the first, as with curl; each time without a range too, which a server may not know.
 #[test]
 fn retries_are_what_follows_the_first_attempt() {
@@ -130,6 +143,9 @@ fn flags_of_other_programs_are_answered() {
         (&["get", "--tlsv1.3", "http://h/x"], "weir speaks TLS 1.3"),
         (&["get", "--url", "http://h/x"], "a URL needs no flag"),
         (&["get", "--max-download-limit=1M", "http://h/x"], "it is --limit-rate RATE"),
+        (&["get", "--skip-existing", "http://h/x"], "it is --no-clobber"),
+        (&["get", "-p", "http://h/x"], "those that it is given"),
+        (&["get", "-V"], "it is 'weir --version'"),
         (&["get", "-i", "http://h/x"], "curl's -i"),
         (&["get", "-c", "jar.txt", "http://h/x"], "--save-cookies FILE"),
         (&["get", "-b", "http://h/x"], "nohup"),

@@ -408,6 +408,63 @@ fn other_bytes_than_listed_are_refused() {
     assert!(sandbox.read("model/weights.bin") == pattern(10_000, 7));
 }
 
+/// Small files as well: by git's id of them, or at least by their size. None gets into the cache.
+#[test]
+fn other_small_files_than_listed_are_refused() {
+    let mismatch = ["sha1", "does not match", "--ignore-digest"];
+    let has_other = ["has another file than its list says: it has 13 bytes, not 8", "--ignore-digest"];
+    for (page, has_id, code, says) in [
+        (&b"{\"b\": 2}"[..], true, 3, &mismatch[..]),
+        (b"<html></html>", true, 3, &mismatch),
+        (b"<html></html>", false, 1, &has_other),
+    ] {
+        let store = Arc::new(Server::start(|_, wire| wire.answer("404 Not Found", &[], b"")));
+        let files = [small("config.json", "{\"a\": 1}")];
+        let server = Server::start(move |request, wire| match request.path() {
+            path if path.contains("/resolve/") => wire.answer("200 OK", &[], page),
+            path if path.contains("/tree/") && !has_id => {
+                let entry = json!([{"type": "file", "path": "config.json", "size": 8}]);
+                wire.answer("200 OK", &[], entry.to_string().as_bytes())
+            }
+            _ => answer(&files, &store, request, wire),
+        });
+        let sandbox = Sandbox::new();
+        let get = |args: &[&str]| {
+            let weir = sandbox.get(args).env("HF_ENDPOINT", server.url("")).env("HF_TOKEN", TOKEN);
+            weir.env("HF_HUB_CACHE", sandbox.path("cache")).run()
+        };
+        get(&["hf://org/model"]).fails(code, says);
+        assert!(!sandbox.path("model/config.json").exists());
+        if has_id {
+            get(&["hf://org/model", "--hf-cache"]).fails(code, says);
+            assert!(!sandbox.path("cache/models--org--model/snapshots").exists());
+        }
+        get(&["hf://org/model", "--ignore-digest"]).succeeds();
+        assert_eq!(sandbox.read("model/config.json"), page);
+    }
+}
+
+/// The list has the size of the file, and a coded body another one.
+#[test]
+fn a_coded_length_is_not_held_against_the_list() {
+    let store = Arc::new(Server::start(|_, wire| wire.answer("404 Not Found", &[], b"")));
+    let files = [small("config.json", "{\"a\": 1}")];
+    let server = Server::start(move |request, wire| match request.path() {
+        path if path.contains("/resolve/") => {
+            wire.answer("200 OK", &[("Content-Encoding", "gzip")], b"thirteen byte")
+        }
+        path if path.contains("/tree/") => {
+            let entry = json!([{"type": "file", "path": "config.json", "size": 8}]);
+            wire.answer("200 OK", &[], entry.to_string().as_bytes())
+        }
+        _ => answer(&files, &store, request, wire),
+    });
+    let sandbox = Sandbox::new();
+    let weir = sandbox.get(["hf://org/model"]).env("HF_ENDPOINT", server.url("")).env("HF_TOKEN", TOKEN);
+    weir.run().succeeds().says(&["saved as it came, coded with gzip"]);
+    assert_eq!(sandbox.read("model/config.json"), b"thirteen byte");
+}
+
 #[test]
 fn names_that_leave_the_folder_end_the_run() {
     for name in ["../x", "/tmp/x", "a/../../x", "a//b", "a/", "", "a\u{1b}[2J", "./x"] {
@@ -494,7 +551,9 @@ fn the_python_library_finds_what_is_in_its_cache() {
     std::fs::create_dir_all(blob.parent().unwrap()).unwrap();
     std::fs::write(&blob, "broken").unwrap();
     let run = weir(&["hf://org/model", "--hf-cache", "--no-clobber"]).env("HF_HUB_CACHE", &other).run();
-    run.succeeds().says(&["--no-clobber keeps it", "the cache gets no snapshot"]);
+    run.fails(3, &["sha1", "does not match", "drop --no-clobber to overwrite it"]);
+    let args = ["hf://org/model", "--hf-cache", "--no-clobber", "--ignore-digest"];
+    weir(&args).env("HF_HUB_CACHE", &other).run().succeeds().says(&["the cache gets no snapshot"]);
     assert_eq!(std::fs::read(&blob).unwrap(), b"broken");
     assert!(!sandbox.path("other/models--org--model/snapshots").exists());
     weir(&["hf://org/model", "--hf-cache"]).env("HF_HUB_CACHE", &other).run().succeeds();

@@ -139,6 +139,40 @@ fn an_action_that_has_expired_is_asked_for_anew() {
     assert_eq!(server.requests().len(), 2);
 }
 
+/// An address alone, where the API is: the login that the API has heard is shown there too, unless the server
+/// says that it needs none, and what is refused so is not asked for again and again.
+#[test]
+fn an_action_without_fields_is_asked_for_by_the_login() {
+    let object = pattern(5000, 1);
+    for is_authenticated in [false, true] {
+        let kept = object.clone();
+        let server = Server::start(move |request, wire| {
+            if request.path().ends_with("/objects/batch") {
+                wire.read_body(request)?;
+                let href = format!("http://{}/data/{}", request.field("host").unwrap(), oid(&kept));
+                let answered = json!({"oid": oid(&kept), "size": kept.len(), "authenticated": is_authenticated,
+                    "actions": {"download": {"href": href}}});
+                let body = json!({"objects": [answered]}).to_string();
+                return wire.answer("200 OK", &[], body.as_bytes());
+            }
+            let login = format!("Basic {}", base64(b"me:geheimes-wort"));
+            if request.field("authorization") != Some(login.as_str()) {
+                return wire.answer("401 Unauthorized", &[], b"no");
+            }
+            Object { bytes: Arc::new(kept.clone()), ..Object::new(0) }.serve(request, wire)
+        });
+        let sandbox = Sandbox::new();
+        sandbox.write("a.bin", pointer(&object));
+        let repo = server.url("org/repo.git");
+        let run = sandbox.get(["--lfs", &repo, "a.bin", "-u", "me:geheimes-wort"]).run();
+        assert_eq!(run.hides("geheim").status.success(), !is_authenticated, "{run:?}");
+        assert_eq!(sandbox.read("a.bin") == object, !is_authenticated);
+        let asked = server.requests();
+        let batches = asked.iter().filter(|seen| seen.request.path().ends_with("/objects/batch")).count();
+        assert!(batches <= 2, "{batches}");
+    }
+}
+
 #[test]
 fn what_a_server_lacks_or_forges_is_told() {
     let (object, other) = (pattern(5000, 1), pattern(5000, 2));

@@ -190,11 +190,11 @@ fn an_image_becomes_a_layout() {
     has_image(&sandbox, "app", &image);
     let index: Value = serde_json::from_slice(&sandbox.read("app/index.json")).unwrap();
     assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "v1");
-    // By its digest, into the same folder: its blobs are here.
+    // By its digest, into the same folder: its blobs are here. One is asked for what platform it is for.
     let before = registry.store.requests().len();
     let by_digest = format!("name/app@{}", digest(&image.manifest("riscv64")));
     registry.get(&sandbox, &by_digest, &["-o", "app/", "--json"]).run().succeeds().hides(TOKEN);
-    assert_eq!(registry.store.requests().len(), before);
+    assert_eq!(registry.store.requests().len(), before + 1);
     let index: Value = serde_json::from_slice(&sandbox.read("app/index.json")).unwrap();
     assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
     // A lane asks for a token when it is refused, and all others use that.
@@ -361,6 +361,65 @@ fn a_manifest_may_be_elsewhere() {
     let url = format!("oci://{}/app:v1", server.address());
     sandbox.get([&url, "-u", "me:geheimes-wort"]).run().succeeds();
     has_image(&sandbox, "app", &image);
+}
+
+/// A registry of `image`, in no index, whose tokens are each for one name.
+fn plain_registry(image: &Image) -> Server {
+    let kept = image.clone();
+    Server::start(move |request, wire| {
+        if request.path() == "/token" {
+            let scope = request.target.replace("%3A", ":").replace("%2F", "/");
+            let name = scope.split(':').nth(1).unwrap();
+            let given = json!({"token": format!("for:{name}")});
+            return wire.answer("200 OK", &[], given.to_string().as_bytes());
+        }
+        let mut parts = request.path().strip_prefix("/v2/").unwrap().rsplitn(3, '/');
+        let (reference, name) = (parts.next().unwrap(), parts.nth(1).unwrap());
+        if request.field("authorization") != Some(&*format!("Bearer for:{name}")) {
+            let host = request.field("host").unwrap();
+            let field = format!("Bearer realm=\"http://{host}/token\",scope=\"repository:{name}:pull\"");
+            return wire.answer("401 Unauthorized", &[("WWW-Authenticate", &field)], b"");
+        }
+        match kept.layers.iter().chain([&kept.config]).find(|bytes| digest(bytes) == reference) {
+            Some(bytes) => wire.answer("200 OK", &[], bytes),
+            None => wire.answer("200 OK", &[("Content-Type", MANIFEST)], &kept.manifest("riscv64")),
+        }
+    })
+}
+
+/// A name may begin with another one: for each its own token is shown, whichever comes first.
+#[test]
+fn a_token_is_for_one_name() {
+    let image = Image::new(&[1000, 2000]);
+    let server = plain_registry(&image);
+    for names in [["name/app:v1", "name/app/sub:v1"], ["name/app/sub:v1", "name/app:v1"]] {
+        let sandbox = Sandbox::new();
+        let urls = names.map(|name| format!("oci://{}/{name}", server.address()));
+        sandbox.get(&urls).run().succeeds();
+        has_image(&sandbox, "app", &image);
+        has_image(&sandbox, "sub", &image);
+    }
+}
+
+#[test]
+fn an_image_without_an_index_says_what_it_is_for() {
+    for (config, code, says) in [
+        ("{\"os\":\"linux\",\"architecture\":\"riscv64\"}", 0, ""),
+        ("{\"os\":\"linux\",\"architecture\":\"arm\"}", 1, "it is for linux/arm, not for linux/riscv64"),
+        ("{}", 0, "does not say which platform it is for"),
+        ("no json", 0, "does not say which platform it is for"),
+    ] {
+        let image = Image { config: config.into(), ..Image::new(&[1000]) };
+        let server = plain_registry(&image);
+        let sandbox = Sandbox::new();
+        let url = format!("oci://{}/name/app:v1", server.address());
+        let run = sandbox.get([&*url, "--platform", "linux/riscv64", "-vv"]).run();
+        run.exits(code).says(&[says]);
+        assert_eq!(sandbox.path("app/index.json").exists(), code == 0, "{config}");
+        // Who has not said what for takes it as it is.
+        sandbox.get([&*url]).run().succeeds();
+        has_image(&sandbox, "app", &image);
+    }
 }
 
 /// A login does not belong into the address. It is in no word about that.

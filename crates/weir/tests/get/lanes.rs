@@ -135,6 +135,30 @@ fn a_server_that_refuses_further_connections_serves_all() {
     assert!(sandbox.read("out") == pattern(12 * MIB, 1));
 }
 
+/// The first answer was accepted, though no byte of it has come: what the server says to further connections
+/// is no word on it.
+#[test]
+fn a_server_that_refuses_further_connections_before_it_sends_a_byte() {
+    // Three lanes that each ask for a part, without a range and for the whole, and then give up, ask nine
+    // times.
+    const MORE_THAN_ONCE: usize = 12;
+    let object = Object::new(12 * MIB);
+    let refused = AtomicUsize::new(0);
+    let server = Server::start(move |request, wire| {
+        if request.number > 0 {
+            refused.fetch_add(1, Relaxed);
+            return wire.answer("403 Forbidden", &[], b"the link is good for one connection");
+        }
+        let answer = object.answer(request);
+        wire.head(answer.status, &answer.fields)?;
+        wait_for("refusals", || refused.load(Relaxed) >= MORE_THAN_ONCE);
+        wire.body(&object.bytes)
+    });
+    let sandbox = Sandbox::new();
+    sandbox.get([&server.url("x"), "-o", "out", "-c", "4"]).run().succeeds();
+    assert!(sandbox.read("out") == pattern(12 * MIB, 1));
+}
+
 #[test]
 fn a_lane_that_stands_still_is_replaced() {
     let size = 12 * MIB;

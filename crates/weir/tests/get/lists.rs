@@ -124,6 +124,38 @@ fn one_bad_line_costs_that_line() {
     sandbox.get(["-i", "list", "-o", "in/"]).run().fails(2, &["list, line 1: "]);
 }
 
+/// A name with a `/` at its end is a folder's: the file in it is called as the server or the URL has it.
+#[test]
+fn a_folder_for_each_line() {
+    let server = echo();
+    let sandbox = Sandbox::new();
+    let [a, b, c] = ["a", "1/b", "2/b"].map(|path| server.url(path));
+    let list = format!("{a}\tone/\n{b}\tone/two/\n  {c}\tone/two/\n{a}\n");
+    sandbox.get(["-i", "-", "-o", "in/"]).input(list).run().succeeds();
+    let names = ["in/", "in/a", "in/one/", "in/one/a", "in/one/two/", "in/one/two/b", "in/one/two/b.1"];
+    assert_eq!(sandbox.names(), names);
+    assert_eq!(sandbox.read("in/one/two/b.1"), b"/2/b");
+}
+
+#[test]
+fn lists_in_the_form_of_others_are_recognised() {
+    let server = echo();
+    let sandbox = Sandbox::new();
+    let url = server.url("a");
+    for (line, says) in [
+        (format!("{url}\t{url}"), "list, line 1: behind the TAB stands a url"),
+        (format!("<a href=\"{url}\">a</a>"), "list, line 1: a web page, XML or a metalink is no list"),
+        (format!("\"{url}\""), "list, line 1: a url stands without quotes"),
+        (format!("url = \"{url}\""), "list, line 1: it is a line of curl's --config"),
+        ("/file".to_owned(), "list, line 1: invalid url '/file': expected https://HOST/FILE"),
+    ] {
+        sandbox.write("list", line);
+        sandbox.get(["-i", "list"]).run().fails(2, &[says]);
+    }
+    assert_eq!(sandbox.names(), ["list"]);
+    assert!(server.requests().is_empty());
+}
+
 #[test]
 fn remarks_behind_a_url() {
     let server = echo();

@@ -4,9 +4,10 @@
 use crate::support;
 
 use std::collections::BTreeSet;
+use std::io;
 
 use support::listed::{ListedBucket, Manner, weir_of};
-use support::{Run, Sandbox};
+use support::{Request, Run, Sandbox, Server, Wire};
 
 /// Keys that a shell, an encoding or a terminal makes something else of.
 const ODD: [&str; 9] =
@@ -100,6 +101,41 @@ fn a_broken_list_is_an_error_and_says_how() {
         // What came before is told.
         assert_eq!(run.stdout.is_empty(), matches!(manner, Manner::Cut | Manner::NoToken), "{manner:?}");
     }
+}
+
+#[test]
+fn no_size_is_beyond_what_a_file_may_have_and_no_sum_overflows() {
+    let list = |size: u64| {
+        let objects: String = (0..3)
+            .map(|number| format!("<Contents><Key>p/{number}</Key><Size>{size}</Size></Contents>"))
+            .collect();
+        format!("<ListBucketResult><IsTruncated>false</IsTruncated>{objects}</ListBucketResult>")
+    };
+    let largest = i64::MAX.unsigned_abs();
+    for (size, says) in [
+        (largest, Ok(format!("total: 3 objects, {} bytes", u64::MAX))),
+        (largest + 1, Err("does not say how large 'p/0' is")),
+        (u64::MAX, Err("does not say how large 'p/0' is")),
+    ] {
+        let (server, sandbox) = (Server::start(answers(list(size))), Sandbox::new());
+        let asked = |args: &[&str]| weir_of(&sandbox, &server.url(""), args).run();
+        let (ls, plan) = (asked(&["ls", "--summarize", "s3://b/p/"]), asked(&["plan", "s3://b/p/", "out"]));
+        match says {
+            Ok(total) => {
+                assert_eq!(lines(ls.succeeds()).pop().unwrap(), total);
+                plan.succeeds();
+            }
+            Err(says) => {
+                ls.fails(1, &[says]);
+                plan.fails(1, &[says]);
+            }
+        }
+    }
+}
+
+/// The same answer to everything.
+fn answers(body: String) -> impl Fn(&Request, &mut Wire) -> io::Result<()> + Send + Sync + 'static {
+    move |_, wire| wire.answer("200 OK", &[], body.as_bytes())
 }
 
 #[test]

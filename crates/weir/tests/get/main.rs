@@ -7,6 +7,7 @@ mod support;
 
 mod adopt;
 mod basics;
+mod beside;
 mod checks;
 mod codings;
 mod deadlines;

@@ -188,6 +188,49 @@ fn what_the_source_lacks_goes_and_what_is_excluded_stays() {
     assert_eq!(here, ["here/a.b", "here/a/sp +%2F\u{e9}", "here/keep.tmp", "here/new", "here/zero"]);
 }
 
+/// Which folder it is is known before the first file of it is.
+#[test]
+fn the_disk_of_a_folder_is_looked_at() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    bucket.hold("p/a", vec![7; 300_000]);
+    bucket.hold("p/b", vec![8; 300_000]);
+    for args in [["cp", "s3://b/p/", "tree"].as_slice(), &["get", "s3://b/p/", "-o", "got/"]] {
+        let args = [args, &["-q", "--evidence", "seen"]].concat();
+        weir_of(&sandbox, &bucket.server.url(""), &args).run().succeeds();
+        let seen = String::from_utf8(sandbox.read("seen")).unwrap();
+        assert!(seen.contains("\"disk\"") && !seen.contains("the output is not a file"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_dry_run_counts_what_it_would_do() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    write(&sandbox, "src/new", b"new");
+    write(&sandbox, "src/other", b"other");
+    bucket.hold("p/old", b"old".to_vec());
+    let run = |args: &[&str]| weir_of(&sandbox, &bucket.server.url(""), args).run();
+    for (from, to, copies, says) in [
+        ("src/", "s3://b/p/", 2, "2 files would be copied, 1 entry deleted"),
+        ("s3://b/p/", "src/", 1, "1 file would be copied, 2 entries deleted"),
+    ] {
+        let args = ["cp", "-n", "--delete", from, to];
+        let dry = run(&args);
+        dry.succeeds().says(&["nothing was copied or deleted (-n): ", says]);
+        let record = run(&[&args[..], &["--json"]].concat()).succeeds().json();
+        assert_eq!(record["would"], serde_json::json!({ "copy": copies, "delete": 3 - copies }));
+    }
+}
+
+#[test]
+fn on_the_way_to_a_target_that_cannot_be_made_no_folder_stays() {
+    let (bucket, sandbox) = (Bucket::start(), Sandbox::new());
+    bucket.hold("p/a", b"a".to_vec());
+    let to = format!("new/{}", "n".repeat(256));
+    let run = weir_of(&sandbox, &bucket.server.url(""), &["cp", "--mkpath", "s3://b/p/", &to]).run();
+    run.fails(1, &["name too long"]);
+    sandbox.has_nothing_of("new");
+}
+
 /// Keys that no file can have go by the same rules, as far as names can have their parts.
 #[test]
 fn what_is_excluded_stays_under_a_key_that_no_file_can_have() {
@@ -502,6 +545,25 @@ fn a_comparison_of_contents_ends_with_a_signal() {
         running.signal(Signal::INT);
         running.wait().exits(130);
     }
+}
+
+/// A look for the date alone does without the size, which the list has said.
+#[test]
+fn a_look_need_not_say_what_the_list_has_said() {
+    let list = "<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>p/x</Key>\
+                <Size>3</Size><LastModified>2026-11-26T10:00:00.000Z</LastModified></Contents></ListBucketResult>";
+    let fields = [("ETag", "\"one\""), ("Last-Modified", "Thu, 26 Nov 2026 10:00:00 GMT")];
+    let server = Server::start(move |request, wire| match (request.method.as_str(), request.path()) {
+        ("HEAD", "/b/p/x") => wire.head("200 OK", &fields),
+        ("GET", "/b/" | "/b") => wire.answer("200 OK", &[], list.as_bytes()),
+        ("GET", "/b/p/x") => wire.answer("200 OK", &fields, b"new"),
+        _ => wire.head("404 Not Found", &[("Content-Length", "0")]),
+    });
+    let sandbox = Sandbox::new();
+    write(&sandbox, "out/x", b"old");
+    weir_of(&sandbox, &server.url(""), &["cp", "s3://b/p/", "out"]).run().succeeds();
+    assert_eq!(sandbox.read("out/x"), b"new");
+    assert!(server.requests().iter().any(|seen| seen.request.method == "HEAD"), "it was looked at");
 }
 
 /// What cannot be read to its end is not another content: it cannot be sent either.

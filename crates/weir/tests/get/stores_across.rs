@@ -114,7 +114,7 @@ fn from_amazon_to_google() {
         let is_list = request.path() == "/storage/v1/b/dst/o";
         let answer = |status, text: &str| Some(Fault::Answer(status, text.to_owned()));
         match request.path().starts_with("/storage/v1/") {
-            true if is_list => answer("200 OK", "{}"),
+            true if is_list => answer("200 OK", r#"{"kind":"storage#objects"}"#),
             true => answer("404 Not Found", "{}"),
             false => None,
         }

@@ -401,6 +401,47 @@ fn keys_like_patterns_and_folders() {
         assert_eq!(sandbox.read(&format!("{folder}/in")), b"in");
     }
     bucket.weir(&sandbox, &["cp", "s3://b/none/", "empty"]).run().succeeds();
+    // For what is not there no folder stays, nor is a link to what is no data replaced.
+    bucket.weir(&sandbox, &["cp", "s3://b/nothing/", "new"]).run().fails(1, &["nothing of that name"]);
+    sandbox.has_nothing_of("new");
+    sandbox.pipe("pipe");
+    std::os::unix::fs::symlink("pipe", sandbox.path("link")).unwrap();
+    let run = bucket.weir(&sandbox, &["cp", "s3://b/trail/in", "link"]).run();
+    run.fails(1, &["a link to a device, pipe or socket", "'weir get s3://b/trail/in -o -' prints it"]);
+    assert!(sandbox.path("link").is_symlink());
+}
+
+/// A key and the same with a slash and more behind it: one of them comes, whichever is sooner, and the other
+/// says why it cannot.
+#[test]
+fn a_key_that_is_a_folder_of_others_says_so() {
+    const SAYS: &str = "cannot both be files";
+    let objects: [(&str, &[u8]); 2] = [("p/a", b"one"), ("p/a/b", b"two")];
+    let bucket = ListedBucket::start(&objects, Manner::InOrder, 1000);
+    for is_new in [true, false] {
+        let sandbox = Sandbox::new();
+        std::fs::create_dir(sandbox.path("out")).unwrap();
+        if !is_new {
+            sandbox.write("out/other", "other");
+        }
+        let run = bucket.weir(&sandbox, &["cp", "s3://b/p/", "out"]).run();
+        run.fails(1, &["s3://b/p/a", SAYS]).hides("add a '/'");
+        let comes = if sandbox.path("out/a").is_dir() { ("out/a/b", b"two") } else { ("out/a", b"one") };
+        assert_eq!(sandbox.read(comes.0), comes.1);
+    }
+    // What is here already stays.
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("folder/a")).unwrap();
+    std::fs::create_dir(sandbox.path("file")).unwrap();
+    sandbox.write("file/a", "one");
+    for (place, says) in [
+        ("folder", "s3://b/p/a: cannot be a file: a folder has its name here"),
+        ("file", "s3://b/p/a/b: cannot be a file: a file has the name of its folder here"),
+    ] {
+        bucket.weir(&sandbox, &["cp", "s3://b/p/", place]).run().fails(1, &[says, SAYS]);
+    }
+    assert_eq!(sandbox.read("folder/a/b"), b"two");
+    assert_eq!(sandbox.read("file/a"), b"one");
 }
 
 /// A segment that no URL can hold is refused before anything is asked, by name, and the others of a tree
@@ -535,6 +576,57 @@ fn a_list_without_sizes_is_none() {
             run.fails(1, &["does not say how large 'p/mine' is", "nothing was deleted"]);
         }
         assert!(!is_deleted && sandbox.read("out/mine") == b"mine", "{size}");
+    }
+}
+
+/// Nor is what the answer to a HEAD does not say.
+#[test]
+fn a_head_without_a_length_is_of_no_empty_object() {
+    let server = Server::start(|request, wire| match request.method.as_str() {
+        "HEAD" => wire.head("200 OK", &[("ETag", "\"one\"")]),
+        _ => wire.answer("200 OK", &[("ETag", "\"one\"")], b"abc"),
+    });
+    let sandbox = Sandbox::new();
+    let run = weir_of(&sandbox, &server.url(""), &["cp", "s3://b/k", "out"]).run();
+    run.fails(1, &["does not say how large 'k' is; weir get fetches it"]).hides(SECRET);
+    assert!(!sandbox.path("out").exists());
+    // Google says it in another field where it would decode the object for others.
+    let server = Server::start(|request, wire| match request.method.as_str() {
+        "HEAD" => wire.head("200 OK", &[("ETag", "\"one\""), ("x-goog-stored-content-length", "3")]),
+        _ => wire.answer("200 OK", &[("ETag", "\"one\"")], b"abc"),
+    });
+    weir_of(&sandbox, &server.url(""), &["cp", "s3://b/k", "out"]).run().succeeds();
+    assert_eq!(sandbox.read("out"), b"abc");
+}
+
+/// The same of Google's lists and Azure's, and of what comes with 200 in place of a list, or of its second
+/// page.
+#[test]
+fn no_list_of_other_stores_deletes_anything() {
+    const BUSY: &str = "{\"status\":\"maintenance\"}";
+    let first = "{\"kind\":\"storage#objects\",\"nextPageToken\":\"t\"}";
+    let item = "{\"kind\":\"storage#objects\",\"items\":[{\"name\":\"p/mine\"}]}";
+    let blob = "<EnumerationResults><Blobs><Blob><Name>p/mine</Name><Properties><Etag>0x1</Etag></Properties>\
+                </Blob></Blobs><NextMarker/></EnumerationResults>";
+    for (url, page, next, says) in [
+        ("gs://b/p/", BUSY, BUSY, "is no list of objects"),
+        ("gs://b/p/", first, BUSY, "is no list of objects"),
+        ("gs://b/p/", item, item, "does not say how large 'p/mine' is"),
+        ("az://b/p/", blob, blob, "does not say how large 'p/mine' is"),
+    ] {
+        let server = Server::start(move |request, wire| {
+            let body = if request.target.contains("pageToken=") { next } else { page };
+            wire.answer("200 OK", &[], body.as_bytes())
+        });
+        let sandbox = Sandbox::new();
+        std::fs::create_dir(sandbox.path("out")).unwrap();
+        sandbox.write("out/mine", "mine");
+        let weir = sandbox.weir(support::WEIR, ["cp", "--delete", "--existing", url, "out"]);
+        let weir = weir.env("STORAGE_EMULATOR_HOST", server.url(""));
+        let weir = weir.env("AZURE_STORAGE_ACCOUNT", "acc").env("AZURE_STORAGE_ENDPOINT", server.url("acc"));
+        let weir = weir.env("AZURE_STORAGE_KEY", support::base64(SECRET.as_bytes()));
+        weir.run().fails(1, &[says, "nothing was deleted"]).hides(SECRET);
+        assert_eq!(sandbox.read("out/mine"), b"mine");
     }
 }
 

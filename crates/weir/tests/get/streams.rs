@@ -131,6 +131,19 @@ fn a_null_device_stays_one() {
     }
 }
 
+/// What nobody can read is no failure of the download; what is for stdout is.
+#[test]
+fn a_stderr_that_takes_nothing() {
+    let server = serve(Object::new(1000));
+    let sandbox = Sandbox::new();
+    for (line, code) in [("2> /dev/full", 0), ("-v 2> /dev/full", 0), ("-o - > /dev/full", 1)] {
+        let line = format!("exec \"$0\" get {} {line}", server.url("x.bin"));
+        sandbox.weir("sh", ["-c", &line, WEIR]).run().exits(code);
+    }
+    assert!(sandbox.read("x.bin") == pattern(1000, 1));
+    assert_eq!(sandbox.names(), ["x.bin"]);
+}
+
 #[test]
 fn a_socket_is_refused_and_stays() {
     let server = serve(Object::new(MIB));

@@ -85,6 +85,24 @@ fn control_characters_make_no_url() {
     sandbox.get(["http://me:geheim@h/\tx"]).run().fails(2, &["a TAB at position"]).hides("geheim");
 }
 
+/// curl would fetch several files.
+#[test]
+fn patterns_in_a_url_are_the_shell_s() {
+    let server = Server::start(|request, wire| match request.path().contains("bad") {
+        true => wire.answer("400 Bad Request", &[], b""),
+        false => wire.answer("404 Not Found", &[], b""),
+    });
+    let sandbox = Sandbox::new();
+    let hint = "weir expands no {a,b} or [1-3]: the shell does";
+    for path in ["{a,b}.bin", "f[1-3]", "bad/[01-10].bin"] {
+        sandbox.get([&server.url(path)]).run().fails(1, &[hint]);
+    }
+    for path in ["a.bin", "{a}", "a-[b]", "a,b"] {
+        let run = sandbox.get([&server.url(path)]).run();
+        assert!(!run.exits(1).stderr.contains(hint), "{path}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn a_redirect_with_a_control_character_or_two_targets_leads_nowhere() {
     for (location, says) in

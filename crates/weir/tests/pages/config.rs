@@ -69,6 +69,31 @@ fn what_the_file_says_stands_in_front_of_the_command_line() {
 }
 
 #[test]
+fn how_much_is_said_is_the_command_lines_matter_first() {
+    let server = server();
+    for quiet in ["quiet", "silent"] {
+        let sandbox = with(&format!("[get]\n{quiet}\n"));
+        let run = weir(&sandbox, &["get", &server.url("a"), "-v"]);
+        run.succeeds();
+        assert!(!run.stderr.is_empty() || !run.stdout.is_empty(), "{quiet}: -v is of the command line");
+    }
+    let run = weir(&with("[get]\n-vv\n"), &["get", &server.url("a"), "-q"]);
+    assert_eq!((run.succeeds().stderr.as_str(), run.stdout.as_slice()), ("", &b""[..]));
+}
+
+#[test]
+fn a_limit_of_the_file_is_lifted_by_0() {
+    let sandbox = with("[get]\n--limit-rate=1M\n[cp]\n--bwlimit=1m\n");
+    sandbox.write("a", "a");
+    let server = server();
+    weir(&sandbox, &["get", &server.url("x"), "--limit-rate", "0"]).succeeds();
+    weir(&sandbox, &["cp", "-q", "a", "b", "--limit-rate", "0"]).succeeds();
+    weir(&sandbox, &["cp", "-q", "a", "c", "--bwlimit", "0"]).succeeds();
+    weir(&sandbox, &["get", &server.url("x"), "--limit-rate", "0.5"])
+        .fails(2, &["expected 1 B/s or more, or 0 for no limit"]);
+}
+
+#[test]
 fn curls_names_and_letters_are_taken_as_on_the_command_line() {
     let server = server();
     let sandbox = with("[get]\nsilent\nlocation\n-A \"me\"\nmax-redirect: 3\n-H X-One: 1\n-vv\n");
@@ -157,8 +182,9 @@ fn what_is_wrong_is_named_with_its_line_its_flag_and_the_way_out() {
             &["line 2: unknown flag --shell for weir completions; weir completions --help"],
         ),
         ("[serve]\n--root=.\n", &["line 2: unknown flag --root"]),
-        ("[get]\n--help\n", &["line 2: unknown flag --help"]),
-        ("[get]\n--no-config\n", &["line 2: unknown flag --no-config"]),
+        ("[get]\n--help\n", &["line 2: --help has a meaning on the command line alone"]),
+        ("[get]\n--no-config\n", &["line 2: --no-config has a meaning on the command line alone"]),
+        ("--version\n", &["line 1: --version has a meaning on the command line alone"]),
         ("[peer]\n", &["line 1: unknown section [peer]"]),
         ("[help]\n", &["line 1: unknown section [help]"]),
         ("[get]\n--a\u{1b}b\n", &["line 2: unknown flag --a\\u{1b}b"]),
@@ -178,7 +204,7 @@ fn what_is_wrong_is_named_with_its_line_its_flag_and_the_way_out() {
             "[get]\n--http2\n--http1.1\n",
             &["line 3: --http1.1 cannot be used with --http2 of line 2; remove one of them"],
         ),
-        ("[get]\nhttp://h/x\n", &["line 2: unknown flag --http for weir get"]),
+        ("[get]\nhttp://h/x\n", &["line 2: URLs stay on the command line"]),
         ("[get]\n--user=\"me:XYZ\n", &["line 2: a quoted value ends the line"]),
         ("[get\n", &["line 1: ", no_flag]),
         ("= 4\n", &["line 1: ", no_flag]),

@@ -220,8 +220,8 @@ fn status_says_rate_end_and_who_differs_once_and_again() {
     let once = status(&sandbox, &[]).run();
     once.succeeds();
     let text = String::from_utf8_lossy(&once.stdout).into_owned();
-    for words in
-        ["over the last 30 s", "left (by bytes, at the rate of the last 30 s)", "failed by class missing"]
+    // One look tells how many objects are left, and not how many are done a second.
+    for words in ["over the last ", "its end is not known: one look does not tell", "failed by class missing"]
     {
         assert!(text.contains(words), "no '{words}':\n{text}");
     }

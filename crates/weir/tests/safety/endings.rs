@@ -27,10 +27,23 @@ fn what_nobody_reads_ends_in_silence() {
         &["lab", "list"],
         &["lab", "show", "b1"],
         &["plan", "--link", "1Gbit", "--rtt", "9ms"],
+        &["version"],
+        &["--version"],
+        &["get", "--help"],
     ] {
         let run = sandbox.weir(WEIR, args).stdout(closed_pipe()).run();
         run.exits(141);
         assert_eq!(run.stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_printed_is_a_failure() {
+    let sandbox = Sandbox::new();
+    for words in ["version", "--version", "--help", "help get"] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let run = sandbox.weir(WEIR, words.split(' ')).stdout(full).run();
+        run.fails(1, &["weir: cannot print the ", "no space left on device"]);
     }
 }
 

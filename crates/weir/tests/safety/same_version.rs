@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use support::{MIB, Object, Request, Sandbox, Server, Wire, base64, brings, pattern};
+use support::{MIB, Object, Request, Sandbox, Server, Wire, base64, brings, pattern, wait_for};
 use weir_get::journal::Journal;
 
 /// Fields of one answer.
@@ -368,6 +368,59 @@ fn a_part_that_is_short_and_proves_nothing_is_asked_for_whole() {
         brings(&server, &["-c", "4"], &bytes);
         assert_eq!(server.requests().len(), 2);
     }
+}
+
+/// Two servers behind one name answer by turns, each with a version of its own: the answer that shows the
+/// right one brings the rest, and the next request would not.
+#[test]
+fn versions_that_take_turns_are_told_apart() {
+    for heeds_if_range in [true, false] {
+        let versions = [Object::new(4 * MIB), Object::new(4 * MIB).changed()];
+        let bytes = versions.each_ref().map(|object| Arc::clone(&object.bytes));
+        let server = Server::start(move |request, wire| {
+            let object = &versions[request.number % 2];
+            if request.number == 0 {
+                object.serve_up_to(request, wire, 2 * MIB)?;
+                return wire.close();
+            }
+            let tag = object.etag.as_deref().unwrap();
+            match heeds_if_range {
+                true => object.serve(request, wire),
+                false => answer(&object.bytes, &[("ETag", tag)], false, usize::MAX, request, wire),
+            }
+        });
+        let run = brings(&server, &["-c", "1", "--retries", "1"], &bytes[0]);
+        assert!(!run.stderr.contains("starting again"), "{}", run.stderr);
+        let starts: Vec<u64> = server.requests_from(0).iter().map(Request::start).collect();
+        assert_eq!(starts, [0, 2 * MIB as u64, 2 * MIB as u64]);
+        // With several lanes it is chance whose turn it is for each: a file that comes is one of the two.
+        let sandbox = Sandbox::new();
+        sandbox.get([&server.url("x"), "-o", "out", "-c", "4"]).run();
+        let found = sandbox.path("out").exists().then(|| sandbox.read("out"));
+        assert!(found.is_none_or(|found| bytes.iter().any(|one| **one == found)), "a mixed file");
+    }
+}
+
+/// A 206 may leave out the date that its If-Range names: a question without one shows that it is still the
+/// same version, and the lane that is at work brings all of it.
+#[test]
+fn a_date_that_a_part_leaves_out_is_asked_for_by_itself() {
+    let bytes = pattern(4 * MIB, 1);
+    let (served, plain) = (bytes.clone(), AtomicUsize::new(0));
+    let server = Server::start(move |request, wire| {
+        let is_plain = request.field("if-range").is_none();
+        let lines: &[_] = if is_plain { &[EARLY, DATE] } else { &[DATE] };
+        if request.number > 0 {
+            plain.fetch_add(usize::from(is_plain), Relaxed);
+            return answer(&served, lines, false, usize::MAX, request, wire);
+        }
+        answer(&served, lines, false, 2 * MIB, request, wire)?;
+        wait_for("a question without If-Range", || plain.load(Relaxed) > 0);
+        wire.body(&served[2 * MIB..])
+    });
+    let run = brings(&server, &["-c", "4"], &bytes);
+    assert!(!run.stderr.contains("starting again"), "{}", run.stderr);
+    assert!(server.requests_from(0).iter().any(|request| request.field("if-range").is_some()));
 }
 
 /// A name that leads to one mirror after the other: what the part is of is still where that came from.

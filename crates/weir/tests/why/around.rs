@@ -8,7 +8,7 @@ use crate::support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{Run, Sandbox, WEIR, Weir, skip};
 use weir_lab::netns::Namespace;
@@ -430,6 +430,48 @@ fn a_pipe_whose_reader_waits_is_not() {
     let said = Said::of(&run);
     said.is_not("downstream");
     said.is_not("think-time");
+}
+
+/// Its output goes to a named pipe whose reader sleeps, and a process at another pipe of it computes.
+#[test]
+fn a_process_at_another_pipe_is_not_taken_for_the_reader_of_a_named_one() {
+    if !has(&["curl", "mkfifo", "timeout"]) {
+        return;
+    }
+    let port = serve(flood);
+    let script = format!(
+        "d=$(mktemp -d); mkfifo $d/f; sleep 3 <$d/f &
+        curl -s --max-time 2 http://127.0.0.1:{port}/ 3>&1 >$d/f | timeout 2 sh -c 'while :; do :; done'
+        rm -r $d"
+    );
+    let run = why(&["--", "sh", "-c", &script]).run();
+    Said::of(&run).is_not("downstream");
+}
+
+/// Works for 20 ms on each 64 KB that it sends.
+fn compute(mut socket: TcpStream) {
+    let _ = socket.read(&mut [0; 4096]);
+    let _ = socket.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
+    while socket.write_all(&[b'x'; 65_536]).is_ok() {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[test]
+fn what_holds_a_server_of_this_machine_is_not_ruled_out_at_its_client() {
+    if !has(&["curl"]) {
+        return;
+    }
+    let address = format!("http://127.0.0.1:{}/", serve(compute));
+    let run = why(&["--", "curl", "-s", "-o", "/dev/null", "--max-time", "2", &address]).run();
+    let innocent = run.json()["verdict"]["innocent"].clone();
+    let lines = || innocent.as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+    for limit in ["cpu-core: ", "source-disk: "] {
+        assert!(!lines().any(|line| line.starts_with(limit)), "{limit}{}", Said::of(&run).whole);
+    }
 }
 
 /// `RELAY FROM TO`: copies from one port to another.

@@ -136,6 +136,15 @@ fn what_a_command_prints_and_its_exit_code_are_its_own() {
     assert_eq!(run.stderr, "");
 }
 
+/// What is printed on stderr looks as stderr is, whatever stdout is.
+#[test]
+fn a_file_of_the_report_has_no_colours_while_the_command_has_a_terminal() {
+    let (_near, terminal) = support::terminal();
+    let run = why(&["--", "true"]).env("TERM", "xterm").stdout(terminal).run();
+    run.succeeds().says(&["limit: "]);
+    assert!(!run.stderr.contains('\x1b'), "{:?}", run.stderr);
+}
+
 #[test]
 fn a_signal_is_passed_on_and_the_report_still_printed() {
     let sandbox = Sandbox::new();
@@ -364,6 +373,11 @@ fn a_servers_short_connections_are_its_own() {
     if !has("python3") {
         return;
     }
+    // Where processes are hidden a listener may be shared with one of them.
+    let pids = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    if pids.to_str() != Some("pid:[4026531836]") {
+        return skip("this is a PID namespace of a container");
+    }
     let Some(network) = secluded() else { return };
     let mut server = Command::new("python3");
     server.args(["-c", SERVER]).stdout(Stdio::piped());
@@ -416,9 +430,64 @@ fn who_is_not_there_cannot_be_looked_at() {
     run.exits(1);
     assert!(String::from_utf8_lossy(&run.stdout).contains("port 1 had no TCP connection"), "{run:?}");
     assert!(!String::from_utf8_lossy(&run.stdout).contains("ruled out"), "{run:?}");
+    let run = why(&["--json", "--for", "200ms", "--port", "1"]).run();
+    run.fails(1, &["port 1 had no TCP connection"]);
+    let record = run.json();
+    assert_eq!(record["outcome"], "failed", "{record}");
+    assert_eq!(record["error"], "port 1 had no TCP connection", "{record}");
+    assert_eq!(record["verdict"]["shares"], serde_json::json!({}), "{record}");
+    let samples = record["samples"].as_array().unwrap();
+    assert!(samples.iter().all(|sample| sample["limit"].is_null()), "{record}");
     let run = why(&["--for", "200ms", "--port", "1", "--peer", "localhost"]).run();
     run.exits(1);
     assert!(String::from_utf8_lossy(&run.stdout).contains("port 1 with localhost (127.0.0.1"), "{run:?}");
+}
+
+/// What a network namespace hides is not said to be absent.
+#[test]
+fn who_finds_no_connection_is_told_of_other_networks() {
+    let Some(network) = secluded() else { return };
+    let mut sleeper = Command::new("sleep");
+    network.enter(sleeper.arg("60")).unwrap();
+    let mut child = sleeper.spawn().unwrap();
+    let run = why(&["--json", "--for", "200ms", "--port", "1"]).run();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    run.exits(1);
+    let missing = run.json()["verdict"]["missing"].to_string();
+    assert!(missing.contains("only this network namespace was looked at"), "{missing}");
+}
+
+/// Who is shown a part of the processes cannot know to be alone in a network.
+#[test]
+fn strangers_do_not_count_where_processes_are_hidden() {
+    if !rustix::process::geteuid().is_root() || !has("unshare") || !has("curl") {
+        return skip("needs root, unshare and curl");
+    }
+    let apart = ["--pid", "--fork", "--mount-proc"];
+    if !Command::new("unshare").args(apart).arg("true").status().unwrap().success() {
+        return skip("no PID namespace can be made");
+    }
+    let port = serve(sink);
+    let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        while stranger.write_all(&[1; 20_000]).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    // Long enough to be seen.
+    let port = serve(|socket| {
+        std::thread::sleep(Duration::from_millis(500));
+        answer(socket, 100_000);
+    });
+    let url = format!("http://127.0.0.1:{port}/");
+    let inside = [WEIR, "why", "--json", "--", "curl", "-s", "-o", "/dev/null", url.as_str()];
+    let mut weir = Sandbox::new().weir("unshare", apart).args(&inside);
+    weir.command.current_dir("/");
+    let run = weir.run();
+    run.succeeds();
+    let why = &run.json()["why"];
+    assert_eq!(why["connections"], 1, "{why}");
 }
 
 #[test]
@@ -487,6 +556,7 @@ fn another_users_process_says_how_to_see_it() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("its connections cannot be told from others'"), "{said}");
     assert!(said.contains(&format!("process {own} belongs to another user")), "{said}");
+    assert!(said.contains("(--port)"), "{said}");
     let (code, said, _) = as_nobody(&["--port", &port.to_string(), "--for", "500ms"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("its sockets are judged all the same"), "{said}");
@@ -515,6 +585,74 @@ fn what_short_children_wrote_counts() {
     let windows = seen["windows"].as_array().unwrap();
     let written: u64 = windows.iter().map(|window| window["written"].as_u64().unwrap()).sum();
     assert!((12_000_000..12_500_000).contains(&written), "{written}");
+}
+
+/// The disk of an output is that of its own mount namespace, whatever lies at its path in weir's.
+#[test]
+fn an_output_in_another_mount_namespace_lies_where_it_is_seen_there() {
+    if !rustix::process::geteuid().is_root() || !has("unshare") || !has("curl") {
+        return skip("needs root, unshare and curl");
+    }
+    let sandbox = Sandbox::new_in(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let [folder, done, over] = ["data", "done", "over"].map(|name| sandbox.path(name));
+    std::fs::create_dir(&folder).unwrap();
+    if weir_observe::disk::block_device(&folder).is_err() {
+        return skip("the target folder is on no disk of its own");
+    }
+    let port = serve(|socket| answer(socket, 2_000_000));
+    // The shell keeps the file open until it was seen.
+    let script = format!(
+        "mount -t tmpfs none {0} && exec 4> {0}/out && curl -s http://127.0.0.1:{port}/ >&4; : > {1}
+        until [ -e {2} ]; do sleep 0.1; done",
+        folder.display(),
+        done.display(),
+        over.display()
+    );
+    let evidence = sandbox.path("evidence");
+    let args = ["--json", "--watch", "--evidence", evidence.to_str().unwrap(), "--"];
+    let mut weir = why(&args).args(&["unshare", "--mount", "sh", "-c", &script]);
+    weir.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+    let weir = weir.spawn();
+    wait_for("the download", || done.exists());
+    is_told_of_ends(&sandbox);
+    is_told_of_ends(&sandbox);
+    std::fs::write(over, "").unwrap();
+    weir.wait().succeeds();
+    let seen: serde_json::Value = serde_json::from_slice(&std::fs::read(evidence).unwrap()).unwrap();
+    assert!(seen["facts"]["disk"].is_null(), "{}", seen["facts"]);
+    let told = seen["windows"].to_string().contains("/data/out: it is on tmpfs, which is memory");
+    assert!(told, "{}", seen["windows"]);
+}
+
+/// Has the root of a file system open whose server never answers.
+const AWAY: &str = "import ctypes,os,sys,time
+libc = ctypes.CDLL(None, use_errno=True)
+server = os.open('/dev/fuse', os.O_RDWR)
+options = f'fd={server},rootmode=40000,user_id=0,group_id=0'
+private = ctypes.c_ulong(0x44000)
+if libc.unshare(0x20000) or libc.mount(None, b'/', None, private, None) or libc.mount(
+        b'away', sys.argv[1].encode(), b'fuse', 0, options.encode()):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.open(sys.argv[1], os.O_PATH)
+print('ready', flush=True)
+time.sleep(20)";
+
+#[test]
+fn a_file_system_whose_server_is_away_is_not_waited_for() {
+    if !rustix::process::geteuid().is_root() || !has("python3") {
+        return skip("needs root and python3");
+    }
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("away");
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = Command::new("python3");
+    let mut child = command.args(["-c", AWAY]).arg(&folder).stdout(Stdio::piped()).spawn().unwrap();
+    let is_ready = child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).is_ok();
+    let run = is_ready.then(|| why(&["--for", "500ms", "--pid", &child.id().to_string()]).run());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let Some(run) = run else { return skip("no FUSE here") };
+    run.exits(1);
 }
 
 /// A sender and its sink that live together in a network namespace of their own.

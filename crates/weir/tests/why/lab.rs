@@ -392,3 +392,19 @@ fn nothing_stays_behind_when_a_run_is_interrupted_or_killed() {
     assert!(!mounts(&sandbox) && !loop_devices(&sandbox));
     assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), 0);
 }
+
+#[test]
+fn a_users_own_folders_of_such_names_stay() {
+    let sandbox = Sandbox::new();
+    sandbox.write("quick.toml", QUICK);
+    let own = ["weir-lab-results", "weir-lab-2026-07"].map(|name| sandbox.path("tmp").join(name));
+    for folder in &own {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("kept"), "").unwrap();
+    }
+    if !ran(&lab(&sandbox, &["run", "./quick.toml"]).run()) {
+        return;
+    }
+    assert!(own.iter().all(|folder| folder.join("kept").exists()), "{:?}", sandbox.names());
+    assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), own.len());
+}

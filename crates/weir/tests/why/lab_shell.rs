@@ -50,6 +50,8 @@ fn the_exit_code_is_the_commands() {
     shell(&sandbox, &[], "kill -TERM $$").run().exits(128 + 15);
     let lab = sandbox.weir(WEIR, ["lab", "shell", "--", "./no-such-program"]);
     lab.run().fails(127, &["cannot run ./no-such-program: command not found"]);
+    let lab = sandbox.weir(WEIR, ["lab", "shell", "--", "/etc/passwd"]);
+    lab.run().fails(126, &["cannot run /etc/passwd: permission denied"]);
 }
 
 #[test]

@@ -8,11 +8,13 @@ use crate::support;
 mod tcpdump;
 
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use story::{Ends, Story};
-use support::{Sandbox, WEIR, skip};
+use support::{Sandbox, WEIR, skip, wait_for};
 
 /// So often at most a story is played.
 const PLAYED: u32 = 4;
@@ -129,6 +131,41 @@ fn stdin_gzip_and_a_page() {
     }
 }
 
+/// A capture of Ethernet before its first packet.
+const HEAD: [u8; 24] = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+
+/// Of a live one, whose writer stays in the middle of a packet; that is no damage.
+#[test]
+fn a_capture_in_which_no_packet_comes_ends_when_the_user_wants_or_its_time_is_over() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("live");
+    for (args, interrupts) in [(&["live"][..], true), (&["live", "--for", "200ms"], false)] {
+        let running = sandbox.weir(WEIR, ["why", "--json", "--pcap"]).args(args).spawn();
+        let mut writer = fs::File::options().write(true).open(sandbox.path("live")).unwrap();
+        writer.write_all(&[&HEAD[..], &[0; 4]].concat()).unwrap();
+        if interrupts {
+            wait_for("its handler", || running.catches(Signal::INT));
+            running.signal(Signal::INT);
+        }
+        let run = running.wait();
+        run.exits(1);
+        assert!(!String::from_utf8_lossy(&run.stdout).contains("it is cut"), "{:?}", run.stdout);
+        drop(writer);
+    }
+}
+
+#[test]
+fn a_capture_that_the_user_ends_before_it_begins_is_not_called_empty() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("live");
+    let running = sandbox.weir(WEIR, ["why", "--pcap", "live"]).spawn();
+    let writer = fs::File::options().write(true).open(sandbox.path("live")).unwrap();
+    wait_for("its handler", || running.catches(Signal::INT));
+    running.signal(Signal::INT);
+    running.wait().fails(1, &["cannot judge capture live: interrupted before its file header"]);
+    drop(writer);
+}
+
 #[test]
 fn what_is_no_capture_fails_and_what_has_no_connection_says_so() {
     let sandbox = Sandbox::new();
@@ -139,8 +176,7 @@ fn what_is_no_capture_fails_and_what_has_no_connection_says_so() {
     sandbox.write("empty", b"");
     of("empty").fails(1, &["it is empty"]);
     of(".").fails(1, &["it is a folder"]);
-    let head = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
-    sandbox.write("head.pcap", head);
+    sandbox.write("head.pcap", HEAD);
     let run = of("head.pcap");
     run.exits(1);
     assert!(String::from_utf8_lossy(&run.stdout).contains("no TCP connection"), "{:?}", run.stdout);

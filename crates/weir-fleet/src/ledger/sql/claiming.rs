@@ -121,8 +121,9 @@ pub(super) fn settings(transaction: &mut dyn Transaction) -> Result<FleetSetting
     Ok(settings_of(&one(transaction.query(sql, &[])?, "its plan")?))
 }
 
-/// What a worker of `host` is told of `settings`: the rate is the host's, and those of its workers that are
-/// there share it.
+/// What a worker of `host` is told of `settings`: the rate is the host's, and those of its workers that have
+/// something to do share it. Who waits for work moves nothing; who was not heard of for a while may well go
+/// on with what it has.
 fn of_a_worker(
     transaction: &mut dyn Transaction,
     settings: FleetSettings,
@@ -130,7 +131,8 @@ fn of_a_worker(
 ) -> Result<FleetSettings, DatabaseError> {
     let Some(rate) = settings.rate else { return Ok(settings) };
     let sql = format!(
-        "SELECT count(*) FROM worker WHERE host = $1 AND departed IS NULL AND seen > {{now}} - {GONE}"
+        "SELECT count(DISTINCT b.worker) FROM batch b JOIN worker w ON w.id = b.worker \
+         WHERE b.state = 'leased' AND b.due > {{now}} - {GONE} AND w.host = $1"
     );
     let workers = one(transaction.query(&sql, &[host.into()])?, "a number")?.count(0);
     Ok(FleetSettings { rate: Some((rate / workers.max(1)).max(1)), ..settings })

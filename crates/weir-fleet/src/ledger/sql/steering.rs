@@ -71,6 +71,8 @@ pub struct OfLate {
     pub share: f64,
     /// Bytes a second.
     pub rate: u64,
+    /// Over so many seconds.
+    pub seconds: f64,
 }
 
 /// An object that was given up.
@@ -280,9 +282,9 @@ fn of_late(transaction: &mut dyn Transaction) -> Result<HashMap<i64, OfLate>, Da
         sum.5 = sum.5.max(row.int(5).unwrap_or(0));
     }
     let of = |(worker, (held, limit, all, bytes, from, to)): (i64, Sum)| {
-        let span = to.saturating_sub(from).max(1) as f64 / 1000.0;
+        let seconds = to.saturating_sub(from).max(1) as f64 / 1000.0;
         let share = if all > 0.0 { held / all } else { 0.0 };
-        (worker, OfLate { limit, share, rate: (bytes as f64 / span) as u64 })
+        (worker, OfLate { limit, share, rate: (bytes as f64 / seconds) as u64, seconds })
     };
     Ok(sums.into_iter().map(of).collect())
 }

@@ -119,7 +119,8 @@ impl World {
         Standing {
             began: self.time,
             done: ledger.done().len(),
-            others: ledger.started(),
+            others: ledger.carrying(),
+            bringing: ledger.bringing(),
             is_resumable: self.attempts[attempt].download.is_pinned(),
         }
     }
@@ -129,17 +130,7 @@ impl World {
         match std::mem::replace(&mut self.lanes[lane], Lane::Free) {
             Lane::Free => self.take_work(lane, roll),
             Lane::Carrying { attempt, version, carried } => self.carry(lane, attempt, version, carried, roll),
-            Lane::Looking(attempt, error) => {
-                let judged = self.server.answer(true, u64::MAX, roll);
-                let (standing, moment) = (self.standing(attempt), self.moment());
-                let own = &mut self.attempts[attempt].download;
-                let seen = match judged {
-                    Err(error) if roll < 12 => BulkSeen::Failed(error),
-                    judged => own.seen(&judged, roll == 41, HOST),
-                };
-                let action = own.on_look(error, seen, &standing, &moment);
-                self.act(lane, attempt, action);
-            }
+            Lane::Looking(attempt, error) => self.look(lane, attempt, error, roll),
             Lane::Trying(attempt, error) => {
                 let (standing, moment) = (self.standing(attempt), self.moment());
                 let is_whole = self.server.answer(false, 0, roll).is_ok();
@@ -157,6 +148,31 @@ impl World {
                 self.act(lane, attempt, action);
             }
         }
+    }
+
+    /// The answer to a lane's question what the URL gives now.
+    fn look(&mut self, lane: usize, attempt: usize, error: GetError, roll: u8) {
+        let id = lane as LaneId;
+        let gap = self.attempts[attempt].ledger.claim_gap(id, u64::MAX, u64::MAX);
+        let judged = self.server.answer(true, gap.as_ref().map_or(u64::MAX, |gap| gap.end), roll);
+        let (standing, moment) = (self.standing(attempt), self.moment());
+        let own = &mut self.attempts[attempt].download;
+        let seen = match judged {
+            Err(error) if roll < 12 => BulkSeen::Failed(error),
+            judged => own.seen(&judged, gap.is_some(), roll == 41, HOST),
+        };
+        let action = own.on_look(error, seen, &standing, &moment);
+        if let Action::Carry(holds_to) = action {
+            return self.begin_to_carry(lane, attempt, Carried { holds_to, brought: 0, ranged: true });
+        }
+        self.attempts[attempt].ledger.release(id);
+        self.act(lane, attempt, action);
+    }
+
+    /// The answer to a lane's request was accepted.
+    fn begin_to_carry(&mut self, lane: usize, attempt: usize, carried: Carried) {
+        self.attempts[attempt].ledger.accept(lane as LaneId);
+        self.lanes[lane] = Lane::Carrying { attempt, version: self.server.now, carried };
     }
 
     fn take_work(&mut self, lane: usize, roll: u8) {
@@ -197,12 +213,11 @@ impl World {
         let carried = Carried { holds_to: object.holds_to, brought: 0, ranged };
         (self.done_at_failure, self.fruitless) = (0, 0);
         (self.done_at_refusal, self.refusals) = (0, 0);
-        let attempt = self.attempts.len() - 1;
-        self.lanes[lane] = Lane::Carrying { attempt, version: self.server.now, carried };
+        self.begin_to_carry(lane, self.attempts.len() - 1, carried);
     }
 
     fn open_failed(&mut self, mut download: Download, error: GetError) {
-        let standing = Standing { began: self.time, done: 0, others: 0, is_resumable: false };
+        let standing = Standing { began: self.time, done: 0, others: 0, bringing: 0, is_resumable: false };
         match download.on_error(error, &standing, &self.moment()) {
             Action::AskAgain => self.waiting = Some(download),
             Action::AskLater { pause, .. } => {
@@ -223,7 +238,7 @@ impl World {
     fn ask(&mut self, lane: usize, attempt: usize, roll: u8) {
         let Attempt { download, ledger, .. } = &mut self.attempts[attempt];
         let claim = ledger.claim(lane as LaneId).expect("a claim");
-        let answer = download.on_claim(claim.start, ledger.started(), HOST).and_then(|ranged| {
+        let answer = download.on_claim(claim.start, ledger.carrying(), HOST).and_then(|ranged| {
             let judged = self.server.answer(ranged, claim.end, roll);
             Ok((ranged, download.on_part(judged, ranged, false, HOST)?))
         });
@@ -237,8 +252,7 @@ impl World {
             Ok((_, Carry::Resolve)) => panic!("it was the job's own URL"),
             Err(error) => return self.after_part(lane, attempt, Err(error)),
         };
-        let carried = Carried { holds_to, brought: 0, ranged };
-        self.lanes[lane] = Lane::Carrying { attempt, version: self.server.now, carried };
+        self.begin_to_carry(lane, attempt, Carried { holds_to, brought: 0, ranged });
     }
 
     /// Some bytes of the answer, its end, or a failure.
@@ -297,12 +311,12 @@ impl World {
         match action {
             Action::Leave => {}
             Action::Rest { pause, .. } => self.time += pause,
-            Action::BackOff { error, pause, others, .. } => {
+            Action::BackOff { error, pause, .. } => {
                 self.time += pause;
                 let is_refusal = error.is_permanent() || matches!(error, GetError::NoParts { .. });
                 match is_refusal {
                     true => self.count_refusal(attempt),
-                    false => self.count_failure(attempt, others),
+                    false => self.count_failure(attempt),
                 }
             }
             Action::Look(error) => self.lanes[lane] = Lane::Looking(attempt, error),
@@ -341,13 +355,14 @@ impl World {
     }
 
     /// Each failure is after the pause of the one before it, so that all of them count.
-    fn count_failure(&mut self, attempt: usize, others: bool) {
-        let done = self.attempts[attempt].ledger.done().len();
+    fn count_failure(&mut self, attempt: usize) {
+        let ledger = &self.attempts[attempt].ledger;
+        let (done, is_bringing) = (ledger.done().len(), ledger.bringing() > 0);
         // Any byte starts the count anew; a drip is not among these failures.
         let has_brought = done > self.done_at_failure;
         self.fruitless = if has_brought { 1 } else { self.fruitless + 1 };
         self.done_at_failure = done;
-        assert!(others || self.fruitless <= RULES.retries, "tried more often than allowed");
+        assert!(is_bringing || self.fruitless <= RULES.retries, "tried more often than allowed");
     }
 
     /// The rest was refused, and is asked for again.

@@ -151,6 +151,14 @@ impl Exchange {
         }
     }
 
+    /// The `Content-Encoding` that is undone on the way.
+    pub(crate) fn decoded_from(&self) -> Option<&str> {
+        match self {
+            Exchange::Decoded(decoded) => decoded.coding(),
+            Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Parts(_) | Exchange::None => None,
+        }
+    }
+
     /// What is to be said of an end that was taken all the same, without its mark.
     pub(crate) fn unclean(&self) -> Option<&'static str> {
         match self {

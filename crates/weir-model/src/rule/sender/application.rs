@@ -20,10 +20,11 @@
 //! Cannot tell where the peer gives credits (HTTP/2, SSH) and its thread waits for nothing else: they come at
 //! the pace of the peer's reader.
 //!
-//! Acquits: it never sends but when it was asked, and owes nothing (of (2) only: a rest is somebody's pause);
-//! another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow);
-//! data wait unsent; all was sent and the connection's end is all that followed, so that it was the peer's
-//! time; or the sender is one of weir's own and its threads were at work: [`stage`] knows at what.
+//! Acquits: it never sends but when it was asked, and owes nothing (of (1), where a rest is somebody's pause,
+//! only where it is the asking program that is watched, which has a say of its own); another limit that has a
+//! rule of its own explains the rest (turns, timers, credits, a relay's other flow); data wait unsent; all
+//! was sent and the connection's end is all that followed, so that it was the peer's time; or the sender is
+//! one of weir's own and its threads were at work: [`stage`] knows at what.
 //!
 //! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection)
 //! looks just so; if it sleeps for it, that is said.
@@ -90,10 +91,16 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let why = whose_turn(flow).or_else(|| flow.thread.as_ref().ok().and_then(thread)).unwrap_or_default();
     let spares = flow.seen.in_flight.saturating_mul(2) <= flow.seen.cwnd;
     let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && (limited >= 0.5 || spares));
-    if (rests >= 0.3 || starves) && takes_credits(flow) && !sends_unasked(flow) {
+    let idle = rests >= 0.3 || starves;
+    let rtt = flow.min_rtt().filter(|_| idle);
+    let turns = rtt.and_then(|rtt| Turns::of(flow.lane, flow.interval, flow.context, rtt));
+    if idle && takes_credits(flow, turns.as_ref()) && !sends_unasked(flow, NEAR) {
         return Judgement::unknown(
             "the peer gives credits (HTTP/2, SSH) at its reader's pace: its end would show what holds that",
         );
+    }
+    if rests >= 0.3 && asks_for_no_more(flow) {
+        return Judgement::acquit(format!("{numbers}: it answered, and the peer asked for no more"));
     }
     // What it waits for may be somebody else's.
     let is_piped = |thread: &ThreadInterval| thread.share(thread.found.pipe_empty) >= 0.5;
@@ -102,7 +109,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if rests >= 0.3 {
         return Judgement::convict((0.6 + 0.35 * rests).min(most), format!("{numbers}{why}"));
     }
-    if starves && answers_only(flow) {
+    if starves && answers_only(flow, turns.as_ref()) {
         return Judgement::acquit(format!("{numbers}: it sent what the peer asked for, and only then"));
     }
     if starves && !flow.cwnd_pinned() && !flow.window_pinned() {
@@ -117,39 +124,54 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
 }
 
 /// The peer gives credits, no answer is owed, and the thread waits for nothing else.
-fn takes_credits(flow: &Flow<'_>) -> bool {
+fn takes_credits(flow: &Flow<'_>, turns: Option<&Turns>) -> bool {
     let elsewhere = flow.thread.as_ref().is_ok_and(protocol_window::is_elsewhere);
-    flow.share(flow.seen.owing) < 0.3 && !elsewhere && turns(flow).is_some_and(|turns| turns.are_credits())
+    flow.share(flow.seen.owing) < 0.3 && !elsewhere && turns.is_some_and(Turns::are_credits)
 }
 
-fn turns(flow: &Flow<'_>) -> Option<Turns> {
-    Turns::of(flow.lane, flow.interval, flow.context, flow.min_rtt()?)
+/// Seconds each way over which what was asked and what was sent are compared.
+const NEAR: f64 = 1.5;
+
+/// The same where the peer may rest for long between two questions.
+const FAR: f64 = 10.0;
+
+/// The peer asked nearby, and nothing was sent anew without: each interval in which something went out has a
+/// question, or follows one that has, or goes on with what was unsent. Questions are what comes at the pace
+/// of turns, a fifth of the time in round trips, and not in the sizes of credits.
+fn answers_only(flow: &Flow<'_>, turns: Option<&Turns>) -> bool {
+    let in_turn = turns.is_some_and(|turns| turns.share() >= 0.2 && !turns.are_credits());
+    in_turn && answers(flow, NEAR)
 }
 
-/// Over a second and a half each way the peer asked, and nothing was sent anew without: each interval in
-/// which something went out has a question, or follows one that has, or goes on with what was unsent.
-/// Questions are what comes at the pace of turns, a fifth of the time in round trips, and not in the sizes of
-/// credits.
-fn answers_only(flow: &Flow<'_>) -> bool {
-    let asked: u64 = nearby(flow).iter().map(|seen| seen.asked).fold(0, u64::saturating_add);
-    let in_turn = turns(flow).is_some_and(|turns| turns.share() >= 0.2 && !turns.are_credits());
-    asked > 0 && in_turn && !sends_unasked(flow) && flow.share(flow.seen.owing) < 0.3
+/// It is the program at the other end that is watched, the last word was this end's in half of the looks or
+/// more, and all that it sends is asked for: the rest is that program's, before its next question. Where it
+/// is the server that is watched, its rest has no other name than this one.
+fn asks_for_no_more(flow: &Flow<'_>) -> bool {
+    flow.is_peers && flow.share(flow.seen.awaiting) >= 0.5 && answers(flow, FAR)
 }
 
-/// What a second and a half each way have, in order.
-fn nearby<'a>(flow: &Flow<'a>) -> Vec<&'a SenderInterval> {
-    let mut order: Vec<&SenderInterval> = flow.past(1.5).map(|(seen, _)| seen).collect();
+/// Within so many seconds each way the peer asked, nothing was sent unasked, and no answer is owed now.
+fn answers(flow: &Flow<'_>, seconds: f64) -> bool {
+    let asked = nearby(flow, seconds).iter().any(|seen| seen.asked > 0);
+    asked && !sends_unasked(flow, seconds) && flow.share(flow.seen.owing) < 0.3
+}
+
+/// What so many seconds each way have, in order.
+fn nearby<'a>(flow: &Flow<'a>, seconds: f64) -> Vec<&'a SenderInterval> {
+    let mut order: Vec<&SenderInterval> = flow.past(seconds).map(|(seen, _)| seen).collect();
     order.reverse();
-    order.extend(flow.after(1.5).map(|(seen, _)| seen));
+    order.extend(flow.after(seconds).map(|(seen, _)| seen));
     order
 }
 
-/// Something was sent anew that nobody had asked for.
-fn sends_unasked(flow: &Flow<'_>) -> bool {
-    nearby(flow).windows(2).any(|pair| {
+/// Something was sent anew that nobody had asked for. Of the peer of the watched program any part of an
+/// answer will do: loopback has segments of tens of kilobytes.
+fn sends_unasked(flow: &Flow<'_>, seconds: f64) -> bool {
+    let least = if flow.is_peers { 1 } else { flow.segment() };
+    nearby(flow, seconds).windows(2).any(|pair| {
         let [before, now] = pair else { return false };
         let goes_on = before.nothing_unsent < before.looks;
-        now.sent >= flow.segment() && now.asked == 0 && before.asked == 0 && !goes_on
+        now.sent >= least && now.asked == 0 && before.asked == 0 && !goes_on
     })
 }
 
@@ -190,13 +212,18 @@ fn thread(thread: &ThreadInterval) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Clocks, Evidence, Facts, Found, LaneInterval, Reading};
+    use crate::evidence::{Clocks, Evidence, Facts, Found, LaneInterval, Reading, TcpInterval};
     use crate::waits::Waits;
     use std::time::Duration;
 
     /// A connection that sends 32 KiB in each interval and then rests, and whose peer answers in one segment
     /// of so many bytes; its thread's five looks.
     fn judged(asked: u64, found: Found) -> Judgement {
+        judged_as(asked, found, |_, _| {})
+    }
+
+    /// The same of intervals that `change` was made to, by their numbers.
+    fn judged_as(asked: u64, found: Found, change: impl Fn(usize, &mut LaneInterval)) -> Judgement {
         let ms = Duration::from_millis;
         let seen = SenderInterval {
             acked: 32_768,
@@ -230,7 +257,10 @@ mod tests {
         };
         let interval = Interval { span: ms(100), received: 32_768, lanes: vec![lane], ..Interval::default() };
         let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
-        let evidence = Evidence { intervals: vec![interval; 20], facts, ..Evidence::default() };
+        let mut evidence = Evidence { intervals: vec![interval; 20], facts, ..Evidence::default() };
+        for (at, interval) in evidence.intervals.iter_mut().enumerate() {
+            interval.lanes.iter_mut().for_each(|lane| change(at, lane));
+        }
         judge(&evidence.intervals[10], &Context::at(&evidence, 10))
     }
 
@@ -241,6 +271,47 @@ mod tests {
         assert!(missing.contains("credits"), "{missing}");
         assert!(judged(35, Found { sleeping: 5, ..Found::default() }).convicts(), "it rests by its own will");
         assert!(judged(200, receiving).convicts(), "questions");
+    }
+
+    #[test]
+    fn a_peer_that_is_seen_to_rest_before_it_asks_again_thinks_itself() {
+        let sleeping = Found { sleeping: 5, ..Found::default() };
+        // The client's own socket, and the server's of the same machine beside it.
+        let client = |lane: &mut LaneInterval| {
+            lane.tcp = Reading::Value(TcpInterval::default());
+            let waits = Waits { looks: 5, sent: 200, sent_segments: 1, came: 32_768, ..Waits::default() };
+            lane.waits = Reading::Value(waits);
+        };
+        assert!(judged_as(200, sleeping, |_, lane| client(lane)).acquits(), "the client thinks");
+        let rare = |at: usize, lane: &mut LaneInterval| {
+            client(lane);
+            if at == 0 || at == 19 {
+                return;
+            }
+            lane.received = 0;
+            lane.waits = Reading::Value(Waits { looks: 5, ..Waits::default() });
+            if let Reading::Value(seen) = &mut lane.sender {
+                (seen.asked, seen.sent, seen.acked, seen.busy) = (0, 0, 0, Duration::ZERO);
+                (seen.awaiting, seen.nothing_in_flight) = (5, 5);
+            }
+        };
+        assert!(judged_as(200, sleeping, rare).acquits(), "it thinks for two seconds");
+        let paced = |at: usize, lane: &mut LaneInterval| {
+            client(lane);
+            if let Reading::Value(seen) = &mut lane.sender {
+                seen.asked = u64::from(at == 0);
+                (seen.segment, seen.sent) = (65_483, 10_000);
+            }
+        };
+        assert!(judged_as(200, sleeping, paced).convicts(), "one question, and parts of its answer");
+        let owes = |_: usize, lane: &mut LaneInterval| {
+            client(lane);
+            if let Reading::Value(seen) = &mut lane.sender {
+                (seen.owing, seen.awaiting) = (3, 0);
+            }
+        };
+        assert!(judged_as(200, sleeping, owes).convicts(), "an answer is owed");
+        assert!(judged(200, sleeping).convicts(), "it is the server that is watched");
     }
 
     #[test]

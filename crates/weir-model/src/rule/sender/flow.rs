@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::evidence::{Interval, LaneInterval, ThreadInterval};
 use crate::path::{INITIAL_WINDOW, SEGMENT};
 use crate::rule::spent::{active, working};
-use crate::rule::{Context, Judgement};
+use crate::rule::{Context, Judgement, is_peers};
 use crate::sender::{SenderInterval, is_bbr};
 use crate::thread::join_thread;
 use crate::words::{bytes, percent, rate, seconds};
@@ -25,6 +25,8 @@ pub(crate) struct Flow<'a> {
     pub(crate) thread: Result<ThreadInterval, &'a str>,
     /// Seconds that `seen` covers.
     pub(crate) seconds: f64,
+    /// It is the peer's socket, on this machine: the watched program receives.
+    pub(crate) is_peers: bool,
 }
 
 impl<'a> Flow<'a> {
@@ -54,8 +56,13 @@ impl<'a> Flow<'a> {
                 join_thread(thread.get_or_insert_default(), next);
             }
         }
-        let thread = thread.ok_or_else(|| lane.thread.missing().unwrap_or("not read"));
-        Some(Flow { lane, interval, context, seen, thread, seconds })
+        let is_peers = is_peers(lane, interval, context);
+        let thread = match thread {
+            _ if is_peers => Err("its program is not the watched one"),
+            Some(thread) => Ok(thread),
+            None => Err(lane.thread.missing().unwrap_or("not read")),
+        };
+        Some(Flow { lane, interval, context, seen, thread, seconds, is_peers })
     }
 
     /// `looks` as a share of all looks, 0 to 1.

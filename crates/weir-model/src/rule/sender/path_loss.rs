@@ -24,15 +24,12 @@ use super::network::{self, loss, usage};
 use super::path_bandwidth::full;
 use crate::evidence::Interval;
 use crate::path::loss_bound;
+use crate::rule::path_loss::BEYOND;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent};
 
 /// Where a full link would show the same.
 const DOUBTFUL: f64 = 0.45;
-
-/// As many times what such loss allows are no error of the formula's: as for a receiver
-/// ([`crate::rule::path_loss`]).
-const BEYOND: f64 = 1.5;
 
 /// The judgement of one interval.
 pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {

@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Accepting,
     /// In poll, select or epoll.
     Polling,
-    /// Waiting for another thread.
+    /// Waiting for another thread, or for the lock of a file.
     Lock,
     /// Waiting for a pipe.
     Pipe,
@@ -104,9 +104,12 @@ pub(super) enum Leads {
 
 fn kind(look: ThreadLook, leads: Leads) -> Kind {
     let waits_for_child = matches!(look.call, Some(libc::SYS_wait4 | libc::SYS_waitid));
+    // Of what fcntl does only F_SETLKW and its kin sleep.
+    let waits_for_lock = matches!(look.call, Some(libc::SYS_flock | libc::SYS_fcntl));
     match (look.doing, leads) {
         (Doing::Running, _) => Kind::Running,
         (Doing::Elsewhere, _) if waits_for_child => Kind::Child,
+        (Doing::Elsewhere, _) if waits_for_lock => Kind::Lock,
         (Doing::Receiving | Doing::PipeEmpty | Doing::PipeFull | Doing::Elsewhere, Leads::Terminal) => {
             Kind::Terminal
         }
@@ -136,6 +139,8 @@ mod tests {
         assert_eq!(kind(look(Doing::PipeEmpty, None), Leads::Pipe), Kind::Pipe);
         assert_eq!(kind(look(Doing::Polling, None), Leads::Listener), Kind::Accepting);
         assert_eq!(kind(look(Doing::Elsewhere, Some(libc::SYS_wait4)), Leads::Elsewhere), Kind::Child);
+        assert_eq!(kind(look(Doing::Elsewhere, Some(libc::SYS_flock)), Leads::Elsewhere), Kind::Lock);
+        assert_eq!(kind(look(Doing::Elsewhere, Some(libc::SYS_fcntl)), Leads::Elsewhere), Kind::Lock);
         assert_eq!(kind(look(Doing::Elsewhere, None), Leads::Elsewhere), Kind::Unknown);
     }
 

@@ -33,6 +33,8 @@ pub(super) enum ConnectionState {
     Owing,
     /// Nobody owes a word: the last one was the peer's, or cannot be told.
     Resting,
+    /// The last word cannot be told of a client's connection: the program may owe an answer.
+    Unclear,
 }
 
 /// Ports on which a server waits for the client's first message of TLS (IANA: https, and the mail, directory,
@@ -132,7 +134,9 @@ impl Served {
             ConnectionState::Resting if asked && read.contains(&lane.inode()) && !self.is_served(lane) => {
                 ConnectionState::Awaiting
             }
-            ConnectionState::Owing if read.contains(&lane.inode()) => ConnectionState::Resting,
+            ConnectionState::Owing | ConnectionState::Unclear if read.contains(&lane.inode()) => {
+                ConnectionState::Resting
+            }
             state => state,
         }
     }
@@ -193,7 +197,8 @@ fn state(socket: &TcpSocket, seen: SocketContext) -> ConnectionState {
     match (seen.served, seen.word) {
         (true, LastWord::Peer) => ConnectionState::Owing,
         (false, LastWord::Own) => ConnectionState::Awaiting,
-        (true, LastWord::Own) | (false, LastWord::Peer) | (_, LastWord::Unclear) => ConnectionState::Resting,
+        (true, LastWord::Unclear) => ConnectionState::Unclear,
+        (true, LastWord::Own) | (false, LastWord::Peer | LastWord::Unclear) => ConnectionState::Resting,
     }
 }
 
@@ -290,9 +295,8 @@ mod tests {
         assert_eq!(after(CLIENT, LastWord::Peer), ConnectionState::Resting);
         assert_eq!(after(server, LastWord::Peer), ConnectionState::Owing, "what came was a request");
         assert_eq!(after(server, LastWord::Own), ConnectionState::Resting);
-        for seen in [CLIENT, server] {
-            assert_eq!(after(seen, LastWord::Unclear), ConnectionState::Resting, "owed by nobody");
-        }
+        assert_eq!(after(CLIENT, LastWord::Unclear), ConnectionState::Resting, "owed by nobody");
+        assert_eq!(after(server, LastWord::Unclear), ConnectionState::Unclear, "an answer may be owed");
         assert_eq!(state(&kept, SocketContext { moved: true, ..CLIENT }), ConnectionState::Busy);
         let unread = TcpSocket { receive_queue: 1, ..kept.clone() };
         assert_eq!(state(&unread, CLIENT), ConnectionState::Busy);

@@ -299,6 +299,14 @@ impl Survey {
         reads.filter_map(inode).collect()
     }
 
+    /// The end of a pipe at which this look found a thread waiting; `None` where it is none of those known,
+    /// as of a named pipe or a local socket.
+    pub(super) fn end_at(&self, pid: Pid, look: ThreadLook) -> Option<PipeEnd> {
+        let inode = *self.tables.get(&pid)?.pipes.get(&look.descriptor?)?;
+        let end = PipeEnd { inode, writes: look.doing == Doing::PipeFull };
+        self.pipes.contains(&end).then_some(end)
+    }
+
     pub(super) fn leads(&self, pid: Pid, descriptor: Option<u32>) -> Leads {
         let (Some(fd), Some(table)) = (descriptor, self.tables.get(&pid)) else { return Leads::Elsewhere };
         match table.sockets.get(&fd) {

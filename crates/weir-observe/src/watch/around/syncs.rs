@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_model::around::Sync;
 
-use crate::disk::{self, DiskCounters, DiskReader};
+use crate::disk::{self, DiskCounters, DiskReader, FileSystem};
 use crate::process::Pid;
 use crate::waiting::Doing;
 use crate::watch::threads::Threads;
@@ -69,11 +69,12 @@ impl File {
     fn open(pid: Pid, fd: u32) -> Option<File> {
         let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
         let path = path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
-        let disk =
-            disk::block_device(Path::new(&path)).and_then(DiskReader::open).ok().and_then(|mut reader| {
-                let now = reader.read().ok()?;
-                Some((reader, now))
-            });
+        let on = FileSystem::of_descriptor(pid, fd);
+        let device = on.and_then(|on| on.block_device(Path::new(&path)));
+        let disk = device.and_then(DiskReader::open).ok().and_then(|mut reader| {
+            let now = reader.read().ok()?;
+            Some((reader, now))
+        });
         path.starts_with('/').then_some(File { path, disk })
     }
 

@@ -10,6 +10,7 @@ use super::super::scale::{Linear, sane};
 use super::super::words::{count, percent, rate, short};
 use super::rate::entry;
 use crate::escape::escape;
+use crate::figures::percent_done;
 use crate::fleet_history::{FleetHistoryRecord, FleetHostRecord, FleetProgressStep, FleetSpan};
 
 /// Hosts that are drawn, at most: a screen and a half of rows.
@@ -142,13 +143,12 @@ pub fn progress(page: &mut Markup, history: &FleetHistoryRecord) {
     if steps.len() < 2 {
         return;
     }
-    let share = last.objects as f64 / history.planned as f64;
     let failed = if last.failed > 0 { format!(", {} were given up", last.failed) } else { String::new() };
     let says = format!(
-        "{} of {} objects were done ({}){failed}.",
+        "{} of {} objects were done ({} %){failed}.",
         count(last.objects as f64),
         count(history.planned as f64),
-        percent(share)
+        percent_done(last.objects, history.planned)
     );
     let mut table = Table::new(&["time", "objects done", "bytes", "given up"]);
     let every = steps.len().div_ceil(60);

@@ -86,6 +86,11 @@ fn mean(values: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
     }
 }
 
+/// The mean rate of steps, each by its span.
+pub(crate) fn mean_of(steps: &[Step]) -> f64 {
+    joined(steps).rate
+}
+
 /// Writes the figure; nothing where there is no time to show.
 pub fn render(page: &mut Markup, record: &Record) {
     let steps = steps(&record.samples, record.seconds, STEPS);

@@ -6,8 +6,9 @@ use super::super::chart::{self, rate::Step};
 use super::super::figure::Table;
 use super::super::markup::Markup;
 use super::super::scale::sane;
-use super::super::words::{bytes, percent, rate, short, time};
+use super::super::words::{bytes, rate, short, time};
 use super::{ROWS, card, read};
+use crate::figures::percent_done;
 use crate::fleet_history::FleetHistoryRecord;
 use crate::schema::Record;
 
@@ -17,7 +18,7 @@ const LETTERS: usize = 300;
 pub(super) fn history(
     page: &mut Markup,
     value: &Value,
-    record: &Record,
+    _: &Record,
     _: &'static str,
 ) -> Result<(), serde_json::Error> {
     let history: FleetHistoryRecord = read(value)?;
@@ -35,7 +36,7 @@ pub(super) fn history(
             ..Step::default()
         })
         .collect();
-    chart::rate::render_steps(page, &steps, "Rate of all hosts", record.rate);
+    chart::rate::render_steps(page, &steps, "Rate of all hosts", chart::rate::mean_of(&steps));
     chart::fleet::progress(page, &history);
     let mut failures = Table::of_words(&["class", "objects", "one of the reasons"]);
     for row in history.failures.iter().take(ROWS) {
@@ -60,7 +61,7 @@ pub(super) fn history(
 
 fn plan(page: &mut Markup, history: &FleetHistoryRecord) {
     let done = history.moved.saturating_add(history.same);
-    let share = if history.planned > 0 { done as f64 / history.planned as f64 } else { 1.0 };
+    let share = percent_done(done, history.planned);
     let mut table = Table::of_words(&["", "the plan"]);
     let rows = [
         ("from", short(&history.source, LETTERS)),
@@ -75,10 +76,7 @@ fn plan(page: &mut Markup, history: &FleetHistoryRecord) {
                 history.batches
             ),
         ),
-        (
-            "done",
-            format!("{done} ({}): {} moved, {} were there", percent(share), history.moved, history.same),
-        ),
+        ("done", format!("{done} ({share} %): {} moved, {} were there", history.moved, history.same)),
         ("left", history.left.to_string()),
         ("given up", history.failed.to_string()),
         ("leases that ended without a word", history.lost_leases.to_string()),
@@ -90,7 +88,7 @@ fn plan(page: &mut Markup, history: &FleetHistoryRecord) {
 }
 
 fn slowest(page: &mut Markup, history: &FleetHistoryRecord) {
-    let mut table = Table::of_words(&["what", "took", "bytes", "rate", "host", "given out", "state"]);
+    let mut table = Table::of_words(&["what", "took", "bytes planned", "rate", "host", "given out", "state"]);
     for batch in history.slowest.iter().take(ROWS) {
         let name = short(&batch.name, LETTERS);
         let what = match batch.objects {
@@ -98,12 +96,14 @@ fn slowest(page: &mut Markup, history: &FleetHistoryRecord) {
             many => format!("batch {}: {name} and {} more", batch.batch, many - 1),
         };
         let seconds = sane(batch.seconds);
-        let speed = if seconds > 0.0 { batch.bytes as f64 / seconds } else { 0.0 };
+        // How much of a batch that is under way has come is not known.
+        let is_done = batch.state == "done" && seconds > 0.0;
+        let speed = is_done.then(|| rate(batch.bytes as f64 / seconds));
         table.row([
             what,
             time(seconds),
             bytes(batch.bytes),
-            rate(speed),
+            speed.unwrap_or_else(|| "–".to_owned()),
             short(&batch.host, 60),
             match batch.leases {
                 0 | 1 => "once".to_owned(),

@@ -5,7 +5,7 @@ use weir_units::counted;
 
 use super::super::chart::bars::{self, Bar};
 use super::super::chart::codecs;
-use super::super::chart::rate::{Step, join, render_steps};
+use super::super::chart::rate::{Step, join, mean_of, render_steps};
 use super::super::chart::spectrum::{self, Spectrum};
 use super::super::figure::Table;
 use super::super::markup::Markup;
@@ -169,10 +169,6 @@ pub(super) fn transactions(
     Ok(())
 }
 
-fn mean_of(steps: &[Step]) -> f64 {
-    join(steps, 1).first().map_or(0.0, |all| all.rate)
-}
-
 fn interval_step(interval: &IntervalRecord) -> Step {
     Step {
         from: sane(interval.from),
@@ -232,17 +228,7 @@ pub(super) fn packets(
     ];
     let mut table = Table::new(&heads);
     for row in packets.rows.iter().take(ROWS) {
-        let missing = row.missing.as_ref().map(|why| format!("not measured: {why}"));
-        table.row([
-            name(row),
-            missing.unwrap_or_else(|| count(row.sent_rate)),
-            count(row.received_rate),
-            format!("{:.3} %", sane(row.loss).min(1.0) * 100.0),
-            row.reordered.to_string(),
-            percent(row.sender_busy),
-            percent(row.receiver_busy),
-            limit(row).as_deref().map_or("–".to_owned(), limits::title),
-        ]);
+        table.row(packets_row(name(row), row, limit(row)));
     }
     let says = "Packets a second that came, by frame size and method, in the look of what held them.";
     bars::render(page, "Packets a second", says, &measured().map(bar).collect::<Vec<_>>(), table);
@@ -279,6 +265,25 @@ pub(super) fn packets(
         }
     }
     Ok(())
+}
+
+/// A row of the table; of what was not measured there is no figure.
+fn packets_row(name: String, row: &PacketsRow, limit: Option<String>) -> [String; 8] {
+    let none = || "–".to_owned();
+    if let Some(why) = &row.missing {
+        let why = format!("not measured: {why}");
+        return [name, why, none(), none(), none(), none(), none(), none()];
+    }
+    [
+        name,
+        count(row.sent_rate),
+        count(row.received_rate),
+        format!("{:.3} %", sane(row.loss).min(1.0) * 100.0),
+        row.reordered.to_string(),
+        percent(row.sender_busy),
+        percent(row.receiver_busy),
+        limit.as_deref().map_or_else(none, limits::title),
+    ]
 }
 
 pub(super) fn codec_table(

@@ -54,6 +54,9 @@ impl Metadata {
         };
         let folder = "latest/meta-data/iam/security-credentials/";
         let reply = self.asker.ask(&with(folder)?).map_err(|error| self.silent(error))?;
+        if token.is_none() && reply.head.status == 401 {
+            return Err(self.nobody("it wants a token, and gave none when it was asked for one"));
+        }
         let role = String::from_utf8_lossy(&reply.body).lines().next().unwrap_or_default().trim().to_owned();
         let is_name = |c: char| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c);
         if reply.head.status != 200 || role.is_empty() || !role.chars().all(is_name) {
@@ -74,7 +77,12 @@ impl Metadata {
         let question = Question::get(self.at("latest/api/token")?).of_metadata().once();
         let question = Question { method: "PUT", ..question };
         let question = question.with("x-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS);
-        let reply = self.asker.ask(&question).map_err(|error| self.silent(error))?;
+        let reply = match self.asker.ask(&question) {
+            Ok(reply) => reply,
+            // Its answer may go as many hops as were allowed, and a container is one further away.
+            Err(StoreError::Http(GetError::Stalled { .. })) if !self.only_with_token => return Ok(None),
+            Err(error) => return Err(self.silent(error)),
+        };
         let token = String::from_utf8_lossy(&reply.body).trim().to_owned();
         match reply.head.status {
             200 if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(token)),

@@ -34,6 +34,14 @@ use weir_units::instant;
 /// Where requests go that name no region; every bucket of S3 says from there where it is.
 pub const DEFAULT_REGION: &str = "us-east-1";
 
+/// Amazon's services, by their domain.
+pub const AMAZON: &str = "amazonaws.com";
+
+/// The domain of the services in `region`: China has them for itself.
+pub fn domain(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "amazonaws.com.cn" } else { AMAZON }
+}
+
 /// Who signs.
 pub type AwsProvider = Arc<dyn Provider<AwsCredential>>;
 
@@ -82,6 +90,35 @@ impl<'a> Aws<'a> {
         let named = || NAMES.iter().find_map(|name| self.variable(name));
         let of_profile = || self.profile.get("region").map(str::to_owned);
         if self.is_above(&NAMES) { of_profile().or_else(named) } else { named().or_else(of_profile) }
+    }
+
+    /// The bucket stands before the key or in the host (`addressing_style`); `None`: the profile leaves it to
+    /// whoever asks.
+    pub fn path_style(&self) -> Option<bool> {
+        match self.profile.within("s3", "addressing_style")? {
+            "path" => Some(true),
+            "virtual" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// What Amazon's hosts of S3 are called, where no endpoint is named.
+    pub fn s3_host(&self) -> &'static str {
+        let is_fips = self.wants("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint");
+        match (is_fips, self.wants("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")) {
+            (false, false) => "s3",
+            (true, false) => "s3-fips",
+            (false, true) => "s3.dualstack",
+            (true, true) => "s3-fips.dualstack",
+        }
+    }
+
+    /// By the environment, else by the profile.
+    fn wants(&self, variable: &str, name: &str) -> bool {
+        let named = self.variable(variable);
+        let of_profile = self.profile.get(name).map(str::to_owned);
+        let said = if self.is_above(&[variable]) { of_profile.or(named) } else { named.or(of_profile) };
+        said.is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
     /// The address of `service` (`s3`, `sts`), where it is not Amazon's usual one.
@@ -177,6 +214,15 @@ impl Chain<'_> {
         }
         if let Some(provider) = self.of_web_identity(name, &both, reads_variables)? {
             return Ok(Some(provider));
+        }
+        // Whoever else is found would ask as somebody that the profile does not name. The source of another
+        // profile stands for its own keys.
+        let has_keys = both.get("aws_access_key_id").is_some();
+        if both.get("role_arn").is_some() && !has_source && (seen.is_empty() || !has_keys) {
+            return Err(StoreError::Usage(format!(
+                "the profile '{name}' names a role and nobody who assumes it; add source_profile, \
+                 credential_source or web_identity_token_file to it"
+            )));
         }
         if let Some(login) = sso::Login::of(name, &both, files)? {
             let endpoints = [self.aws.endpoint("sso"), self.aws.endpoint("sso_oidc")];
@@ -290,10 +336,7 @@ impl Chain<'_> {
 
     fn sts(&self) -> Result<sts::Service, StoreError> {
         let region = self.aws.region();
-        let host = |region: &str| {
-            let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-            format!("https://sts.{region}.{domain}/")
-        };
+        let host = |region: &str| format!("https://sts.{region}.{}/", domain(region));
         let usual = region.as_deref().map_or("https://sts.amazonaws.com/".to_owned(), host);
         let url = address(&self.aws.endpoint("sts").unwrap_or(usual), "the address of STS")?;
         let region = region.unwrap_or_else(|| DEFAULT_REGION.to_owned());

@@ -96,8 +96,7 @@ impl Files {
     pub fn read(environment: Environment<'_>) -> Result<Files, StoreError> {
         let folder = files::home(environment).map(|home| home.join(".aws"));
         let read = |variable: &str, name: &str| -> Result<File, StoreError> {
-            let named = environment(variable).filter(|text| !text.is_empty());
-            let named = named.map(|text| files::path(&text, environment));
+            let named = files::named(environment, variable);
             let Some(path) = named.or_else(|| folder.as_ref().map(|folder| folder.join(name))) else {
                 return Ok(File { shown: format!("~/.aws/{name} (HOME is not set)"), ..File::default() });
             };

@@ -15,7 +15,7 @@ use weir_codec::digest::Algorithm;
 use weir_codec::hex;
 use weir_units::atomic_file;
 
-use super::{AwsProvider, Files, Keys};
+use super::{AwsProvider, Files, Keys, domain};
 use crate::credentials::ini::Section;
 use crate::credentials::{Renewing, Temporary, files};
 use crate::error::StoreError;
@@ -80,7 +80,7 @@ impl Login {
         asker: Arc<Asker>,
         [portal, renewer]: [Option<String>; 2],
     ) -> Result<AwsProvider, StoreError> {
-        let usual = |name: &str| format!("https://{name}.{}.amazonaws.com/", self.region);
+        let usual = |name: &str| format!("https://{name}.{}.{}/", self.region, domain(&self.region));
         let portal = address(&portal.unwrap_or_else(|| usual("portal.sso")), "AWS_ENDPOINT_URL_SSO")?;
         let renewer = address(&renewer.unwrap_or_else(|| usual("oidc")), "AWS_ENDPOINT_URL_SSO_OIDC")?;
         Ok(Arc::new(Renewing::new(move || self.fetch(&asker, &portal, &renewer))))

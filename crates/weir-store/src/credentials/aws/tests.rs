@@ -216,6 +216,18 @@ fn roles_that_cannot_be_assumed_say_why() {
     assert!(why("source_profile=t\n[profile t]\nregion=r\n").contains("'t' has no credentials"));
     assert!(why("credential_source=Moon\n").contains("'Moon'"));
     assert!(why("source_profile=s\nmfa_serial=m\n").contains("mfa_serial"));
+    // Keys of its own are those of somebody else than the role.
+    for own in ["", "aws_access_key_id=AKIAOWN\naws_secret_access_key=x\n"] {
+        assert!(why(own).contains("the profile 'r' names a role and nobody who assumes it"));
+    }
+    let why_of_source = why("source_profile=t\n[profile t]\nrole_arn=a\n");
+    assert!(why_of_source.contains("the profile 't' names a role and nobody who assumes it"));
+    let of_source = format!(
+        "source_profile=t\n[profile t]\nrole_arn=a\naws_access_key_id=AKIAT\naws_secret_access_key={SECRET}\n"
+    );
+    assert!(why(&of_source).contains("asked as AKIAT of"), "the keys of its source");
+    let own = format!("source_profile=r\naws_access_key_id=AKIAOWN\naws_secret_access_key={SECRET}\n");
+    assert!(why(&own).contains("asked as AKIAOWN of"), "its own source");
 }
 
 #[test]
@@ -355,14 +367,38 @@ fn a_container_gives_keys_for_its_token() {
     assert!(host.found(None).unwrap_err().contains("only https goes there"));
 }
 
-/// The metadata of a host; `version`: 2 wants a token, 1 knows none.
+#[test]
+fn a_profile_says_what_hosts_of_s3_are_called() {
+    let said = |text: &str, variables: &[(&str, &str)]| {
+        let host = config(&format!("[default]\n{text}"));
+        let host = variables.iter().fold(host, |host, (name, value)| host.set(name, *value));
+        let environment = |name: &str| host.variables.get(name).cloned();
+        let aws = Aws::read(None, None, &environment).unwrap();
+        (aws.s3_host(), aws.path_style())
+    };
+    let style = |style: &str, more: &str| format!("s3 =\n  addressing_style = {style}\n{more}");
+    assert_eq!(said("", &[]), ("s3", None));
+    assert_eq!(said(&style("path", "use_fips_endpoint = true\n"), &[]), ("s3-fips", Some(true)));
+    let dual = style("virtual", "use_dualstack_endpoint = true\n");
+    assert_eq!(said(&dual, &[]), ("s3.dualstack", Some(false)));
+    assert_eq!(said(&dual, &[("AWS_USE_FIPS_ENDPOINT", "true")]), ("s3-fips.dualstack", Some(false)));
+    let fips = style("auto", "use_fips_endpoint = true\n");
+    assert_eq!(said(&fips, &[("AWS_USE_FIPS_ENDPOINT", "false")]), ("s3", None));
+    assert_eq!([domain("cn-north-1"), domain("eu-north-1")], ["amazonaws.com.cn", "amazonaws.com"]);
+}
+
+/// The metadata of a host; `version`: 2 wants a token, 1 knows none, 0 is silent when it is asked for one, 3
+/// wants one and is silent too.
 fn metadata(version: u8, role: &'static str) -> Mock {
     Mock::new(move |asked: &Asked| {
         let has_token = asked.field("x-aws-ec2-metadata-token") == "geheim";
         match (asked.method.as_str(), asked.target.as_str(), version) {
             ("PUT", "/latest/api/token", 2) => said(200, "geheim"),
+            ("PUT", _, 0 | 3) => loop {
+                std::thread::park();
+            },
             ("PUT", ..) => said(404, ""),
-            (_, _, 2) if !has_token => said(401, ""),
+            (_, _, 2 | 3) if !has_token => said(401, ""),
             (_, "/latest/meta-data/iam/security-credentials/", _) if role.is_empty() => said(404, ""),
             (_, "/latest/meta-data/iam/security-credentials/", _) => said(200, role),
             (_, "/latest/meta-data/iam/security-credentials/web", _) => said(
@@ -382,7 +418,7 @@ fn the_metadata_of_the_host_is_asked_last() {
         let host = Host::new(&[]).set("AWS_EC2_METADATA_DISABLED", "");
         host.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", mock.url.clone())
     };
-    for version in [1, 2] {
+    for version in [0, 1, 2] {
         let mock = metadata(version, "web");
         let found = host(&mock).found(None).unwrap();
         assert_eq!(
@@ -390,6 +426,11 @@ fn the_metadata_of_the_host_is_asked_last() {
             ("ASIAH (role web)", "the metadata of this host")
         );
     }
+    let mock = metadata(0, "web");
+    let why = host(&mock).set("AWS_EC2_METADATA_V1_DISABLED", "true").found(None).unwrap_err();
+    assert!(why.contains("sent nothing for 1 s") && !why.contains("--timeout"), "{why}");
+    let why = host(&metadata(3, "web")).found(None).unwrap_err();
+    assert!(why.contains("it wants a token, and gave none when it was asked for one"), "{why}");
     let mock = metadata(1, "web");
     let why = host(&mock).set("AWS_EC2_METADATA_V1_DISABLED", "true").found(None).unwrap_err();
     assert!(why.contains("with 404") && why.contains("--no-sign"), "{why}");

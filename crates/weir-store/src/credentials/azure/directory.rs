@@ -58,27 +58,58 @@ fn one(environment: Environment<'_>, name: &str) -> Option<String> {
     environment(name).filter(|text| !text.is_empty())
 }
 
+impl Client {
+    /// The client `id` of `tenant`.
+    fn of(environment: Environment<'_>, id: String, tenant: &str) -> Result<Client, StoreError> {
+        if !tenant.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte)) {
+            return Err(StoreError::Usage("AZURE_TENANT_ID is no tenant".to_owned()));
+        }
+        let authority = one(environment, "AZURE_AUTHORITY_HOST").unwrap_or_else(|| AUTHORITY.to_owned());
+        let tokens = format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'));
+        Ok(Client { id, tokens: address(&tokens, "AZURE_AUTHORITY_HOST")? })
+    }
+}
+
+impl Kind {
+    /// A client of the environment's; `None`: it names none. A secret without its client is an error: whoever
+    /// else is found would be somebody else. The token of a workload without one is passed over: a cluster
+    /// gives it to all of its pods, whether their users mean it or not.
+    fn of_client(environment: Environment<'_>) -> Result<Option<Kind>, StoreError> {
+        let (secret, token) = ("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE");
+        let named = |name: &str| one(environment, name);
+        if let Some(value) = named(secret) {
+            let needed = |name: &str| {
+                let missing = || format!("{secret} is set and {name} is not; set both or neither");
+                named(name).ok_or_else(|| StoreError::Usage(missing()))
+            };
+            let (id, tenant) = (needed("AZURE_CLIENT_ID")?, needed("AZURE_TENANT_ID")?);
+            return Ok(Some(Kind::Secret(Client::of(environment, id, &tenant)?, value)));
+        }
+        if named("AZURE_CLIENT_CERTIFICATE_PATH").is_some() {
+            return Err(StoreError::Usage(format!(
+                "AZURE_CLIENT_CERTIFICATE_PATH is set, and weir does not sign by a certificate; unset it, and set \
+                 {secret} or {token}, or log in with az login"
+            )));
+        }
+        let (Some(path), Some(id), Some(tenant)) =
+            (named(token), named("AZURE_CLIENT_ID"), named("AZURE_TENANT_ID"))
+        else {
+            return Ok(None);
+        };
+        let client = Client::of(environment, id, &tenant)?;
+        Ok(Some(Kind::Workload(client, files::path(&path, environment))))
+    }
+}
+
 impl Directory {
     /// By the environment.
     pub fn find(asker: Arc<Asker>, environment: Environment<'_>) -> Result<Directory, StoreError> {
         let one = |name: &str| one(environment, name);
-        let client = one("AZURE_CLIENT_ID");
-        let authority = one("AZURE_AUTHORITY_HOST").unwrap_or_else(|| AUTHORITY.to_owned());
-        if let (Some(id), Some(tenant)) = (&client, one("AZURE_TENANT_ID")) {
-            if !tenant.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte)) {
-                return Err(StoreError::Usage("AZURE_TENANT_ID is no tenant".to_owned()));
-            }
-            let tokens = format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'));
-            let tokens = address(&tokens, "AZURE_AUTHORITY_HOST")?;
-            let client = Client { id: id.clone(), tokens };
-            if let Some(secret) = one("AZURE_CLIENT_SECRET") {
-                return Ok(Directory { asker, kind: Kind::Secret(client, secret) });
-            }
-            if let Some(path) = one("AZURE_FEDERATED_TOKEN_FILE") {
-                let path = files::path(&path, environment);
-                return Ok(Directory { asker, kind: Kind::Workload(client, path) });
-            }
+        if let Some(kind) = Kind::of_client(environment)? {
+            return Ok(Directory { asker, kind });
         }
+        // Alone it says which of the host's identities is meant.
+        let client = one("AZURE_CLIENT_ID");
         let with_client = |mut url: Url, version: &str| {
             url.query_pairs_mut().append_pair("api-version", version).append_pair("resource", RESOURCE);
             if let Some(id) = &client {

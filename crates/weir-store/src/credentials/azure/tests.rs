@@ -114,6 +114,27 @@ fn clients_of_a_directory_get_tokens() {
     assert!(why.contains("AZURE_FEDERATED_TOKEN_FILE") && why.contains("REDACTED is no secret"), "{why}");
 }
 
+/// Whoever else is found would be somebody else. The client's id alone is one of the host's identities, and
+/// the token of a cluster without one is nobody's.
+#[test]
+fn a_secret_without_its_client_is_an_error() {
+    let (id, tenant) = (("AZURE_CLIENT_ID", "c"), ("AZURE_TENANT_ID", "t"));
+    let (secret, token) = (("AZURE_CLIENT_SECRET", "geheim"), ("AZURE_FEDERATED_TOKEN_FILE", "/none"));
+    let certificate = ("AZURE_CLIENT_CERTIFICATE_PATH", "/none");
+    for (variables, says) in [
+        (&[secret, id][..], "AZURE_CLIENT_SECRET is set and AZURE_TENANT_ID is not"),
+        (&[secret, tenant], "AZURE_CLIENT_SECRET is set and AZURE_CLIENT_ID is not"),
+        (&[token, tenant], "the identity of this host"),
+        (&[token, id], "the identity of this host"),
+        (&[certificate, id, tenant], "weir does not sign by a certificate"),
+        (&[id, tenant], "the identity of this host"),
+        (&[id], "the identity of this host"),
+    ] {
+        let why = found("acc", variables).unwrap_err();
+        assert!(why.contains(says), "{variables:?}: {why}");
+    }
+}
+
 #[test]
 fn a_host_an_app_service_and_az_give_tokens() {
     let mock = Mock::new(|asked: &Asked| match (asked.field("metadata"), asked.field("x-identity-header")) {

@@ -164,7 +164,8 @@ impl HuggingFace {
             kind: "file".to_owned(),
             path: wanted.path.clone(),
             lfs: (tag.len() == 64).then(|| Large { oid: tag.clone(), size }),
-            oid: tag,
+            // The tag of who names no commit is any server's, and no id of git's.
+            oid: if commit.is_some() { tag } else { String::new() },
             size,
         };
         let file = self.file(wanted, &pin, entry)?;

@@ -8,6 +8,7 @@ use weir_get::http::authority::{Authorizer, Mend};
 use weir_http::head::ResponseHead;
 use weir_units::Bytes;
 
+use crate::credentials::files;
 use crate::environment::Environment;
 use crate::error::StoreError;
 
@@ -30,7 +31,7 @@ impl Token {
                 return Token::new(secret.trim(), name.to_owned()).map(Some);
             }
         }
-        let path = environment("HF_TOKEN_PATH").map(PathBuf::from);
+        let path = files::named(environment, "HF_TOKEN_PATH");
         let Some(path) = path.or_else(|| Some(home(environment)?.join("token"))) else { return Ok(None) };
         let text = match weir_units::read_text(&path, MAX_TOKEN) {
             Ok(text) => text,
@@ -61,8 +62,8 @@ impl Token {
 
 /// Where the hub's library keeps what is its own (`HF_HOME`).
 pub fn home(environment: Environment<'_>) -> Option<PathBuf> {
-    let own = |name: &str| environment(name).filter(|text| !text.is_empty()).map(PathBuf::from);
-    let cache = || own("XDG_CACHE_HOME").or_else(|| Some(own("HOME")?.join(".cache")));
+    let own = |name: &str| files::named(environment, name);
+    let cache = || own("XDG_CACHE_HOME").or_else(|| Some(files::home(environment)?.join(".cache")));
     own("HF_HOME").or_else(|| Some(cache()?.join("huggingface")))
 }
 
@@ -212,6 +213,12 @@ mod tests {
         let both = [("XDG_CACHE_HOME", cache.as_str()), ("HF_TOKEN", " hf_own ")];
         assert_eq!(found(&both).unwrap().as_deref(), Some("hf_own"));
         assert_eq!(found(&[("HF_TOKEN_PATH", "/none/such")]).unwrap(), None);
+        for (name, value) in [("HF_HOME", "~/huggingface"), ("HF_TOKEN_PATH", "~/huggingface/token")] {
+            let found = found(&[("HOME", &cache), (name, value)]).unwrap();
+            assert_eq!(found.as_deref(), Some("hf_file"), "{name}");
+        }
+        let empty = [("XDG_CACHE_HOME", cache.as_str()), ("HF_TOKEN_PATH", "")];
+        assert_eq!(found(&empty).unwrap().as_deref(), Some("hf_file"));
         let error = found(&[("HF_TOKEN", "hf_ä")]).unwrap_err().to_string();
         assert!(error.contains("HF_TOKEN") && !error.contains('ä'), "{error}");
     }

@@ -52,8 +52,9 @@ pub struct Registry {
     authorizer: Arc<OciAuthorizer>,
 }
 
-/// `OS/ARCH[/VARIANT]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// `OS/ARCH[/VARIANT]`; members that are empty are not said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct Platform {
     os: String,
     architecture: String,
@@ -74,10 +75,27 @@ impl Platform {
         Platform { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
     }
 
-    fn takes(&self, other: &Described) -> bool {
-        self.os == other.os
-            && self.architecture == other.architecture
-            && self.variant.as_ref().is_none_or(|own| other.variant.as_ref() == Some(own))
+    /// The variant, or the one that is meant where none is named, as docker and containerd have it.
+    fn variant(&self) -> &str {
+        let usual = match self.architecture.as_str() {
+            "amd64" => "v1",
+            "arm64" => "v8",
+            "arm" => "v7",
+            _ => "",
+        };
+        self.variant.as_deref().filter(|own| !own.is_empty()).unwrap_or(usual)
+    }
+
+    fn takes(&self, other: &Platform) -> bool {
+        let is_machine = self.os == other.os && self.architecture == other.architecture;
+        is_machine && (self.variant.is_none() || self.variant() == other.variant())
+    }
+
+    /// The one for this platform: of the same variant, if there is one.
+    fn best_of<'a>(&self, blobs: &'a [Blob]) -> Option<&'a Blob> {
+        let taken = |blob: &&Blob| blob.platform.as_ref().is_some_and(|one| self.takes(one));
+        let is_same = |blob: &&Blob| blob.platform.as_ref().map(Platform::variant) == Some(self.variant());
+        blobs.iter().filter(taken).find(is_same).or_else(|| blobs.iter().find(taken))
     }
 }
 
@@ -122,22 +140,7 @@ struct Manifest {
 struct Blob {
     digest: String,
     size: Option<u64>,
-    platform: Option<Described>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Described {
-    os: String,
-    architecture: String,
-    variant: Option<String>,
-}
-
-impl std::fmt::Display for Described {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.os, self.architecture)?;
-        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, "/{variant}"))
-    }
+    platform: Option<Platform>,
 }
 
 /// A manifest as it came.
@@ -171,12 +174,19 @@ impl Registry {
             let chosen = self.choose(&fetched.manifest)?;
             let url = self.address("manifests", &text_of(&chosen))?;
             fetched = self.fetch(caller, url, Some(chosen))?;
+        } else if let Some(platform) = &self.platform {
+            self.check_platform(caller, platform, &fetched.manifest)?;
         }
         let Fetched { bytes, kind, digest, manifest } = fetched;
         let files = self.files(&kind, &manifest)?;
         let image = Image {
             manifest: bytes,
-            descriptor: Descriptor { media_type: kind, digest: digest.clone(), tag: self.wanted.tag.clone() },
+            descriptor: Descriptor {
+                media_type: kind,
+                digest: digest.clone(),
+                image: format!("{}/{}", self.wanted.host, self.wanted.name),
+                tag: self.wanted.tag.clone(),
+            },
         };
         Ok(Listing {
             files,
@@ -265,14 +275,41 @@ impl Registry {
         Ok(Fetched { kind: kind.to_owned(), bytes: body, digest: found, manifest })
     }
 
+    /// An image that is in no index says in its config what it is for.
+    fn check_platform(
+        &self,
+        caller: &mut Caller<'_>,
+        platform: &Platform,
+        manifest: &Manifest,
+    ) -> Result<(), StoreError> {
+        let said: Platform = match &manifest.config {
+            Some(config) => {
+                let what = format!("fetch the config of {}", self.wanted);
+                let (_, reply) = got(caller, &what, self.file(config)?.url, &[])?;
+                // What is no image has a config of another kind.
+                serde_json::from_slice(&reply.body).unwrap_or_default()
+            }
+            None => Platform::default(),
+        };
+        if said.os.is_empty() || said.architecture.is_empty() {
+            tracing::warn!("{} does not say which platform it is for; taking it for {platform}", self.wanted);
+        } else if !platform.takes(&said) {
+            return Err(StoreError::Usage(format!(
+                "cannot fetch {}: it is for {}, not for {platform}; without --platform it is fetched",
+                self.wanted,
+                weir_units::quoted(&said.to_string())
+            )));
+        }
+        Ok(())
+    }
+
     /// The manifest of the platform, among those of an index.
     fn choose(&self, index: &Manifest) -> Result<Expected, StoreError> {
         let platform = self.platform.clone().unwrap_or_else(Platform::here);
-        let described = |blob: &&Blob| blob.platform.as_ref().is_some_and(|there| platform.takes(there));
         // The only one is taken, whatever it is for, by who has not said what for.
         let is_only = self.platform.is_none() && index.manifests.len() == 1;
         let only = || index.manifests.first().filter(|_| is_only);
-        let Some(blob) = index.manifests.iter().find(described).or_else(only) else {
+        let Some(blob) = platform.best_of(&index.manifests).or_else(only) else {
             return Err(StoreError::Usage(format!(
                 "cannot fetch {}: it has nothing for {platform}; {}",
                 self.wanted,
@@ -280,7 +317,7 @@ impl Registry {
             )));
         };
         let named = blob.platform.as_ref().filter(|one| !one.os.is_empty());
-        let named = named.map_or_else(|| "its only manifest".to_owned(), Described::to_string);
+        let named = named.map_or_else(|| "its only manifest".to_owned(), Platform::to_string);
         tracing::warn!("{}: taking {}", self.wanted, weir_units::quoted(&named));
         tagged(&blob.digest).ok_or_else(|| self.answer("names a manifest by no digest".to_owned()))
     }
@@ -339,7 +376,12 @@ struct OciAuthorizer {
 impl Authorizer for OciAuthorizer {
     fn is_for(&self, url: &Url) -> bool {
         let path = format!("/v2/{}/", self.wanted.name);
-        url.origin() == self.wanted.registry.origin() && url.path().starts_with(&path)
+        // A name may begin with another one: `org/app` and `org/app/sub`.
+        let rest = url.path().strip_prefix(&path).and_then(|rest| rest.split_once('/'));
+        let is_own = rest.is_some_and(|(kind, reference)| {
+            matches!(kind, "manifests" | "blobs") && !reference.contains('/')
+        });
+        url.origin() == self.wanted.registry.origin() && is_own
     }
 
     fn fields(
@@ -364,5 +406,40 @@ impl Authorizer for OciAuthorizer {
             _ => return None,
         };
         Some(words.map_or(way.clone(), |words| format!("{words}; {way}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a wish takes of an index of these platforms, by its place there.
+    fn taken(wish: &str, index: &[&str]) -> Option<usize> {
+        let blob = |text: &&str| Blob { digest: (*text).to_owned(), size: None, platform: text.parse().ok() };
+        let blobs: Vec<Blob> = index.iter().map(blob).collect();
+        let best = wish.parse::<Platform>().unwrap().best_of(&blobs)?;
+        index.iter().position(|text| *text == best.digest)
+    }
+
+    #[test]
+    fn a_variant_that_is_not_named_is_the_usual_one() {
+        let arms = ["linux/arm/v5", "linux/arm/v7", "linux/arm64/v8"];
+        let plain = ["linux/arm", "linux/arm64", "linux/amd64/v3", "linux/amd64"];
+        for (wish, index, expected) in [
+            ("linux/arm", &arms[..], Some(1)),
+            ("linux/arm/v5", &arms, Some(0)),
+            ("linux/arm/v6", &arms, None),
+            ("linux/arm64", &arms, Some(2)),
+            ("linux/arm64/v8", &plain, Some(1)),
+            ("linux/arm/v7", &plain, Some(0)),
+            ("linux/arm/v6", &plain, None),
+            ("linux/amd64", &plain, Some(3)),
+            ("linux/amd64/v1", &plain, Some(3)),
+            ("linux/amd64/v3", &plain, Some(2)),
+            ("linux/arm", &["linux/arm/v5"], Some(0)),
+            ("windows/arm", &arms, None),
+        ] {
+            assert_eq!(taken(wish, index), expected, "{wish} of {index:?}");
+        }
     }
 }

@@ -7,9 +7,9 @@ use weir_bench::repeat::Limits;
 use weir_bench::ssh::{Bed, Unavailable};
 use weir_codec::cipher::Cipher;
 use weir_report::ciphers::{self, CipherRow, CiphersRecord, SshRow};
-use weir_report::schema::{Record, RunOutcome};
+use weir_report::schema::Record;
 
-use super::{Progress, WRONG_DATA, speed, tell};
+use super::{Progress, WRONG_DATA, outcome_of, speed, tell};
 use crate::args::BenchCipher;
 use crate::interrupt::INTERRUPTED;
 use crate::voice;
@@ -31,11 +31,9 @@ pub fn run(bench: &BenchCipher) -> anyhow::Result<u8> {
             return Ok(WRONG_DATA);
         }
     };
-    if interrupted {
-        return Ok(INTERRUPTED);
-    }
-    print(bench, &member, start.elapsed().as_secs_f64())?;
-    Ok(0)
+    let code = if interrupted { INTERRUPTED } else { 0 };
+    print(bench, &member, code, start.elapsed().as_secs_f64())?;
+    Ok(code)
 }
 
 /// Measures alone, ssh's ciphers with limits of their own or not at all. Returns also whether it was
@@ -51,7 +49,10 @@ pub(super) fn measure(
         if !progress.next(cipher.name(), index, lines.len()) {
             return Ok((member, true));
         }
-        member.rows.push(cipher_row(&cipher::measure(*cipher, *record, limits)?));
+        let Some(row) = cipher::measure(*cipher, *record, limits, &|| progress.goes_on())? else {
+            return Ok((member, true));
+        };
+        member.rows.push(cipher_row(&row));
     }
     member.ssh_missing = match ssh {
         None => Some("not asked for".to_owned()),
@@ -69,7 +70,7 @@ fn measure_ssh(member: &mut CiphersRecord, limits: &Limits, progress: &Progress)
         if !progress.next(&format!("ssh {name}"), index, names.len()) {
             break;
         }
-        let row = bed.measure(name, limits)?;
+        let Some(row) = bed.measure(name, limits, &|| progress.goes_on())? else { break };
         member.ssh.push(SshRow { cipher: row.cipher, speed: speed(row.speed) });
     }
     Ok(())
@@ -84,8 +85,8 @@ fn cipher_row(row: &cipher::Row) -> CipherRow {
     }
 }
 
-fn print(bench: &BenchCipher, member: &CiphersRecord, seconds: f64) -> anyhow::Result<()> {
-    let mut record = Record::new("bench", RunOutcome::Complete, 0, seconds);
+fn print(bench: &BenchCipher, member: &CiphersRecord, code: u8, seconds: f64) -> anyhow::Result<()> {
+    let mut record = Record::new("bench", outcome_of(code), 0, seconds);
     record.extra.insert("ciphers".to_owned(), serde_json::to_value(member)?);
     tell(&bench.voice, &record, "the table", |out| ciphers::render_table(member, out))
 }

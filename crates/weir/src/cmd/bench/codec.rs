@@ -9,11 +9,11 @@ use weir_bench::repeat::Limits;
 use weir_codec::codec::Setting;
 use weir_model::pipeline::{self, Figure, best, predict};
 use weir_report::codecs::{self, CodecRow, CodecsRecord, LinkRecord, PredictionRecord, RegionRecord};
-use weir_report::schema::{Record, RunOutcome};
+use weir_report::schema::Record;
 use weir_report::{chart, json};
 use weir_units::{Bytes, Rate};
 
-use super::{Progress, WRONG_DATA, speed};
+use super::{Progress, WRONG_DATA, outcome_of, speed};
 use crate::args::{BenchCodec, Generated};
 use crate::interrupt::INTERRUPTED;
 use crate::output;
@@ -34,9 +34,8 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
     let sample = Sample::all(&corpus);
     let measured = measure(&settings, &bench.threads, &sample, (&Limits::within(bench.span), &progress));
     drop(progress);
-    let rows = match measured {
-        Ok((_, true)) => return Ok(INTERRUPTED),
-        Ok((rows, false)) => rows,
+    let (rows, interrupted) = match measured {
+        Ok(measured) => measured,
         // A file that cannot be read any more says nothing of a codec.
         Err(codec::ErrorError::Corpus(error)) => return Err(error.into()),
         Err(error) => {
@@ -45,13 +44,15 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
         }
     };
     let member = member(&sample, &rows, &bench.links);
-    if let Some(path) = &bench.chart {
+    // A picture of some of them would take the place of one of all.
+    if let Some(path) = bench.chart.as_ref().filter(|_| !interrupted) {
         let mut picture = Vec::new();
         chart::render_svg(&member, &mut picture)?;
         output::write(path, &picture)?;
     }
-    print(bench, &member, start.elapsed().as_secs_f64())?;
-    Ok(0)
+    let code = if interrupted { INTERRUPTED } else { 0 };
+    print(bench, &member, code, start.elapsed().as_secs_f64())?;
+    Ok(code)
 }
 
 fn corpus(bench: &BenchCodec) -> anyhow::Result<Corpus> {
@@ -125,7 +126,10 @@ pub(super) fn measure(
             if !progress.next(&setting.to_string(), rows.len(), count) {
                 return Ok((rows, true));
             }
-            rows.push(looked.row(threads, limits)?);
+            let Some(row) = looked.row(threads, limits, &|| progress.goes_on())? else {
+                return Ok((rows, true));
+            };
+            rows.push(row);
         }
     }
     Ok((rows, false))
@@ -185,9 +189,9 @@ fn link_record(link: Rate, rows: &[Row], figures: &[Figure]) -> LinkRecord {
     }
 }
 
-fn print(bench: &BenchCodec, member: &CodecsRecord, seconds: f64) -> anyhow::Result<()> {
+fn print(bench: &BenchCodec, member: &CodecsRecord, code: u8, seconds: f64) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let mut record = Record::new("bench", RunOutcome::Complete, member.held, seconds);
+    let mut record = Record::new("bench", outcome_of(code), member.held, seconds);
     record.extra.insert("codecs".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
         json::render(&record, &mut out)

@@ -31,11 +31,18 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let stop = interrupt::stop()?;
     if bench.ab.is_some() {
-        return one(bench, "", true, &stop);
+        return one(bench, "", &stop);
     }
     match targets::read(bench)?.as_slice() {
-        [only] => one(bench, only, true, &stop),
+        [only] => one(bench, only, &stop),
         many => all(bench, many, &stop),
+    }
+}
+
+fn one(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<u8> {
+    match load_or_record(bench, url, stop)? {
+        Some((plan, outcome)) => tell(bench, &plan, outcome, true, stop),
+        None => Ok(INTERRUPTED),
     }
 }
 
@@ -48,13 +55,17 @@ fn all(bench: &BenchHttp, targets: &[String], stop: &Arc<AtomicBool>) -> anyhow:
         )
         .into());
     }
-    let mut worst = 0;
+    let (mut worst, mut is_first) = (0, true);
     for (number, url) in targets.iter().enumerate() {
-        let is_first = number == 0;
-        if !is_first && !bench.voice.quiet && !bench.voice.json && bench.format != LoadFormat::Csv {
+        if number > 0 && !bench.voice.quiet && !is_json(bench) && bench.format != LoadFormat::Csv {
             print_head(b"\n");
         }
-        match one(bench, url, is_first, stop) {
+        let told = match load_or_record(bench, url, stop) {
+            Ok(None) => return Ok(INTERRUPTED),
+            Ok(Some((plan, outcome))) => tell(bench, &plan, outcome, std::mem::take(&mut is_first), stop),
+            Err(error) => Err(error),
+        };
+        match told {
             Ok(0) => {}
             Ok(code) => worst = code,
             Err(error) => {
@@ -69,30 +80,63 @@ fn all(bench: &BenchHttp, targets: &[String], stop: &Arc<AtomicBool>) -> anyhow:
     Ok(worst)
 }
 
-/// A run against one target. `is_first`: of a table, the header comes before its row.
-fn one(bench: &BenchHttp, url: &str, is_first: bool, stop: &Arc<AtomicBool>) -> anyhow::Result<u8> {
+/// Records are asked for; ab's flags make ab's report.
+fn is_json(bench: &BenchHttp) -> bool {
+    bench.ab.is_none() && (bench.voice.json || bench.format == LoadFormat::Json)
+}
+
+/// As [`load_on`]; a target that there was no load on has a record, where records are asked for. Bad
+/// arguments have none.
+fn load_or_record(
+    bench: &BenchHttp,
+    url: &str,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Option<(Plan, LoadOutcome)>> {
+    let loaded = load_on(bench, url, stop);
+    if let Some(error) = loaded.as_ref().err().filter(|error| is_json(bench) && !error.is::<Usage>()) {
+        json::render(&figures::failed(url, error), &mut io::stdout().lock()).printed("the report")?;
+    }
+    loaded
+}
+
+/// A run against one target; `None` after an interrupt that leaves nothing to tell.
+fn load_on(
+    bench: &BenchHttp,
+    url: &str,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Option<(Plan, LoadOutcome)>> {
     let plan = match plan::make(bench, url, stop) {
-        Err(_) if stop.load(Relaxed) => return Ok(INTERRUPTED),
+        Err(_) if stop.load(Relaxed) => return Ok(None),
         plan => plan?,
     };
     let teller = Arc::new(Teller::new(&plan, head(&plan)));
     let ran = run::run(plan.settings.clone(), stop, Arc::<Teller>::clone(&teller));
     teller.end();
-    let mut outcome = match ran {
-        Ok(outcome) => outcome,
-        Err(weir_bench_http::LoadError::Interrupted) => return Ok(INTERRUPTED),
+    match ran {
+        Ok(outcome) => Ok(Some((plan, outcome))),
+        Err(weir_bench_http::LoadError::Interrupted) => Ok(None),
         Err(error) if stop.load(Relaxed) => {
             voice::fatal(&error.into());
-            return Ok(INTERRUPTED);
+            Ok(None)
         }
-        Err(error) => return Err(error.into()),
-    };
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reports a run. `is_first`: of a table, the header comes before its row.
+fn tell(
+    bench: &BenchHttp,
+    plan: &Plan,
+    mut outcome: LoadOutcome,
+    is_first: bool,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<u8> {
     let judged = load::explain(&outcome.evidence);
-    let member = figures::member(&plan, &outcome, &judged);
-    print(&plan, &outcome, &judged, &member, is_first).printed("the report")?;
-    write_files(&plan, &outcome)?;
+    let member = figures::member(plan, &outcome, &judged);
+    print(plan, &outcome, &judged, &member, is_first).printed("the report")?;
+    write_files(plan, &outcome)?;
     if bench.voice.report.is_some() {
-        page::keep(&bench.voice, &figures::record(&plan, &member, &outcome, &judged))?;
+        page::keep(&bench.voice, &figures::record(plan, &member, &outcome, &judged))?;
     }
     if outcome.failed.is_none() {
         match outcome.finish(stop) {
@@ -103,15 +147,13 @@ fn one(bench: &BenchHttp, url: &str, is_first: bool, stop: &Arc<AtomicBool>) -> 
             finished => finished?,
         }
     }
-    if let Some(words) = figures::left_out(&plan, &outcome) {
+    if let Some(words) = figures::left_out(plan, &outcome) {
         voice::warn(&words);
     }
-    match (&outcome.failed, figures::too_many_errors(&plan, &outcome)) {
+    let why = figures::no_answer(plan, &outcome).or_else(|| figures::too_many_errors(plan, &outcome));
+    match (&outcome.failed, why) {
         (Some(error), _) => Err(anyhow!("{error}")),
         (None, _) if outcome.interrupted => Ok(INTERRUPTED),
-        (None, _) if outcome.tally.requests == 0 => {
-            Err(anyhow!("no request to {} was answered", figures::shown(&plan.settings.target.url)))
-        }
         (None, Some(why)) => Err(anyhow!(why)),
         (None, None) => Ok(0),
     }
@@ -152,7 +194,8 @@ fn print(
     is_first: bool,
 ) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    if plan.quiet {
+    // What a program reads is asked for by name.
+    if plan.quiet && !matches!(plan.format, LoadFormat::Json | LoadFormat::Csv) {
         return Ok(());
     }
     match plan.format {

@@ -30,10 +30,13 @@ pub fn run(bench: &BenchStore) -> anyhow::Result<u8> {
     };
     let plan = if bench.quick { Plan::quick() } else { Plan::usual() };
     let span = bench.span.unwrap_or(plan.span);
-    let connections = match bench.connections.is_empty() {
+    let mut connections = match bench.connections.is_empty() {
         true => plan.connections.clone(),
         false => bench.connections.clone(),
     };
+    // What more of them bring is what is judged.
+    connections.sort_unstable();
+    connections.dedup();
     let plan = Plan { span, connections, ..plan };
     let start = Instant::now();
     let progress = Progress::new(&bench.voice)?;
@@ -45,8 +48,12 @@ pub fn run(bench: &BenchStore) -> anyhow::Result<u8> {
         false => format!("{}/", url.key),
     };
     let setup = Setup { store: &*store, prefix: &prefix, http: &http, stop: &progress.stop, plan: &plan };
-    let measured = measure::run(&setup, &mut |what, index, count| progress.next(what, index, count))?;
+    let measured = measure::run(&setup, &mut |what, index, count| progress.next(what, index, count));
     progress.clear();
+    let measured = measured.map_err(|failed| {
+        failed.left.iter().for_each(|left| voice::warn(left));
+        failed.cause
+    })?;
     let code = if measured.interrupted { INTERRUPTED } else { 0 };
     let member = member(&url, &measured);
     let mut record = Record::new("bench", outcome_of(code), 0, start.elapsed().as_secs_f64());

@@ -18,13 +18,14 @@ pub(super) fn are_wanted(cp: &Cp) -> bool {
 
 /// What a dry run has told of, counted for its last line.
 #[derive(Debug, Default)]
-pub(super) struct Would {
+pub struct Would {
     copy: u64,
     delete: u64,
 }
 
 impl Would {
-    pub(super) fn count(&mut self, deed: &Deed) {
+    /// One more.
+    pub fn count(&mut self, deed: &Deed) {
         match deed {
             Deed::Copy => self.copy += 1,
             Deed::Delete => self.delete += 1,
@@ -37,7 +38,7 @@ impl Would {
     }
 
     /// For the record of a dry run.
-    pub(super) fn to_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "copy": self.copy, "delete": self.delete })
     }
 }

@@ -24,6 +24,7 @@ use weir_store::tree::{self, Copy, StorePlace, across, down, prune, up};
 use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::{self, Attributes, Condition};
 use weir_tree::compare::Keep;
+use weir_tree::destination::NewFolders;
 use weir_tree::walk::Root;
 use weir_tree::{Target, destination};
 
@@ -246,7 +247,8 @@ impl Way<'_> {
             }
             false => (to.to_owned(), None),
         };
-        let target = self.target(&root)?;
+        let made = if self.copy.is_dry { NewFolders::default() } else { NewFolders::of(&root) };
+        let target = self.target(&root).inspect_err(|_| made.undo())?;
         let seen = (self.choice.delete && only.is_none()).then(|| Mutex::new(SeenNames::default()));
         let down = down::Down {
             copy: self.copy,
@@ -259,7 +261,7 @@ impl Way<'_> {
             seen: seen.as_ref(),
             folders: Mutex::default(),
         };
-        let (ended, report) = self.fetch(&down, chosen.chosen)?;
+        let (ended, report) = self.fetch(&down, chosen.chosen).inspect_err(|_| made.undo())?;
         let mut end = WayEnd { is_interrupted: report.interrupted, ..WayEnd::default() };
         end.error = report.broken.as_ref().map(ToString::to_string);
         let is_empty = ended.found.load(Relaxed) == 0 && !from.key.is_empty();
@@ -268,6 +270,9 @@ impl Way<'_> {
         }
         end.add(report.evidence, 0.0);
         let is_whole = ended.is_whole() && end.error.is_none() && !end.is_interrupted;
+        if !is_whole {
+            made.undo();
+        }
         match &seen {
             Some(seen) if is_whole => {
                 let most = self.choice.max_delete;
@@ -286,7 +291,7 @@ impl Way<'_> {
     ) -> anyhow::Result<(Arc<down::Ended>, RunReport)> {
         let options = Options {
             lanes: self.cp.lanes,
-            rate_cap: self.cp.limit_rate,
+            rate_cap: self.cp.rate_cap(),
             sync: self.cp.sync,
             ignore_digest: self.cp.ignore_digest,
             remote_time: true,
@@ -298,7 +303,7 @@ impl Way<'_> {
             let cannot = "cannot start a thread";
             let pages = chosen.pages(scope, self.copy.caller).context(cannot)?;
             let mut jobs = down::start(scope, down, pages).context(cannot)?;
-            let task = Task { source: &mut jobs, results: self.told, reserved: None };
+            let task = Task { source: &mut jobs, results: self.told, reserved: Vec::new() };
             let report = engine::run(task, &options, self.copy.caller.http, self.stop, &mut live);
             Ok((jobs.ended(), report))
         });
@@ -339,7 +344,7 @@ impl Way<'_> {
         let keep = Keep { modes: false, times: false, users: false, groups: false, xattrs: false };
         let options = destination::Options { keep, ..destination::Options::default() };
         if self.copy.is_dry && !root.exists() {
-            return Ok(Target::to_be(options)?);
+            return Ok(Target::to_be(options));
         }
         if self.choice.mkpath && !self.copy.is_dry {
             std::fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
@@ -413,7 +418,7 @@ impl Way<'_> {
         let options = upload::job::Options {
             lanes: self.cp.lanes,
             files_at_once: self.cp.lanes,
-            rate_cap: self.cp.limit_rate,
+            rate_cap: self.cp.rate_cap(),
             limiter: None,
             timeout: asked_store::TIMEOUT,
             connect_timeout: asked_store::TIMEOUT,

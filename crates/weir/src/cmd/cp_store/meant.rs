@@ -9,7 +9,7 @@ use weir_store::caller::{Caller, CallerSetup};
 use weir_store::glob::Glob;
 use weir_store::listing::{Chosen, Listed, PagesSetup};
 use weir_store::store::Store;
-use weir_tree::Name;
+use weir_tree::{Name, destination};
 
 use crate::voice::Usage;
 
@@ -60,7 +60,7 @@ pub fn meant<'a>(
     if url.is_prefix() {
         return Ok(Meant { chosen: list(&key), glob: None, prefix: key, base, is_one: false });
     }
-    let looked = lists.look(&mut Caller::new(caller), &key, url.version.as_deref())?;
+    let looked = lists.look(&mut Caller::new(caller), &key, url.version.as_deref(), None)?;
     if let Some(looked) = looked {
         let version = looked.listed.version.clone().filter(|_| url.version.is_some());
         let listed = Listed { version, ..looked.listed };
@@ -102,6 +102,8 @@ pub fn key_of_one(from: &[PathBuf], to: &StoreUrl) -> Option<String> {
 
 /// Where one object goes: into the folder that `to` is, or to that name.
 pub fn place_of_one(url: &StoreUrl, to: &Path) -> anyhow::Result<(PathBuf, Name)> {
+    destination::check_link(to)
+        .map_err(|error| anyhow::anyhow!("{error}; 'weir get {url} -o -' prints it"))?;
     let is_folder = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
     let (root, name) = match (is_folder, to.parent(), to.file_name()) {
         (false, Some(around), Some(name)) => {

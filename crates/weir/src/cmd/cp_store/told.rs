@@ -1,10 +1,12 @@
 //! What a copy with a store tells while it runs, and what it comes to.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use weir_cp::wire::message::Deed;
 use weir_get::GetError;
 use weir_get::job::{FileReport, Job, JobOutcome};
 use weir_get::source::{Bad, Results};
@@ -14,13 +16,14 @@ use weir_report::schema::FileRecord;
 use weir_store::StoreError;
 use weir_store::address::StoreUrl;
 use weir_store::store::Store;
-use weir_store::tree::Hears;
 use weir_store::tree::through::KEEPER;
+use weir_store::tree::{Hears, Unholdable};
 use weir_store::upload::elsewhere::Sides;
 use weir_store::upload::job::{JobReport, PutOutcome as Sent};
 use weir_units::Bytes;
 
 use crate::args::Cp;
+use crate::cmd::cp::Would;
 use crate::interrupt::INTERRUPTED;
 
 /// Failures that the record lists one by one: 1 MB.
@@ -46,6 +49,7 @@ struct ToldState {
     failed: u64,
     partial: u64,
     unverified: u64,
+    would: Would,
     failures: Vec<FileRecord>,
     notes: Vec<String>,
     /// Notes that are not among them.
@@ -127,6 +131,8 @@ pub struct TreeOutcome {
     pub resumed: u64,
     /// Entries deleted at the target.
     pub deleted: u64,
+    /// What a dry run has told of.
+    pub would: Would,
     /// Entries that could not be moved or deleted.
     pub failed: u64,
     /// The first of them.
@@ -198,6 +204,7 @@ impl<'a> Told<'a> {
             unchanged: state.unchanged,
             resumed: state.resumed,
             deleted: way.deleted,
+            would: state.would,
             failed: state.failed + state.partial,
             more: (state.failed + state.partial).saturating_sub(state.failures.len() as u64),
             failures: state.failures,
@@ -250,6 +257,15 @@ fn past(error: &StoreError) -> &'static str {
     }
 }
 
+/// Why a file did not come to `path`, where another key may have made a folder of its name meanwhile.
+fn in_a_tree(path: Option<&Path>, error: &GetError) -> String {
+    let is_of_its_name = matches!(error, GetError::IsDirectory { .. } | GetError::Local { .. });
+    match is_of_its_name && path.is_some_and(Path::is_dir) {
+        true => Unholdable::HasFolder.to_string(),
+        false => error.to_string(),
+    }
+}
+
 impl ToldState {
     fn list(&mut self, url: String, error: String) {
         if self.failures.len() < LISTED {
@@ -262,7 +278,9 @@ impl Hears for Told<'_> {
     fn moves(&self, name: &str, _: u64) {
         if self.cp.dry_run {
             self.line(&format!("copy {name}"));
-            self.state.lock().files += 1;
+            let mut state = self.state.lock();
+            state.files += 1;
+            state.would.count(&Deed::Copy);
         }
     }
 
@@ -281,7 +299,10 @@ impl Hears for Told<'_> {
 
     fn deletes(&self, name: &str) {
         match self.cp.dry_run {
-            true => self.line(&format!("delete {name}")),
+            true => {
+                self.line(&format!("delete {name}"));
+                self.state.lock().would.count(&Deed::Delete);
+            }
             false if self.is_verbose() => self.line(&format!("deleting {name}")),
             false => {}
         }
@@ -305,7 +326,7 @@ impl Hears for Told<'_> {
 impl Results for Told<'_> {
     fn ended(&self, _: usize, job: &Job, report: FileReport) {
         let report = FileReport { url: self.named(job).unwrap_or(report.url), ..report };
-        let path = report.path.map(|path| path.display().to_string());
+        let path = report.path.as_deref();
         let mut notes = Vec::new();
         {
             let mut state = self.state.lock();
@@ -325,12 +346,12 @@ impl Results for Told<'_> {
                 JobOutcome::Failed(error) => {
                     state.failed += 1;
                     state.unverified += u64::from(error.is_verification());
-                    return state.list(report.url, error.to_string());
+                    return state.list(report.url, in_a_tree(path, &error));
                 }
             }
         }
         notes.into_iter().for_each(|note| self.notes(format!("{}: {note}", report.url)));
-        self.moved(&path.unwrap_or(report.url), report.bytes);
+        self.moved(&path.map_or(report.url, |path| path.display().to_string()), report.bytes);
     }
 
     fn bad(&self, bad: Bad) {

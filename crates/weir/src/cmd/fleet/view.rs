@@ -40,6 +40,16 @@ pub fn state(status: &FleetStatus) -> &'static str {
     }
 }
 
+/// What all workers have moved.
+fn carried(status: &FleetStatus) -> Tally {
+    let moved = status.workers.iter().map(|worker| worker.moved);
+    let add = |sum: Tally, tally: Tally| Tally {
+        objects: sum.objects.saturating_add(tally.objects),
+        bytes: sum.bytes.saturating_add(tally.bytes),
+    };
+    moved.fold(Tally::default(), add)
+}
+
 /// The status, and what was seen before it.
 pub fn of(status: &FleetStatus, pace: &FleetPace, verdict: Option<&FleetVerdict>) -> FleetView {
     let count = |tally: Tally| FleetCount { objects: tally.objects, bytes: tally.bytes };
@@ -57,6 +67,7 @@ pub fn of(status: &FleetStatus, pace: &FleetPace, verdict: Option<&FleetVerdict>
         draining: status.settings.draining,
         planned: count(status.planned),
         moved: count(status.moved),
+        carried: count(carried(status)),
         same: count(status.same),
         left: FleetCount { objects, bytes },
         failed: status.failed,

@@ -101,7 +101,7 @@ fn manner(work: &FleetWork) -> WorkerManner {
         who: WorkerIdentity { host, pid: std::process::id(), version: VERSION.to_owned() },
         lease: work.worker.lease,
         once: work.once,
-        rate: work.worker.limit_rate,
+        rate: work.worker.limit_rate.0,
         stuck: worker::STUCK,
     }
 }

@@ -168,7 +168,7 @@ impl Words {
                 Jobs::Fixed(count) => count.to_string(),
             }),
         );
-        self.given("--limit-rate", get.limit_rate.map(|Rate(rate)| rate.max(1.0) as u64));
+        self.given("--limit-rate", get.limit_rate.0.map(|Rate(rate)| rate as u64));
         self.given("--recv-buffer", get.recv_buffer.map(|bytes| bytes.0));
         self.given("--retries", Some(get.retries));
         self.given("--timeout", Some(get.timeout.as_secs_f64()));

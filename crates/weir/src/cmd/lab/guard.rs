@@ -6,7 +6,6 @@
 //! below it whose own parent has gone, so that it finds them.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::Context;
@@ -16,7 +15,7 @@ use weir_observe::process;
 use super::exit_code;
 use super::signals::{Caught, PARENT_GONE, die_with_parent};
 use crate::args::LabGuard;
-use crate::voice;
+use crate::voice::CannotRun;
 
 /// As shells have it: there is no such command.
 const NO_COMMAND: u8 = 127;
@@ -39,18 +38,7 @@ pub fn run(guard: &LabGuard) -> anyhow::Result<u8> {
     command.args(arguments);
     // For the case that the guard itself is killed.
     die_with_parent(&mut command, Signal::KILL);
-    let shown = Path::new(program).display();
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(cause) => {
-            let why = match cause.kind() {
-                std::io::ErrorKind::NotFound => "command not found".to_owned(),
-                _ => weir_units::plain(&cause),
-            };
-            voice::fatal(&anyhow::anyhow!("cannot run {shown}: {why}"));
-            return Ok(NO_COMMAND);
-        }
-    };
+    let mut child = command.spawn().map_err(|cause| CannotRun::new(program, &cause))?;
     signals.pass_on_to(&child)?;
     let status = child.wait().context("cannot wait for the command")?;
     end_descendants();

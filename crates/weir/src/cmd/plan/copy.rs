@@ -59,11 +59,19 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
         ..SurveyRecord::new(&surveyed.survey, &inputs, &result)
     };
     let notes = notes(&job, &surveyed);
-    forecast::keep(&key(&job), &Forecast::of(&copy.predicted));
+    forecast::keep(&key(&job), &foretold(&copy, surveyed.problems.failed().count));
     let told = super::to_hosts(args, PlanRecord::new(&inputs, &result, notes), &inputs);
     print(args, &copy, told, &surveyed)?;
     // As of a copy, which would not bring them either.
     Ok(u8::from(surveyed.problems.failed().count > 0))
+}
+
+/// What is kept for the copy. Figures of a part of the data say how fast it goes, not how long all of it
+/// takes.
+fn foretold(copy: &SurveyRecord, failed: u64) -> Forecast {
+    let mut forecast = Forecast::of(&copy.predicted);
+    forecast.total = forecast.total.filter(|_| copy.complete && failed == 0);
+    forecast
 }
 
 fn print(
@@ -240,4 +248,22 @@ fn disk_note(job: &Job, survey: &Survey) -> Option<String> {
         _ => return None,
     };
     Some(format!("{} {words}: {}", disk.device, calibration::origin(&disk.date())))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_report::survey::PredictedRecord;
+
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_data_foretells_no_time_of_all() {
+        let predicted = PredictedRecord { rate: 1e6, total: 5.0, ..PredictedRecord::default() };
+        let copy =
+            |complete| SurveyRecord { complete, predicted: predicted.clone(), ..SurveyRecord::default() };
+        assert_eq!(foretold(&copy(true), 0).total, Some(5.0));
+        for part in [foretold(&copy(false), 0), foretold(&copy(true), 1)] {
+            assert_eq!((part.rate, part.total), (1e6, None));
+        }
+    }
 }

@@ -68,18 +68,7 @@ impl Running {
                 Err(cause) => return Err(cause.into()),
             };
         }
-        let child = prepared.spawn().map_err(|cause| CannotRun {
-            code: if cause.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
-            text: match cause.kind() {
-                std::io::ErrorKind::NotFound => {
-                    format!("cannot run {}: command not found", program.display())
-                }
-                std::io::ErrorKind::PermissionDenied => {
-                    format!("cannot run {}: permission denied", program.display())
-                }
-                _ => format!("cannot run {}: {cause}", program.display()),
-            },
-        })?;
+        let child = prepared.spawn().map_err(|cause| CannotRun::new(program, &cause))?;
         Ok(Running { child, signals: Vec::new() })
     }
 

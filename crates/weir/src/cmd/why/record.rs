@@ -28,6 +28,16 @@ impl ReportedRun {
         self.store();
     }
 
+    /// Makes a failure of a watch that found no connection and no byte; `true` where it was one.
+    pub(super) fn fail_if_empty(&mut self) -> bool {
+        let is_empty = self.record.bytes == 0 && self.why.connections == 0;
+        if is_empty {
+            self.record.outcome = RunOutcome::Failed;
+            self.record.error = Some(no_connection(&self.why.subject, self.why.unproven));
+        }
+        is_empty
+    }
+
     fn store(&mut self) {
         if let Ok(value) = serde_json::to_value(&self.why) {
             self.record.extra.insert("why".to_owned(), value);
@@ -46,13 +56,7 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Rep
     verdict.missing.splice(0..0, watch.notes.all().iter().cloned());
     verdict.evidence.extend(watch.losses.iter().cloned());
     if watch.totals.connections == 0 {
-        verdict.missing.insert(
-            0,
-            match watch.totals.unproven.connections {
-                0 => format!("{subject} had no TCP connection"),
-                _ => format!("{subject} had no TCP connection that is proven its own"),
-            },
-        );
+        verdict.missing.insert(0, no_connection(&subject, watch.totals.unproven.connections));
         moved::without_connection(&mut verdict);
     } else {
         moved::say_if_nothing(&watch.evidence, &mut verdict);
@@ -76,6 +80,13 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Rep
     let mut told = ReportedRun { record, why };
     told.store();
     told
+}
+
+fn no_connection(subject: &str, unproven: u64) -> String {
+    match unproven {
+        0 => format!("{subject} had no TCP connection"),
+        _ => format!("{subject} had no TCP connection that is proven its own"),
+    }
 }
 
 /// The busiest connections; each judged by itself where `judged`.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rcgen::generate_simple_self_signed;
+use serde_json::Value;
 
 use super::{bench, errors, hello, stdout};
 use crate::support::http_servers::{Nginx, microsocks, s_server, sandbox_with_www, tinyproxy};
@@ -45,6 +46,39 @@ fn a_host_is_reached_as_the_user_says() {
     bench(&sandbox, &["--resolve", &at, "-6", &host]).run().fails(1, &["only IPv4", "-6"]);
     bench(&sandbox, &["--interface", "weir-none", &host]).run().fails(2, &["no such interface"]);
     bench(&sandbox, &["--resolve", "nonsense", &host]).run().fails(2, &["HOST:PORT:ADDRESS"]);
+}
+
+#[test]
+fn every_target_has_a_record_with_its_error() {
+    let (good, silent) = (Server::start(|_, wire| hello(wire)), Server::start(|_, wire| wire.cut()));
+    let gone = format!("http://127.0.0.1:{}/", free_port());
+    let (good, silent) = (good.url("x"), silent.url("y"));
+    let sandbox = Sandbox::new();
+    // Who wants a record does so by name: -q keeps back what is for people.
+    for form in [&["--json"][..], &["--json", "-q"]] {
+        let run = bench(&sandbox, &["-c", "1", "-n", "2", &gone, &good, &silent]).args(form).run();
+        run.fails(1, &["connection refused", "no request to "]);
+        let text = stdout(&run);
+        let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |record: &Value| [&record["http"]["url"], &record["outcome"]].map(Value::to_string);
+        let seen: Vec<[String; 2]> = records.iter().map(of).collect();
+        let quoted = |url: &str, outcome: &str| [url, outcome].map(|text| format!("\"{text}\""));
+        assert_eq!(seen, [quoted(&gone, "failed"), quoted(&good, "complete"), quoted(&silent, "failed")]);
+        assert!(records[0]["error"].to_string().contains("connection refused"), "{text}");
+        assert!(records[1]["error"].is_null(), "{text}");
+        assert!(records[2]["error"].to_string().contains("no request to "), "{text}");
+    }
+    // One alone has its record too; bad arguments have none.
+    let run = bench(&sandbox, &["-c", "1", "-n", "2", "--json", &gone]).run();
+    let record = run.fails(1, &["connection refused"]).json();
+    let seen = (&record["http"]["url"], &record["outcome"]);
+    assert_eq!(seen, (&gone.as_str().into(), &"failed".into()), "{record}");
+    let run = bench(&sandbox, &["-c", "1", "-t", "2", "--json", &good]).run();
+    assert_eq!(stdout(run.fails(2, &["-t 2 is above -c 1"])), "");
+    // Of a table the header comes with the first row.
+    let table = ["-c", "1", "-n", "2", "--format", "csv", "-q", &gone, &good];
+    let table = stdout(bench(&sandbox, &table).run().fails(1, &["connection refused"]));
+    assert!(table.starts_with("url,") && table.lines().count() == 2, "{table}");
 }
 
 #[test]

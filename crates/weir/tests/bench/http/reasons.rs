@@ -1,12 +1,14 @@
 //! Errors by their reasons, answers by their statuses, and what follows for the exit code.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{bench, errors, hello, record, stdout};
-use crate::support::{Sandbox, Server, Wire};
+use crate::support::{Sandbox, Server, Wire, wait_for};
 
 /// Each reason with its count.
 fn reasons(record: &Value) -> Vec<(String, u64)> {
@@ -146,6 +148,72 @@ fn planned_requests_that_were_never_sent_are_named_beside_the_errors_that_are_al
     run.succeeds().says(&["planned requests were never sent; --max-errors leaves them out"]);
     let few = ["-c", "1", "-d", "1s", "--rate", "20", "--timeout", "1h", "--max-errors", "100%", &url];
     assert!(!bench(&sandbox, &few).run().stderr.contains("--max-errors"));
+}
+
+/// A server that answers so many requests, all over the connection that asks first; from its first answer on
+/// it is gone for all others.
+fn answers(most: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (first, mut held) = (Arc::new(OnceLock::new()), Vec::new());
+        for (number, mut socket) in listener.incoming().flatten().enumerate() {
+            held.push(socket.try_clone().unwrap());
+            if first.get().is_some() {
+                break;
+            }
+            let first = Arc::clone(&first);
+            std::thread::spawn(move || {
+                for turn in 0..most {
+                    // One that says nothing only looks whether somebody is there.
+                    let is_asked = socket.read(&mut [0; 1000]).is_ok_and(|count| count > 0);
+                    if !is_asked || *first.get_or_init(|| number) != number {
+                        break;
+                    }
+                    let _ = socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    if turn == 0 {
+                        // So that the other thread looks.
+                        drop(TcpStream::connect(address));
+                    }
+                }
+                drop(socket.shutdown(Shutdown::Both));
+            });
+        }
+        let others = held.iter().enumerate().filter(|(number, _)| Some(number) != first.get());
+        others.for_each(|(_, socket)| drop(socket.shutdown(Shutdown::Both)));
+    });
+    address
+}
+
+#[test]
+fn no_more_requests_fail_than_are_planned() {
+    let sandbox = Sandbox::new();
+    let failing = |args: &[&str]| {
+        let url = format!("http://{}/", answers(1));
+        let run = bench(&sandbox, &["--max-errors", "0", "--json", &url]).args(args).run();
+        run.exits(1).json()
+    };
+    let record = failing(&["-c", "20", "-t", "1", "-d", "2s", "--rate", "20"]);
+    assert!(reasons(&record).iter().any(|(name, _)| name == "refused"), "{record}");
+    let words: Vec<&str> = record["error"].as_str().unwrap().split_whitespace().collect();
+    let [failed, "of", asked, "requests", ..] = words[..] else { panic!("{record}") };
+    let (failed, asked): (f64, f64) = (failed.parse().unwrap(), asked.parse().unwrap());
+    assert!(failed > 0.0 && asked <= 20.0 * record["seconds"].as_f64().unwrap() + 2.0, "{record}");
+    // Of requests that are counted each one has come to something.
+    let record = failing(&["-c", "1", "-n", "10", "--rate", "100"]);
+    assert!(record["error"].as_str().unwrap().starts_with("9 of 10 requests "), "{record}");
+}
+
+/// One connection carries the rate, and the others are refused again and again; a busy machine does not reach
+/// the rate each time.
+#[test]
+fn connections_that_fail_are_no_requests_that_do() {
+    wait_for("a rate that was reached", || {
+        let url = format!("http://{}/", answers(usize::MAX));
+        let args = ["-c", "20", "-t", "1", "-d", "1s", "--rate", "100", "--json", &url];
+        let record = bench(&Sandbox::new(), &args).run().json();
+        record["verdict"]["limit"] == "rate-limit" && errors(&record)[0] > 10
+    });
 }
 
 #[test]

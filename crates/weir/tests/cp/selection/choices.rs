@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use super::trees::{Pair, has_rsync, list, make};
-use crate::support::{Sandbox, WEIR, skip};
+use crate::support::{Sandbox, Special, Sshd, WEIR, skip};
 
 /// Files of a source and others of the same names at the target.
 fn plant(tree: &Path, to: &Path) {
@@ -433,6 +433,23 @@ fn sources_go_once_they_have_arrived() {
     pair.weir(&["-L", "--remove-source-files"], &["./"]).fails(2, &["--copy-links", "--remove-source-files"]);
 }
 
+/// Where rsync's `-u` would keep them.
+#[test]
+fn newer_files_that_are_overwritten_are_told() {
+    let sandbox = Sandbox::new();
+    make(&sandbox.path(""), &["tree/old", "tree/new", "copy/old", "copy/new"]);
+    for (name, seconds) in [("tree/old", 1000), ("copy/old", 2000), ("tree/new", 2000), ("copy/new", 1000)] {
+        let file = fs::File::options().write(true).open(sandbox.path(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+    }
+    let cp = |flag: &str| sandbox.weir(WEIR, ["cp", flag, "tree/", "copy"]).run();
+    cp("-un").succeeds().says(&["note: 1 newer file at the target would be overwritten"]);
+    cp("-u").succeeds().says(&["note: 1 newer file at the target was overwritten (rsync's -u keeps them)"]);
+    assert_eq!(sandbox.read("copy/old"), b"tree/old");
+    let again = cp("-u");
+    assert!(!again.succeeds().stderr.contains("newer"), "{}", again.stderr);
+}
+
 /// A pipe, and a device where that can be made.
 fn make_nodes(tree: &Path) {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -520,15 +537,41 @@ fn a_source_that_is_the_target_over_another_way_stays() {
         return skip("only root mounts");
     }
     let sandbox = Sandbox::new();
-    make(&sandbox.path(""), &["tree/sub/x", "copy/sub/"]);
+    make(&sandbox.path(""), &["tree/sub/x", "tree/sub/link -> x", "copy/sub/"]);
+    fs::hard_link(sandbox.path("tree/sub/x"), sandbox.path("tree/sub/y")).unwrap();
+    sandbox.pipe("tree/sub/pipe");
+    let there = list(&sandbox.path("tree"));
     let script = format!(
-        "mount --bind tree/sub copy/sub && {WEIR} cp -q -u --remove-source-files tree/ copy; echo ended; cat tree/sub/x copy/sub/x"
+        "mount --bind tree/sub copy/sub && {WEIR} cp -q -a -u --remove-source-files tree/ copy; echo ended; cat tree/sub/x copy/sub/x"
     );
     let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
     if run.stderr.contains("unshare") || run.stderr.contains("mount:") {
         return skip("nothing can be mounted here");
     }
-    assert_eq!(sandbox.read("tree/sub/x"), b"tree/sub/x", "{}", run.stderr);
+    assert_eq!(list(&sandbox.path("tree")), there, "{}", run.stderr);
+}
+
+/// As where two hosts have mounted one file server: neither can tell by itself that source and target are the
+/// same.
+#[test]
+fn a_source_that_is_the_target_of_another_host_stays() {
+    let boot_id = "echo 01234567-89ab-4cde-8f01-23456789abcd >$CACHE/boot_id; \
+                   mount --bind $CACHE/boot_id /proc/sys/kernel/random/boot_id && true";
+    let special = Special { within: Some(("-m", boot_id)), ..Special::default() };
+    let Some(sshd) = Sshd::special(special) else { return };
+    let sandbox = Sandbox::new();
+    make(&sandbox.path(""), &["tree/x", "tree/link -> x"]);
+    sandbox.write("tree/large", vec![b'x'; 2 << 20]);
+    sandbox.pipe("tree/pipe");
+    let there = list(&sandbox.path("tree"));
+    let far = format!("far:{}/", sandbox.path("tree").display());
+    for same in ["-u", "--size-only", "--checksum"] {
+        for (from, to) in [("tree/", &*far), (&*far, "tree/")] {
+            let run = sshd.copies(&sandbox, &["-q", "-a", same, "--remove-source-files", from, to]);
+            run.fails(1, &["was replaced by something else"]);
+            assert_eq!(list(&sandbox.path("tree")), there, "{same}: {}", run.stderr);
+        }
+    }
 }
 
 #[test]
@@ -576,6 +619,23 @@ fn a_line_for_each_change() {
     assert_eq!(fs::metadata(pair.sandbox.path("weir/to/new")).unwrap().size(), 3);
 }
 
+/// A target that is made is new to both, as all that comes into it.
+#[test]
+fn a_dry_run_tells_of_a_new_target_as_its_copy_does() {
+    let sandbox = Sandbox::new();
+    make(&sandbox.path(""), &["tree/file", "tree/dir/x"]);
+    let lines = |flag: &str| {
+        let run = sandbox.weir(WEIR, ["cp", "--itemize-changes", flag, "tree/", "copy"]).run();
+        let text = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
+        let mut lines: Vec<String> = text.lines().map(Into::into).collect();
+        lines.sort();
+        lines
+    };
+    let (dry, done) = (lines("-nq"), lines("-q"));
+    assert_eq!(dry, done);
+    assert_eq!(done.iter().filter(|line| line.starts_with("cd+++++++++ ")).count(), 2, "{done:?}");
+}
+
 #[test]
 fn files_of_an_earlier_copy_get_second_names() {
     if !has_rsync() {
@@ -612,7 +672,11 @@ fn files_of_an_earlier_copy_get_second_names() {
     let mut lines: Vec<String> = String::from_utf8(said).unwrap().lines().map(Into::into).collect();
     lines.sort();
     assert_eq!(lines, ["copy changed", "copy mode"]);
-    pair.weir(&["--link-dest=../none"], &["./"]).fails(1, &["none: no such file"]);
+    // One that is not there has nothing to link to, as before the first of many copies.
+    pair.weir(&["--link-dest=../none", "--link-dest=../before"], &["./"])
+        .succeeds()
+        .says(&["--link-dest ../none is not there"]);
+    assert_eq!(linked("weir"), [true, true, false, false]);
 }
 
 #[test]
@@ -686,7 +750,7 @@ fn owners_go_by_name() {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let passwd = passwd.replace(&format!("daemon:x:{name}:"), "daemon:x:4321:");
     fs::write(sandbox.path("passwd"), passwd).unwrap();
-    let Some(sshd) = crate::support::Sshd::special(crate::support::Special {
+    let Some(sshd) = Sshd::special(Special {
         within: Some(("-m", &format!("mount --bind {} /etc/passwd", sandbox.path("passwd").display()))),
         ..Default::default()
     }) else {

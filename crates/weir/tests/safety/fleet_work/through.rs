@@ -193,7 +193,7 @@ fn a_web_server_fills_a_store_and_what_it_has_is_verified() {
         "does not match",
         "d/huge in parts: its server does not serve ranges",
         "d/absent is not there",
-        "it has 1000 bytes, the manifest says 999; make a new plan for it",
+        "it has 1000 bytes, not 999; make a new plan for it",
         "has no ETag, so nothing says that two parts are of one version",
         "to GET is of an object of 4000 bytes, and to HEAD of 104857600 bytes",
     ];

@@ -1,11 +1,13 @@
 //! What a worker says and does where objects, targets or its own host are not as they should be.
 
+use std::collections::HashSet;
 use std::os::unix::fs::symlink;
+use std::sync::Mutex;
 
 use super::bed::{Bed, plan_at, status_at};
 use crate::support::bucket::{Bucket, Fault};
 use crate::support::listed::{ListedBucket, Manner, weir_of};
-use crate::support::{Sandbox, WEIR, skip};
+use crate::support::{MIB, Sandbox, Server, WEIR, pattern, skip};
 use weir_fleet::ledger::PlanEnds;
 use weir_fleet::object::FleetObject;
 
@@ -20,6 +22,44 @@ fn what_changed_or_is_gone_fails_by_its_class_and_the_rest_is_moved() {
     assert!(status.complete && status.moved.objects == 2 && status.failed == 2, "{status:?}");
     assert_eq!((status.failures.len(), &*status.failures[0].class), (1, "changed"));
     assert!(bed.path(0).exists() && !bed.path(1).exists() && !bed.path(3).exists());
+}
+
+#[test]
+fn an_answer_without_a_size_has_the_one_of_the_plan() {
+    // What is read whole, what lanes carry, and both of more bytes than were planned: carried to where all of
+    // a block is written, and to where it is not.
+    let (small, large, longer) = (5000, 3 * MIB, [10, 3 * MIB + 1000, 4 * MIB]);
+    let cut = Mutex::new(HashSet::new());
+    let server = Server::start(move |request, wire| {
+        let size: usize = request.path().trim_start_matches("/d/").parse().unwrap();
+        let is_longer = longer.contains(&size);
+        let bytes = pattern(size + usize::from(is_longer), 1);
+        let is_cut = !is_longer && cut.lock().unwrap().insert(size);
+        wire.head("200 OK", &[("ETag", "\"a\"")])?;
+        wire.body(&bytes[..if is_cut { size / 2 } else { bytes.len() }])?;
+        wire.close()
+    });
+    let object = |size: usize| {
+        let name = size.to_string().into_bytes();
+        FleetObject { source: name.clone(), target: name, size: Some(size as u64), ..FleetObject::default() }
+    };
+    let objects: Vec<FleetObject> = [small, large].into_iter().chain(longer).map(object).collect();
+    let sandbox = Sandbox::new();
+    let ends = PlanEnds { source: server.url("d/"), target: sandbox.path("out").display().to_string() };
+    plan_at(&sandbox.path("a.db"), &ends, &[&objects]);
+    let run = sandbox.weir(WEIR, ["fleet", "work", "--ledger", "a.db"]).run();
+    run.fails(1, &["sent more than 10 bytes", "3 failed"]);
+    run.says(&["it has more than 3146728 bytes", "it has more than 4194304 bytes"]);
+    let status = status_at(&sandbox.path("a.db"));
+    assert_eq!((status.moved.objects, status.failed), (2, 3), "{status:?}");
+    for size in [small, large] {
+        assert!(sandbox.read(&format!("out/{size}")) == pattern(size, 1), "{size}");
+    }
+    for size in longer {
+        let path = format!("/d/{size}");
+        let asked = server.requests_from(0).iter().filter(|request| request.path() == path).count();
+        assert_eq!((asked, sandbox.path(format!("out/{size}")).exists()), (1, false), "{size}");
+    }
 }
 
 #[test]

@@ -81,7 +81,8 @@ pub fn echo_times(echoes: &Result<Echoes, String>) -> Vec<Figure> {
     match echoes {
         Ok(echoes) => {
             let origin = format!("ICMP echoes through {}", echoes.through);
-            spread("rtt-echo", &echoes.round_trips, &origin, "no echo was answered")
+            let why_not = echoes.cut.unwrap_or("no echo was answered");
+            spread("rtt-echo", &echoes.round_trips, &origin, why_not)
         }
         Err(why) => vec![Figure::missing("rtt-echo-median", "s", why)],
     }
@@ -125,7 +126,8 @@ pub fn loss(echoes: &Result<Echoes, String>) -> Vec<Figure> {
             vec![Figure::missing("loss", "share", why)]
         }
         Some(loss) => {
-            let origin = format!("{} of {} ICMP echoes came back", echoes.received, echoes.sent);
+            let then = echoes.cut.map(|cut| format!(", then {cut}")).unwrap_or_default();
+            let origin = format!("{} of {} ICMP echoes came back{then}", echoes.received, echoes.sent);
             let again = Figure::taken(
                 "echo-duplicates",
                 echoes.duplicates.into(),
@@ -134,7 +136,7 @@ pub fn loss(echoes: &Result<Echoes, String>) -> Vec<Figure> {
             );
             vec![Figure::taken("loss", loss, "share", origin), again]
         }
-        None => vec![Figure::missing("loss", "share", "no echo was sent")],
+        None => vec![Figure::missing("loss", "share", echoes.cut.unwrap_or("no echo was sent"))],
     }
 }
 

@@ -98,6 +98,12 @@ fn reasons(outcome: &LoadOutcome) -> Vec<ReasonRecord> {
     outcome.tally.reasons.counted().map(row).collect()
 }
 
+/// What there is to say where nothing was answered, unless an interrupt came before.
+pub fn no_answer(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
+    let is_silent = outcome.tally.requests == 0 && !outcome.interrupted;
+    is_silent.then(|| format!("no request to {} was answered", shown(&plan.settings.target.url)))
+}
+
 /// What there is to say where more failed than `--max-errors` allows.
 pub fn too_many_errors(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
     let (most, tally) = (plan.max_errors?, &outcome.tally);
@@ -109,10 +115,9 @@ pub fn too_many_errors(plan: &Plan, outcome: &LoadOutcome) -> Option<String> {
         tally.reasons.counted().map(|(row, count)| format!("{count} {}", row.words)).collect();
     let refused = tally.by_status().filter(|(status, _)| *status > 399);
     of.extend(refused.map(|(status, count)| format!("{count} status {status}")));
+    let (failed, asked) = tally.failed_of_asked();
     Some(format!(
-        "{} of {} requests to {} failed, {}, and --max-errors allows {}: {}",
-        tally.errors.broken() + tally.errors.status,
-        tally.requests + tally.errors.broken(),
+        "{failed} of {asked} requests to {} failed, {}, and --max-errors allows {}: {}",
         shown(&plan.settings.target.url),
         percent(share),
         percent(most),
@@ -141,16 +146,16 @@ fn percent(share: f64) -> String {
 
 /// The whole record.
 pub fn record(plan: &Plan, member: &LoadRecord, outcome: &LoadOutcome, judged: &LoadVerdict) -> Record {
-    let too_many = too_many_errors(plan, outcome);
-    let has_failed = outcome.failed.is_some() || outcome.tally.requests == 0 || too_many.is_some();
-    let kind = match (has_failed, outcome.interrupted) {
+    let failed = outcome.failed.as_ref().map(ToString::to_string);
+    let error = failed.or_else(|| no_answer(plan, outcome)).or_else(|| too_many_errors(plan, outcome));
+    let kind = match (error.is_some(), outcome.interrupted) {
         (true, _) => schema::RunOutcome::Failed,
         (false, true) => schema::RunOutcome::Partial,
         (false, false) => schema::RunOutcome::Complete,
     };
     let mut record = Record::new("bench", kind, outcome.tally.received, outcome.span.as_secs_f64());
     record.connections = Some(member.connections);
-    record.error = outcome.failed.as_ref().map(ToString::to_string).or(too_many);
+    record.error = error;
     record.verdict = Some(VerdictRecord::from(&judged.verdict));
     let limit = record.verdict.as_ref().and_then(|verdict| verdict.limit.clone());
     let samples = outcome.tally.byte_samples.iter().enumerate().map(|(index, bytes)| Sample {
@@ -161,6 +166,17 @@ pub fn record(plan: &Plan, member: &LoadRecord, outcome: &LoadOutcome, judged: &
     });
     record.samples = samples.take(schema::SAMPLES).collect();
     if let Ok(value) = serde_json::to_value(member) {
+        record.extra.insert("http".to_owned(), value);
+    }
+    record
+}
+
+/// The record of a target that there was no load on.
+pub fn failed(url: &str, error: &anyhow::Error) -> Record {
+    let mut record = Record::new("bench", schema::RunOutcome::Failed, 0, 0.0);
+    record.error = Some(format!("{error:#}"));
+    let member = LoadRecord { url: shown(url), ..LoadRecord::default() };
+    if let Ok(value) = serde_json::to_value(&member) {
         record.extra.insert("http".to_owned(), value);
     }
     record
