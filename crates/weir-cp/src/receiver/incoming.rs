@@ -536,6 +536,26 @@ mod tests {
         assert_eq!(file.verify(0, &other, &all), None);
     }
 
+    /// As a kill leaves it that comes between the reservation and the log.
+    #[test]
+    fn a_part_that_was_only_reserved_is_begun_anew() {
+        let size = 8 << 20;
+        let (folder, target, file) = begin(size);
+        drop(file);
+        let names = || -> Vec<std::path::PathBuf> {
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+        };
+        let before = names();
+        let reserved = File::options().write(true).open(&before[0]).unwrap();
+        reserved.set_len(0).unwrap();
+        rustix::fs::fallocate(&reserved, rustix::fs::FallocateFlags::empty(), 0, size).unwrap();
+        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
+        let kind = Kind::File { size, sparse: false };
+        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        Incoming::begin(&target, entry, false, &DiskFailure::default()).unwrap();
+        assert_eq!((names(), before.len()), (before.clone(), 1), "nothing is put aside");
+    }
+
     #[test]
     fn a_part_is_complete_once_it_is_read_again() {
         let size = WORTH_A_JOURNAL;

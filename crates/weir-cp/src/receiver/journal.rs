@@ -198,7 +198,8 @@ pub(crate) fn is_weirs(file: &File) -> bool {
     // thousandth of a file.
     const LOOKS: usize = 4096;
     let Ok(length) = file.metadata().map(|there| there.len()) else { return false };
-    if destination::is_mark(file) || matches!(source::next_data(file, 0, length), Ok(None)) {
+    // Before anything is read: what was read of reserved space counts as data from then on.
+    if matches!(source::next_data(file, 0, length), Ok(None)) || destination::is_mark(file) {
         return true;
     }
     let mut start = [0; KIND.len()];
