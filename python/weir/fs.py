@@ -210,7 +210,7 @@ class WeirFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 def _teller(callback: Any) -> Optional[ProgressCallback]:
-    """What tells a callback of fsspec how far a transfer is."""
+    """Reports the progress of a transfer to a callback of fsspec."""
     if callback is None:
         return None
 

@@ -71,7 +71,7 @@ impl LastHead {
     }
 }
 
-/// Reads lines that go on in the next one, and names with spaces behind them: old servers send both.
+/// Takes fields folded over several lines, and spaces before the colon: old servers send both.
 fn parser() -> httparse::ParserConfig {
     let mut parser = httparse::ParserConfig::default();
     parser.allow_obsolete_multiline_headers_in_responses(true);
@@ -85,7 +85,7 @@ fn words(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A length in digits; `parse` alone would take a sign.
-fn length(digits: &[u8]) -> Result<u64, Malformed> {
+fn content_length(digits: &[u8]) -> Result<u64, Malformed> {
     let digits =
         str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or(Malformed::Framing)
@@ -94,8 +94,8 @@ fn length(digits: &[u8]) -> Result<u64, Malformed> {
 fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut answer = httparse::Response::new(&mut fields);
-    let head = match parser().parse_response(&mut answer, bytes) {
-        Ok(httparse::Status::Complete(head)) => head,
+    let length = match parser().parse_response(&mut answer, bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => return Err(Malformed::HeadTooLong),
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(Malformed::TooManyFields),
@@ -106,9 +106,9 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     let mut framing = Framing::UntilClose;
     for field in answer.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            // Given twice it may be one field with both (RFC 9110 section 8.6).
+            // Sent twice, a proxy may have joined them to one list (RFC 9110 section 8.6).
             for word in words(field.value) {
-                let length = length(word)?;
+                let length = content_length(word)?;
                 match framing {
                     Framing::Length(other) if other != length => return Err(Malformed::Framing),
                     // Chunks go before a length (RFC 9112 section 6.1).
@@ -134,7 +134,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
             }
         }
     }
-    Ok(Some(Head { status, keep_alive, framing, length: head }))
+    Ok(Some(Head { status, keep_alive, framing, length }))
 }
 
 /// Names and values of a head that was found whole before, as they came; none of what is no head.

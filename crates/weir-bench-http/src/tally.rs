@@ -136,8 +136,8 @@ pub struct Tally {
     pub byte_samples: Vec<u64>,
     /// Planned requests whose time had come but that no connection was free for, at the end (`--rate`).
     pub unsent: u64,
-    /// Of the errors those of connections that no request had been given to yet: what they were for is still
-    /// to be sent, or `unsent` (`--rate` without `-n`).
+    /// Errors of connections that had no request yet: the request is still to be sent, or `unsent` (`--rate`
+    /// without `-n`).
     pub attempts: u64,
     /// Requests that were under way at the end.
     pub under_way: u64,

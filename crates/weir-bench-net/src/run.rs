@@ -284,7 +284,7 @@ impl Run {
 
     /// Nothing more is sent. Blocked calls return within a glance.
     pub(crate) fn stop_sending(&mut self) {
-        // A budget ends with its last byte, which is seen at a later look.
+        // The budget's last byte ended the test, some time before a look saw it.
         let is_through = self.is_through();
         self.orders.enter(Phase::Draining);
         let told = self.began.elapsed();

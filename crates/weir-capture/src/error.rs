@@ -8,7 +8,7 @@ pub enum CaptureError {
     /// Reading failed before the first packet.
     #[error("reading failed")]
     Read(#[source] io::Error),
-    /// Whoever reads it had enough before the first packet could come.
+    /// The reading was stopped before the first packet.
     #[error("interrupted before its file header was read")]
     Interrupted,
     /// There is nothing in it.

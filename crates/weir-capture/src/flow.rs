@@ -77,7 +77,7 @@ pub(crate) struct Flow {
     speaker: Option<usize>,
     fins: [bool; 2],
     pub(crate) over: bool,
-    /// Which end is over by its reset, and since when.
+    /// Which end reset it, and when.
     reset_by: Option<(usize, u64)>,
     /// New payload bytes of each end.
     pub(crate) carried: [u64; 2],
@@ -137,12 +137,15 @@ impl Flow {
     /// Takes in a segment; returns new payload bytes.
     pub(crate) fn take(&mut self, segment: &Segment, now: u64, span: u64) -> u64 {
         let (from, to) = (segment.from, 1 - segment.from);
+        if segment.rst && !self.ways[from].may_reset(segment) {
+            return 0;
+        }
         let reset = self.reset_by.filter(|(end, _)| *end == from && self.ways[from].is_new(segment));
-        // Who sends on did not reset it: somebody else did, and the peer has not taken that. But a reset may
-        // overtake the last data of its own end.
+        // An end that sends on did not reset it: somebody else did, and the peer did not take that. But a
+        // reset may overtake the last data of its own end.
         let overtaken = reset.is_some_and(|(_, at)| now - at < self.ways[from].overtaking());
         self.over &= reset.is_none();
-        if self.over || (segment.rst && !self.ways[from].may_reset(segment)) {
+        if self.over {
             return 0;
         }
         self.advance(now, span);
@@ -160,7 +163,7 @@ impl Flow {
         let waited = now - silent_since;
         let stalled = waited > self.patience();
         let before = (self.ways[to].is_shut(), self.ways[from].is_shut(), self.ways[to].outstanding());
-        // Before the answer to a SYN an acknowledgment can be of an older connection only.
+        // Before the answer to a SYN an acknowledgment can only be of an older connection.
         let unanswered = self.is_shaking() && self.synack_at.is_none();
         if segment.acks && !unanswered {
             self.hear(segment, now);

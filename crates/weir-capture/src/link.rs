@@ -117,7 +117,7 @@ pub fn look(packet: &Packet<'_>) -> Found {
     }
 }
 
-/// The interface, which the cooked header of `-i any` tells where the container does not.
+/// The interface's number. Of a capture on `-i any` it stands in the cooked header.
 fn interface(packet: &Packet<'_>) -> u32 {
     let cooked = (packet.link == SLL2).then(|| packet.data.get(4..8)).flatten();
     cooked.and_then(|bytes| bytes.try_into().ok()).map_or(packet.interface, u32::from_be_bytes)

@@ -31,8 +31,8 @@ const ECHOES: usize = 32;
 /// Acknowledgments on their way from the capture to the sender.
 const UNDERWAY: usize = 256;
 
-/// Fingerprints of the last segments, by which the same packet on a second interface is known where a capture
-/// does not tell interfaces.
+/// Fingerprints of the last segments, by which the same packet on a second interface is recognised where a
+/// capture does not say on which interface each came.
 const PRINTS: usize = 8;
 
 /// A segment below the highest that comes within this of the hole's opening was overtaken, not sent again:
@@ -83,7 +83,7 @@ pub(crate) struct Way {
     /// On which interface the highest segment was seen first.
     interface: u32,
     /// When something of this end was seen there last.
-    first_met: u64,
+    last_met: u64,
     /// The peer's window scale; `None` where no SYN told it.
     pub(crate) scale: Option<u8>,
     /// The peer's window as the sender knows it.
@@ -199,7 +199,7 @@ impl Way {
         segment.interface == self.interface
     }
 
-    /// What comes so soon after what it belongs before was overtaken on the way.
+    /// What comes later than its place by less than this was overtaken on the way.
     pub(crate) fn overtaking(&self) -> u64 {
         self.srtt.map_or(OVERTAKEN, |rtt| rtt / 2)
     }
@@ -247,13 +247,13 @@ impl Way {
             start = BASE;
         }
         let end = start + length + u64::from(segment.fin);
-        // Unless that one is silent by now, of two between which the link moves (bonding).
-        let is_alive = now.saturating_sub(self.first_met) < self.timeout();
+        // A bond moves to another link when one fails: what comes there is then no copy.
+        let is_alive = now.saturating_sub(self.last_met) < self.timeout();
         if end <= self.max && !self.is_first_met(segment) && is_alive {
             return Kind::Nothing;
         }
         self.interface = segment.interface;
-        self.first_met = now;
+        self.last_met = now;
         let print = fingerprint(segment);
         if end <= self.max
             && self.prints.contains(&print)
@@ -292,7 +292,7 @@ impl Way {
         kind
     }
 
-    /// Of the same end, whose numbers jump.
+    /// Starts over, where the numbers of the same end jump.
     fn begin_anew(&mut self, number: u32) {
         *self = Way {
             mss: self.mss,

@@ -29,6 +29,23 @@ fn v6(talk: Talk) -> Talk {
     Talk { client: "[fd00::1]:40000".parse().unwrap(), server: "[fd00::2]:80".parse().unwrap(), ..talk }
 }
 
+/// A pcap file of these packets.
+fn raw(captured: &[(u64, Tcp)]) -> Vec<u8> {
+    let frames: Vec<Frame> = captured.iter().map(|(at, tcp)| Link::Raw.frame(*at, tcp, 96)).collect();
+    pcap(Link::Raw, &frames)
+}
+
+/// A pcapng file in which each frame goes to one of two interfaces.
+fn of_two_interfaces(frames: &[(usize, Frame)]) -> Vec<u8> {
+    PcapNg { big_endian: false, interfaces: vec![(Link::Raw.number(), Some(9)); 2] }.file(frames)
+}
+
+/// The data segment that has so many before it, and when it was captured.
+fn data_segment(captured: &[(u64, Tcp)], number: u32) -> (u64, Tcp) {
+    let found = captured.iter().find(|(_, tcp)| tcp.payload == MSS && tcp.seq == 1 + number * MSS);
+    found.unwrap().clone()
+}
+
 /// Where the records of a pcap file begin.
 fn heads(file: &[u8]) -> Vec<usize> {
     let mut heads = Vec::new();
@@ -342,16 +359,13 @@ fn repetitions_reorderings_and_copies_are_told_apart() {
     let talk = Talk::default();
     let mut captured = talk.captured(&talk.held_by_window(200));
     // The 40th data segment again, a round trip later.
-    let index = captured.iter().position(|(_, tcp)| tcp.payload == MSS && tcp.seq == 1 + 40 * MSS).unwrap();
-    let (at, tcp) = captured[index].clone();
-    captured.push((at + 45_000_000, Tcp { id: 9, ..tcp.clone() }));
+    let (at, tcp) = data_segment(&captured, 40);
+    captured.push((at + 45_000_000, Tcp { id: 9, ..tcp }));
     // The 50th on a second interface as well.
-    let twin = captured.iter().position(|(_, tcp)| tcp.payload == MSS && tcp.seq == 1 + 50 * MSS).unwrap();
-    let (at, tcp) = captured[twin].clone();
+    let (at, tcp) = data_segment(&captured, 50);
     captured.push((at + 20_000, tcp));
     captured.sort_by_key(|(at, _)| *at);
-    let frames: Vec<Frame> = captured.iter().map(|(at, tcp)| Link::Raw.frame(*at, tcp, 96)).collect();
-    let flow = &seen(&pcap(Link::Raw, &frames)).flows[0];
+    let flow = &seen(&raw(&captured)).flows[0];
     assert_eq!((flow.bytes, flow.again), (200 * u64::from(MSS), u64::from(MSS)));
 }
 
@@ -361,8 +375,7 @@ fn repetitions_reorderings_and_copies_are_told_apart() {
 fn what_a_router_passes_on_is_no_repetition() {
     let talk = Talk::default();
     let mut captured = talk.captured(&talk.held_by_window(200));
-    let index = captured.iter().position(|(_, tcp)| tcp.payload == MSS && tcp.seq == 1 + 40 * MSS).unwrap();
-    let (at, tcp) = captured[index].clone();
+    let (at, tcp) = data_segment(&captured, 40);
     captured.push((at + 45_000_000, Tcp { id: 9, ..tcp }));
     let mut frames: Vec<(usize, Frame)> = Vec::new();
     for (at, tcp) in &captured {
@@ -380,14 +393,13 @@ fn what_a_router_passes_on_is_no_repetition() {
         (*interface, Frame { data, length: frame.length - 20, ..frame.clone() })
     };
     let apart: Vec<(usize, Frame)> = frames.iter().map(apart).collect();
-    let interfaces = vec![(Link::Raw.number(), Some(9)); 2];
-    for file in [pcap(Link::Sll2, &cooked), PcapNg { big_endian: false, interfaces }.file(&apart)] {
+    for file in [pcap(Link::Sll2, &cooked), of_two_interfaces(&apart)] {
         let flow = &seen(&file).flows[0];
         assert_eq!((flow.bytes, flow.again), (200 * u64::from(MSS), u64::from(MSS)));
     }
 }
 
-/// As of a bond whose first link fails.
+/// As in a bond whose first link fails.
 #[test]
 fn what_comes_on_another_interface_once_the_first_is_silent_was_sent_again() {
     let talk = Talk::default();
@@ -396,8 +408,7 @@ fn what_comes_on_another_interface_once_the_first_is_silent_was_sent_again() {
     let frame = |at: u64, tcp: &Tcp| Link::Raw.frame(at, tcp, 96);
     let mut frames: Vec<(usize, Frame)> = captured.iter().map(|(at, tcp)| (0, frame(*at, tcp))).collect();
     frames.push((1, frame(last + 250_000_000, &Tcp { id: 9, ..tcp.clone() })));
-    let interfaces = vec![(Link::Raw.number(), Some(9)); 2];
-    let flow = &seen(&PcapNg { big_endian: false, interfaces }.file(&frames)).flows[0];
+    let flow = &seen(&of_two_interfaces(&frames)).flows[0];
     assert_eq!((flow.bytes, flow.again), (200 * u64::from(MSS), u64::from(MSS)));
 }
 
@@ -415,8 +426,7 @@ fn a_reset_that_overtakes_the_last_data_ends_the_connection() {
         all.push((at, reset.clone()));
         all.extend(other.captured(&other.held_by_window(10)));
         all.sort_by_key(|(at, _)| *at);
-        let frames: Vec<Frame> = all.iter().map(|(at, tcp)| Link::Raw.frame(*at, tcp, 96)).collect();
-        let flow = &seen(&pcap(Link::Raw, &frames)).flows[0];
+        let flow = &seen(&raw(&all)).flows[0];
         (flow.bytes, flow.evidence.intervals.len())
     };
     assert_eq!(told(last - 5_000), told(last + 5_000));
@@ -447,8 +457,7 @@ fn stalls_say_what_ended_them() {
     captured.retain(|(_, tcp)| tcp.ack < 1 + 100 * MSS);
     let end = captured.last().unwrap().0;
     captured.push((end + 400_000_000, Tcp { id: 7, ..last.1 }));
-    let frames: Vec<Frame> = captured.iter().map(|(at, tcp)| Link::Raw.frame(*at, tcp, 96)).collect();
-    let flow = &seen(&pcap(Link::Raw, &frames)).flows[0];
+    let flow = &seen(&raw(&captured)).flows[0];
     let longest = flow.stalls.iter().max_by(|a, b| (a.to - a.from).total_cmp(&(b.to - b.from))).unwrap();
     assert_eq!(longest.cause, Cause::Retransmission);
     assert!((longest.to - longest.from - 0.4).abs() < 0.01, "{longest:?}");

@@ -186,7 +186,7 @@ pub fn place(
     let names = vec![name];
     if check(&names, &folder, roots, same_machine, options)? {
         // One that is yet to be made cannot be told from others.
-        return Err(is_inside(&folder));
+        return Err(inside_source(&folder));
     }
     // Where links are kept one that is there may be an earlier copy of the source, as for `not_itself`.
     if !only.directory && !options.keeps_named_links() {
@@ -250,13 +250,8 @@ fn into(
 /// Opens the target, with what is made for it.
 fn make(folder: &Path, may_create: bool, options: &Options) -> Result<(Target, NewFolders), Failure> {
     let made = if options.dry_run { NewFolders::default() } else { NewFolders::of(folder) };
-    match open(folder, may_create, options) {
-        Ok(target) => Ok((target, made)),
-        Err(failure) => {
-            made.undo();
-            Err(failure)
-        }
-    }
+    let target = open(folder, may_create, options).inspect_err(|_| made.undo())?;
+    Ok((target, made))
 }
 
 fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Failure> {
@@ -321,8 +316,8 @@ pub(crate) fn around_of(path: &Path) -> PathBuf {
 }
 
 /// What must not be: two sources of one name, a source onto itself, sources that delete what others bring.
-/// To be asked before anything is made: of what is refused nothing is to stay. Whether the folder is in a
-/// source of which only a part is copied.
+/// To be asked before anything is made: of what is refused nothing is to stay. Returns whether the folder is
+/// in a source of which only a part is copied.
 fn check(
     names: &[Name],
     folder: &Path,
@@ -355,16 +350,16 @@ fn check(
     }
     let contains = roots.iter().any(|root| root.directory && above.contains(&root.identity));
     let is_part = options.listed || options.selection.one_file_system || !options.filter.is_empty();
-    // Of a source that is the target itself nothing would be left.
+    // A source that is the target itself would be left out whole.
     let there = fs::metadata(folder).ok().map(|there| Identity::of_metadata(&there));
     let is_source = roots.iter().any(|root| root.directory && there == Some(root.identity));
     match contains && (is_source || !is_part) {
-        true => Err(is_inside(folder)),
+        true => Err(inside_source(folder)),
         false => Ok(contains),
     }
 }
 
-fn is_inside(folder: &Path) -> Failure {
+fn inside_source(folder: &Path) -> Failure {
     refused(format!("{} is in the folder that is to be copied there", folder.display()))
 }
 

@@ -260,14 +260,25 @@ fn refuse_unfit(name: &str, answer: &Answer, any_type: bool) -> Result<(), GetEr
 }
 
 /// What is to be said of how the body called `name` is coded, and the answer and its object decoded where
-/// that was asked for. A decoded body has no size, and nothing can be put beside it.
-fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, Object, Vec<String>) {
+/// that was asked for. A decoded body has no size, and nothing can be put beside it. The size that the job's
+/// manifest knows is that of a body that is not coded.
+fn decode(
+    http: &Http,
+    job: &Job,
+    name: &str,
+    answer: Answer,
+    object: Object,
+) -> (Answer, Object, Vec<String>) {
     let over: Vec<String> = weir_http::encoding::passed_over(&answer.head.fields);
     let mut notes: Vec<String> = over
         .iter()
         .map(|word| format!("the unknown Content-Encoding '{}' was ignored", object::printable(word)))
         .collect();
     let Some(coding) = object::foreign_coding(&answer.head.fields, name) else {
+        let object = match &job.pinned {
+            Some(pinned) => pinned.sized(object),
+            None => object,
+        };
         return (answer, object, notes);
     };
     let decodable = weir_http::encoding::decodable(&coding).filter(|_| http.is_compressed());

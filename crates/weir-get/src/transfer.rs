@@ -2,7 +2,6 @@
 //! it. What becomes of it is decided by its [`Download`].
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -309,7 +308,7 @@ impl Transfer {
                 // Whoever removed the part took these bytes with it: a new file of its name lacks them.
                 return match part.has_its_name() {
                     true => Ok(found),
-                    false => Err(part.failed("fill the part of", ErrorKind::NotFound.into(), None)),
+                    false => Err(part.failed("fill the part of", io::ErrorKind::NotFound.into(), None)),
                 };
             }
             let _held = self.journalling();

@@ -77,15 +77,15 @@ pub(crate) fn parent() -> Result<PathBuf, SlowError> {
 
 /// The last part of a folder's path.
 pub(crate) fn name_of(path: &Path) -> &str {
-    // Made by `make` of nothing but ASCII.
+    // Made by `Folder::make_in` of nothing but ASCII.
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// Makes the folder, locks it and marks it.
 fn make(path: PathBuf) -> io::Result<Folder> {
     DirBuilder::new().mode(0o700).create(&path)?;
-    // Another run that looks for leftovers may hold the lock for a moment. What stays would never be removed,
-    // for want of the mark.
+    // Another run that looks for leftovers may hold the lock for a moment. Without its mark the folder would
+    // stay for good.
     let lock = lock(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
     let folder = Folder { path, _lock: lock };
     fs::write(folder.path.join(MARKER), "")?;
@@ -98,7 +98,7 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), AlreadyExists | NotFound | WouldBlock)
 }
 
-/// Whether [`make`] gives such names: a user's own folders may begin alike.
+/// Whether [`Folder::make_in`] gives such names: a user's own folders may begin alike.
 pub(crate) fn is_name(name: &str) -> bool {
     let numbers = name.strip_prefix(PREFIX).and_then(|numbers| numbers.split_once('-'));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -140,6 +140,7 @@ mod tests {
             status.is_ok_and(|status| status.success())
         };
         if !run(&["mount", "-t", "tmpfs", "none"]) {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "needed on CI: mounting needs root");
             println!("skipped: mounting needs root");
             return;
         }

@@ -77,18 +77,16 @@ fn for_limit(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
 /// A core that the hypervisor gives to others is full however its work is split.
 fn for_steal(limit: Limit, held: &Held<'_>) -> Option<Advice> {
     const MUCH: f64 = 0.2;
-    // What a quota holds back, the hypervisor need not have taken.
+    // Time that a quota withheld need not have gone to other guests.
     if limit != Limit::CpuCore || far::quota(held) {
         return None;
     }
-    let steal = held.together.cpu.value()?.steal;
-    let action = || {
-        format!(
-            "ask who runs the host of this virtual machine: its hypervisor gave {} of a processor to others",
-            percent(steal)
-        )
-    };
-    (steal >= MUCH).then(|| Advice::new(action(), None))
+    let steal = held.together.cpu.value().map(|cpu| cpu.steal).filter(|steal| *steal >= MUCH)?;
+    let action = format!(
+        "ask who runs the host of this virtual machine: its hypervisor gave {} of a processor to others",
+        percent(steal)
+    );
+    Some(Advice::new(action, None))
 }
 
 /// What to do where nothing else is said of another program's transfer, of a copy or of an upload.

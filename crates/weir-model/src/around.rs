@@ -203,17 +203,6 @@ pub struct Neighbour {
     pub waited_at: Option<u32>,
 }
 
-/// Whom a program waits for at its pipes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum AtPipe<'a> {
-    /// No neighbour is known.
-    Nobody,
-    /// The other end has no process that is known, or it was not told at which of several it waited.
-    Unknown,
-    /// This one.
-    This(&'a Neighbour),
-}
-
 /// Waits for a file to be on its disk: fsync and its kin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -255,27 +244,24 @@ impl Around {
         if self.samples == 0 { 0.0 } else { (f64::from(samples) / f64::from(self.samples)).min(1.0) }
     }
 
-    /// Whom it waits for at its pipes: of those that read them, or of those that write. Where it was found
-    /// waiting at none (a poll does not say for which), the only neighbour there is. An end without a process
-    /// counts half: a thread may idle at a pipe from another one of the program. Of those at which it waited
-    /// about as often, as a pipeline does at all of its pipes, the one that waits for no further process.
-    pub(crate) fn at_pipe(&self, reads: bool) -> AtPipe<'_> {
+    /// The neighbour that it waits for at its pipes, and that one's busiest thread: of those that read from
+    /// it, or of those that write to it; `None` where that is not known.
+    ///
+    /// All ends count at which it was found waiting at least half as often as at any: a pipeline waits at all
+    /// of its pipes, and a thread may idle at one whose other end another thread of the program holds. Of
+    /// these it is one whose process is known, and of several the one that waits for no further process.
+    /// Where it was found waiting at none (a poll does not say for which), it is the only neighbour there is.
+    pub(crate) fn at_pipe(&self, reads: bool) -> Option<(&Neighbour, &ThreadInterval)> {
         let ends = || self.pipes.iter().filter(move |end| end.reads == reads);
-        let weight = |end: &Neighbour| match end.thread.value() {
-            Some(thread) => (end.waited_at, Some(thread.cpu)),
-            None => (end.waited_at.map(|times| times / 2), None),
-        };
-        let is_last = |end: &Neighbour| !end.thread.is_missing() && end.waits_on() < 0.5;
         let most = ends().filter_map(|end| end.waited_at).max().unwrap_or(0);
-        let often = |times: u32| times > 0 && times.saturating_mul(2) >= most;
-        let waited = ends().filter(|end| end.waited_at.is_some_and(often));
-        let mut all = ends();
-        match (waited.max_by_key(|end| (is_last(end), weight(end))), all.next(), all.next()) {
-            (Some(end), ..) | (None, Some(end), None) if end.thread.is_missing() => AtPipe::Unknown,
-            (Some(end), ..) | (None, Some(end), None) => AtPipe::This(end),
-            (None, None, _) => AtPipe::Nobody,
-            (None, Some(_), Some(_)) => AtPipe::Unknown,
+        if most == 0 {
+            let mut all = ends();
+            let only = all.next().filter(|_| all.next().is_none());
+            return only.and_then(Neighbour::known);
         }
+        let often = |end: &&Neighbour| end.waited_at.is_some_and(|times| times.saturating_mul(2) >= most);
+        let known = ends().filter(often).filter_map(Neighbour::known);
+        known.max_by_key(|(end, thread)| (end.waits_on() < 0.5, end.waited_at, thread.cpu))
     }
 
     /// Whether it tells of time that counts though no byte moved.
@@ -407,6 +393,11 @@ impl Neighbour {
         self.reads == other.reads && name(self) == name(other)
     }
 
+    /// It and its thread, where its process was found.
+    fn known(&self) -> Option<(&Neighbour, &ThreadInterval)> {
+        Some((self, self.thread.value()?))
+    }
+
     /// The time for which it was itself found waiting for the next process of the chain, 0 to 1.
     pub(crate) fn waits_on(&self) -> f64 {
         self.thread.value().map_or(0.0, |thread| {
@@ -514,14 +505,11 @@ mod tests {
         };
         let who = |pipes: Vec<Neighbour>| {
             let around = Around { pipes, ..Around::default() };
-            match around.at_pipe(true) {
-                AtPipe::This(end) => end.thread.value().and_then(|thread| thread.name.clone()),
-                other => Some(format!("{other:?}")),
-            }
+            around.at_pipe(true).and_then(|(_, thread)| thread.name.clone())
         };
         let (busy, idle) = (|waited| end(Some("busy"), 90, waited), |waited| end(Some("idle"), 1, waited));
         assert_eq!(who(vec![busy(Some(0)), idle(Some(4))]).as_deref(), Some("idle"));
-        assert_eq!(who(vec![busy(Some(0)), end(None, 0, Some(4))]).as_deref(), Some("Unknown"));
+        assert_eq!(who(vec![busy(Some(0)), end(None, 0, Some(4))]), None, "it waited for whom nobody knows");
         assert_eq!(who(vec![idle(Some(4)), end(None, 0, Some(5))]).as_deref(), Some("idle"));
         let link = |waited_at| {
             let mut link = end(Some("link"), 2, Some(waited_at));
@@ -533,8 +521,9 @@ mod tests {
         assert_eq!(who(vec![link(5), idle(Some(4))]).as_deref(), Some("idle"), "the link waits for it");
         assert_eq!(who(vec![link(9), idle(Some(4))]).as_deref(), Some("link"), "it is no part of that chain");
         assert_eq!(who(vec![busy(None)]).as_deref(), Some("busy"), "an older record's only one");
-        assert_eq!(who(vec![busy(None), idle(None)]).as_deref(), Some("Unknown"));
-        assert_eq!(who(Vec::new()).as_deref(), Some("Nobody"));
+        assert_eq!(who(vec![busy(None), idle(None)]), None, "it may be either");
+        assert_eq!(who(vec![end(None, 0, None)]), None, "its process was not found");
+        assert_eq!(who(Vec::new()), None);
         let mut sum = Around { pipes: vec![idle(Some(4))], ..Around::default() };
         let next = Around { pipes: vec![idle(Some(1))], ..Around::default() };
         sum.join(&next, (Duration::ZERO, Duration::ZERO));

@@ -77,8 +77,7 @@ pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
         lanes.fold(0_u64, u64::saturating_add).max(interval.received)
     };
     let moved = evidence.intervals.iter().map(carried).fold(0_u64, u64::saturating_add);
-    let stays = is_of(verdict, &WITHOUT_BYTES) || owes(evidence, verdict);
-    if moved >= LEAST || stays {
+    if moved >= LEAST || is_of(verdict, &WITHOUT_BYTES) || owes(evidence, verdict) {
         return false;
     }
     forget_fallback(verdict);
@@ -104,8 +103,7 @@ fn owes(evidence: &Evidence, verdict: &Verdict) -> bool {
         lane.thread.value().is_some_and(|thread| thread.share(thread.found.polling) >= 0.5)
     };
     let all_idle = !whole.lanes.is_empty() && whole.lanes.iter().all(idles);
-    let around = &whole.around;
-    around.samples > 0 && around.owing >= around.samples.div_ceil(2) && !all_idle
+    whole.around.share(whole.around.owing) >= 0.5 && !all_idle
 }
 
 #[cfg(test)]

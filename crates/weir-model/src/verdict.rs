@@ -1,14 +1,16 @@
-//! Intervals judged, and added up to shares over the run; [`told`] puts it into words.
+//! Intervals judged, and added up to shares over the run; [`told`] puts it into words, [`advised`] says what
+//! to change and what that would bring.
 //!
 //! [`judge_interval`] serves the tuner and the progress line while a transfer runs, [`explain`] the record
-//! afterwards. Both ask the same rules. What to do about it is [`crate::advice`]'s.
+//! afterwards. Both ask the same rules.
 
+mod advised;
+mod counted;
 mod main_limit;
 mod told;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +22,12 @@ use crate::merge::merged;
 pub use crate::rule::judge::{IntervalVerdict, judge_interval};
 use crate::rule::judge::{choose, judgements};
 use crate::rule::silence::{self, Unseen};
-use crate::rule::{Context, Judgement, RULES, View, latency, rate_limit};
+use crate::rule::{Context, Judgement, RULES, latency, rate_limit};
 use crate::sight::Sight;
 use crate::words::{percent, seconds};
 use crate::worth::{self, Grounds};
 
+use counted::counted;
 pub use main_limit::MainLimit;
 use told::{missing_readings, worded};
 
@@ -386,128 +389,6 @@ impl<'a> Run<'a> {
     fn together(&self, limit: Limit) -> Interval {
         merged(self.intervals_of(limit).map(|(interval, _)| interval))
     }
-
-    fn advice(&self, worded: &[Limit], knee: Option<Knee>) -> Vec<Advice> {
-        worded
-            .iter()
-            .filter(|limit| worded.len() == 1 || self.held[limit] > QUARTER * self.total)
-            .flat_map(|limit| {
-                let together = self.together(*limit);
-                let written = self
-                    .evidence
-                    .intervals
-                    .iter()
-                    .fold(0, |sum: u64, interval| sum.saturating_add(interval.written));
-                let held = advice::Held { evidence: self.evidence, together: &together, knee, written };
-                let mut advice = advice::advise(*limit, &held);
-                let sure = *limit != Limit::PathLoss || !self.is_doubtful(*limit);
-                for one in &mut advice {
-                    one.predicted_rate = one
-                        .predicted_rate
-                        .filter(|_| sure)
-                        .and_then(|promised| self.promise(&together, promised));
-                    // Foreign evidence may hold figures that are none.
-                    one.predicted_rate = one.predicted_rate.filter(|rate| rate.is_finite() && *rate > 0.0);
-                }
-                advice
-            })
-            .collect()
-    }
-
-    /// For most of its time the signs of this limit are less than an even chance: those of loss, where the
-    /// link may be full as well and carries no more, whatever is changed at the ends.
-    fn is_doubtful(&self, limit: Limit) -> bool {
-        let (mut doubtful, mut all) = (0.0, 0.0);
-        for (interval, verdict) in self.intervals_of(limit) {
-            let seconds = interval.span.as_secs_f64();
-            doubtful += if verdict.strength < 0.5 { seconds } else { 0.0 };
-            all += seconds;
-        }
-        doubtful > 0.5 * all
-    }
-
-    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest
-    /// as it did, with it what of the watch came before and after the transfer, which the rate that was
-    /// carried counts as well. `None` where it would be no more than was carried: the figure it came from was
-    /// not that limit's then.
-    fn promise(&self, together: &Interval, promised: f64) -> Option<f64> {
-        let held = together.span.as_secs_f64();
-        let bytes = self.whole().received as f64;
-        if bytes <= 0.0 || held <= 0.0 {
-            return None;
-        }
-        let spans = self.evidence.intervals.iter().map(|interval| interval.span.as_secs_f64());
-        let watched = spans.sum::<f64>();
-        let carried = bytes / watched;
-        let faster = (watched - held) + together.received as f64 / promised;
-        // A fraction of a byte a second is the arithmetic's.
-        let whole = (bytes / faster).round();
-        (promised.is_finite() && whole > WORTH_PROMISING * carried).then_some(whole)
-    }
-}
-
-/// A promise of less than this much more is within what two runs of the same transfer differ by.
-const WORTH_PROMISING: f64 = 1.02;
-
-/// The intervals that count. Of a foreign transfer the watch may begin before its first byte and last beyond
-/// its last: nobody then holds anything, least of all an application that has finished. A run of our own
-/// counts whole, an upload from what it reads first to the last answer.
-fn counted(evidence: &Evidence) -> Range<usize> {
-    let intervals = &evidence.intervals;
-    let moves = |(index, interval): (usize, &Interval)| {
-        let foreign = evidence.facts.clocks == Clocks::Sampled
-            || !evidence.facts.uploads && View::of(interval, &Context::at(evidence, index)).sender_only();
-        !foreign || at_work(interval)
-    };
-    let head = start_up(intervals);
-    let first = intervals.iter().enumerate().position(|of| of.0 >= head && moves(of));
-    let last = intervals.iter().enumerate().rposition(moves);
-    let counted = match (first, last) {
-        (Some(first), Some(last)) => first..last + 1,
-        _ => 0..intervals.len(),
-    };
-    // A run that never moved was idle all the time, and that is then what there is to say.
-    let takes_time = intervals[counted.clone()].iter().any(|interval| !interval.span.is_zero());
-    if takes_time { counted } else { 0..intervals.len() }
-}
-
-/// What comes before the first attempt for longer than this is more than a program's start.
-const START_UP: Duration = Duration::from_secs(2);
-
-/// The intervals before the first of attempts that all fail, where they are a command's start: it stands
-/// between no transfers. What takes longer is its own time.
-fn start_up(intervals: &[Interval]) -> usize {
-    let head = intervals.iter().take_while(|interval| !interval.around.tries());
-    let span = head.clone().map(|interval| interval.span).fold(Duration::ZERO, Duration::saturating_add);
-    if span <= START_UP && never_connects(intervals) { head.count() } else { 0 }
-}
-
-/// The program had no connection at any sample, and attempts of it failed.
-fn never_connects(intervals: &[Interval]) -> bool {
-    let connected = |interval: &Interval| {
-        let around = &interval.around;
-        around.busy > 0 || around.owing > 0 || around.rest.open > 0 || interval.received > 0
-    };
-    let failed = intervals.iter().any(|interval| interval.around.own_failed_attempts > 0);
-    failed && !intervals.iter().any(connected)
-}
-
-/// Bytes move, lie in a socket, or are owed or waited for.
-fn at_work(interval: &Interval) -> bool {
-    interval.received > 0
-        || interval.written > 0
-        || !interval.silent.sender.is_zero()
-        || !interval.silent.receiver.is_zero()
-        || interval.around.counts()
-        || interval.lanes.iter().any(|lane| {
-            let waits = [lane.connecting, lane.first_byte, lane.output_wait, lane.write];
-            let unread = lane.tcp.value().is_some_and(|tcp| tcp.receive_queue.unwrap_or(0) > 0);
-            let sends = lane.sender.value().is_some_and(|seen| {
-                seen.acked > 0 || seen.in_flight > 0 || seen.unsent > 0 || seen.owing > 0
-            });
-            let beyond_a_hole = lane.waits.value().is_some_and(|waits| waits.hole > 0);
-            waits.iter().any(|wait| !wait.is_zero()) || unread || beyond_a_hole || sends || lane.received > 0
-        })
 }
 
 impl Verdict {
@@ -523,6 +404,8 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::around::{Around, Rest};
     use crate::evidence::{LaneInterval, Reading, Silent, ThreadInterval};

@@ -97,7 +97,7 @@ impl FileSystem {
     }
 }
 
-/// What holds an existing file, which has to answer for that.
+/// What file system an existing file is on; waits until that answers.
 fn kind(path: &Path) -> Option<&'static str> {
     Some(file_system(statfs(path).ok()?.f_type as u64))
 }

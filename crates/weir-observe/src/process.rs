@@ -130,7 +130,7 @@ pub fn children(pid: Pid) -> Vec<Pid> {
     found
 }
 
-/// Whether the kernel lists the children of a thread, of which the caller's own is the test.
+/// Whether the kernel lists the children of threads, as the caller's own shows.
 fn lists_children() -> bool {
     std::path::Path::new("/proc/thread-self/children").exists()
 }
@@ -158,8 +158,8 @@ pub fn is_writable(pid: Pid, fd: u32) -> Option<bool> {
     descriptor(pid, fd).map(|(_, writable)| writable)
 }
 
-/// What the kernel itself knows of a file that a process has open: its type and its device. No server of NFS
-/// or FUSE is asked: one that is away would never answer.
+/// What the kernel itself knows of a file that a process has open: its type and its device. No NFS or FUSE
+/// server is asked: one that is away would never answer.
 pub(crate) fn open_file(pid: Pid, fd: u32) -> Result<Statx, ObserveError> {
     let link = format!("/proc/{pid}/fd/{fd}");
     statx(CWD, &link, AtFlags::STATX_DONT_SYNC, StatxFlags::empty())
@@ -242,7 +242,7 @@ pub fn shares_network(pid: Pid) -> Option<bool> {
     Some(network(pid)? == own_network()?)
 }
 
-/// A process in each network namespace but the caller's, as far as they may be asked.
+/// One process of each network namespace but the caller's, as far as that may be read.
 pub(crate) fn other_networks() -> Vec<Pid> {
     let Some(own) = own_network() else { return Vec::new() };
     let mut others = std::collections::BTreeMap::new();
@@ -255,7 +255,7 @@ pub(crate) fn other_networks() -> Vec<Pid> {
 }
 
 /// Whether every process of the machine is shown: the caller lives in its first PID namespace, and `/proc`
-/// hides nothing from it (`hidepid`, proc(5)), for which the first process stands.
+/// hides nothing from it (`hidepid`, proc(5)), as process 1 shows.
 pub(crate) fn sees_all() -> bool {
     use std::os::unix::fs::MetadataExt;
     let pids = std::fs::metadata("/proc/self/ns/pid");
@@ -349,7 +349,7 @@ mod tests {
         assert!(all().contains(&own));
         // The machine's own network has others in it.
         assert!(!lives_alone(&own_network().unwrap(), |pid| pid == own));
-        // Nobody can know it who is shown a part of the processes.
+        // Who is shown only some of the processes cannot know it.
         assert_eq!(lives_alone("net:[1]", |_| true), sees_all());
         assert!(threads(own).unwrap().contains(&own.0));
         assert!(WrittenBytes::open(own).unwrap().read().is_ok());

@@ -1,5 +1,9 @@
 //! Figures of a record as pages and views show them: a record may hold any number.
 
+use std::time::Duration;
+
+use weir_units::{decimals, human_duration};
+
 /// Values that a picture can be drawn of: larger ones (a record may hold any number) are cut.
 const MOST: f64 = 1e18;
 
@@ -16,15 +20,14 @@ pub fn binary(bytes: u64) -> String {
         value /= 1024.0;
         name += 1;
     }
-    let whole = value.fract().abs() < 5e-3 || value >= 99.95;
-    let digits = if whole {
-        0
-    } else if value >= 9.995 {
-        1
-    } else {
-        2
-    };
+    let digits = if value.fract().abs() < 5e-3 { 0 } else { decimals(value) };
     format!("{value:.digits$} {}", NAMES[name])
+}
+
+/// `1.08 s`: two digits where a span is short enough for them to matter.
+pub(crate) fn fine_duration(span: Duration) -> String {
+    let seconds = span.as_secs_f64();
+    if (0.9995..9.995).contains(&seconds) { format!("{seconds:.2} s") } else { human_duration(span) }
 }
 
 /// Without the zeros at the end that say nothing: `0.5`, `100`.

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use weir_units::Rate;
+use weir_units::{Rate, decimals};
 
 use crate::calibration::{DiskFigures, Figure, render_disk};
 use crate::escape::escape;
@@ -273,14 +273,7 @@ fn render_threads(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<()> 
 
 /// `1.07 ns`.
 pub(crate) fn nanoseconds(value: f64) -> String {
-    let digits = if value >= 99.95 {
-        0
-    } else if value >= 9.995 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$} ns")
+    format!("{value:.*} ns", decimals(value))
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_units::{Bytes, Rate, counted, human_duration};
+use weir_units::{Bytes, Rate, counted};
 
 use crate::escape::escape;
+use crate::figures::fine_duration;
 use crate::fold::{Sheet, fold};
 use crate::schema::{AdviceRecord, FileRecord, Record, RunOutcome, VerdictRecord};
 
@@ -145,7 +146,7 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     let all_say_it = record.failed() as usize == failed.len()
         && failed.len() <= FAILURES
         && (says_it(&record.error) || !failed.is_empty() && failed.iter().all(|file| says_it(&file.error)));
-    // A measurement begins anew.
+    // A measurement has nothing to resume.
     if record.outcome == RunOutcome::Partial && record.command != "bench" && !all_say_it {
         let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
         let words = match record.bytes + earlier {
@@ -316,13 +317,9 @@ fn copied(record: &Record) -> String {
     }
 }
 
-/// `1.08 s`: two digits where a run is short enough for them to matter.
+/// `1.08 s`.
 fn duration(seconds: f64) -> String {
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(span) if (1.0..9.995).contains(&seconds) => format!("{:.2} s", span.as_secs_f64()),
-        Ok(span) => human_duration(span),
-        Err(_) => "unknown time".to_owned(),
-    }
+    Duration::try_from_secs_f64(seconds).map_or_else(|_| "unknown time".to_owned(), fine_duration)
 }
 
 /// ` -> PATH` of the one file, or of the folder that all share; nothing for a file that did not get there.

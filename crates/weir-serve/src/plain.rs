@@ -149,12 +149,12 @@ impl Connection<'_> {
 
     /// Sends the bytes from `start` to `end`, at the pace that is set.
     fn send_range(&mut self, source: &Source, start: u64, end: u64) -> io::Result<()> {
-        let last = end - (end - start).min(LAST);
+        if start == end {
+            return Ok(());
+        }
+        let last = end.saturating_sub(LAST).max(start);
         if start < last {
             self.send_cached(source, start, last)?;
-        }
-        if last == end {
-            return Ok(());
         }
         let held = source.read_last(last..end)?;
         let mut left = &held[..];

@@ -220,7 +220,7 @@ impl Site {
         answer
     }
 
-    /// Looks anew at what the content is called, for the requests to come.
+    /// Opens the content again by its path, for the requests to come.
     pub(crate) fn reopen(&self) -> Result<(), ServeError> {
         self.content.reopen()
     }
@@ -251,8 +251,8 @@ impl Site {
     }
 }
 
-/// Whether it is for others to give way: to give a file back that they hold a lease on, or to make a folder
-/// anew that was removed, which was told once.
+/// Whether it will pass without the server's doing: a lease on a file is released, or a folder that was
+/// removed is made again, of which [`content`] has warned.
 fn is_passing(err: &io::Error) -> bool {
     matches!(err.raw_os_error(), Some(libc::EAGAIN | libc::ESTALE))
 }

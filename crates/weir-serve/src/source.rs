@@ -1,7 +1,7 @@
 //! How do bytes of a file reach a socket or a buffer, and are all of them of the version that was opened?
 //!
-//! Those that `sendfile` hands to the kernel are the pages of the file themselves until the client has them:
-//! who writes to them in place in that last moment is not found out.
+//! `sendfile` hands the kernel the file's own pages, and they stay the file's until the client has them: a
+//! write in place in that last moment goes unnoticed.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
@@ -15,10 +15,10 @@ use rustix::fs::{Stat, fstat};
 use rustix::io::{Errno, ReadWriteFlags};
 use weir_units::plain;
 
-/// The last bytes of a stretch of a file are held back until the file is seen to be still what it was: a TLS
-/// record of them, few enough to be kept in memory for a client that does not read.
+/// How many bytes at the end of a range are held back until the file is found unchanged: a TLS record, little
+/// enough to keep in memory for a client that does not read.
 pub(crate) const LAST: u64 = 16 * 1024;
-/// So many bytes at either end are as they were in a file that was only appended to: some lines of a log.
+/// How many bytes at either end are compared to tell that a file was only appended to: some lines of a log.
 const PROBE: u64 = 4 * 1024;
 
 /// Why a file ends early.
@@ -94,11 +94,7 @@ impl Source {
 
     /// Reads up to a buffer of bytes, at least one, waiting for the disk where it must.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        match self.read(buffer, offset) {
-            Ok(0) => Err(self.fails(SHORTER)),
-            Ok(count) => Ok(count),
-            Err(err) => Err(self.fails(plain(&err))),
-        }
+        self.read(buffer, offset).map_err(|err| self.fails(plain(&err)))
     }
 
     /// Reads only what is in the page cache; `None` when that is nothing, or cannot be known on this file
@@ -119,10 +115,7 @@ impl Source {
     /// The last bytes of a stretch of the file, once [`check`](Source::check) has passed all of it.
     pub(crate) fn read_last(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
-        let filled = self.fill(&mut bytes, range.start).map_err(|err| self.fails(plain(&err)))?;
-        if filled < bytes.len() {
-            return Err(self.fails(SHORTER));
-        }
+        self.fill(&mut bytes, range.start).map_err(|err| self.fails(plain(&err)))?;
         self.check()?;
         Ok(bytes)
     }
@@ -142,10 +135,9 @@ impl Source {
     pub(crate) fn check(&self) -> io::Result<()> {
         let Some(opened) = &self.opened else { return Ok(()) };
         let now = fstat(&self.file).map_err(|err| self.fails(plain(&err.into())))?;
-        let has_its_ends =
-            || self.ends.is_some_and(|ends| self.hash_ends(opened.len()).is_ok_and(|now| now == ends));
-        let only_grew = || now.st_size > opened.stat.st_size && has_its_ends();
-        if opened.is_still(&now) || only_grew() {
+        let has_its_ends = || self.ends.is_some() && self.hash_ends(opened.len()).ok() == self.ends;
+        let is_longer = now.st_size > opened.stat.st_size;
+        if opened.is_still(&now) || is_longer && has_its_ends() {
             return Ok(());
         }
         Err(self.fails("the file changed while it was sent"))
@@ -157,32 +149,32 @@ impl Source {
         let mut probe = [0; PROBE as usize];
         let probe = &mut probe[..len.min(PROBE) as usize];
         for offset in [0, len.saturating_sub(PROBE)] {
-            let filled = self.fill(probe, offset)?;
-            hasher.write(&probe[..filled]);
+            self.fill(probe, offset)?;
+            hasher.write(probe);
         }
         Ok(hasher.finish())
     }
 
-    /// Reads until the buffer is full, or the file at its end; returns how many bytes were read.
-    fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    /// Reads until the buffer is full.
+    fn fill(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.read(&mut buffer[filled..], offset + filled as u64)? {
-                0 => break,
-                count => filled += count,
-            }
+            filled += self.read(&mut buffer[filled..], offset + filled as u64)?;
         }
-        Ok(filled)
+        Ok(())
     }
 
-    /// 0 says that the file has no bytes at `offset` any more.
+    /// Reads at least one byte; fails where the file has none at `offset` any more.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (offset, want) = self.place(offset, buffer.len());
-        Ok(rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut buffer[..want], offset))?)
+        match rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut buffer[..want], offset))? {
+            0 => Err(io::Error::other(SHORTER)),
+            count => Ok(count),
+        }
     }
 
-    /// The file or the socket may have failed a `sendfile`; a client that goes away is no news. Whoever
-    /// cannot give a byte now was it.
+    /// `sendfile` does not say whether the file failed or the socket. If a byte can be read now, it was the
+    /// socket, and a client that goes away is no news.
     fn blame(&self, err: Errno, offset: u64) -> io::Error {
         match self.read(&mut [0], offset) {
             Ok(_) => err.into(),

@@ -212,15 +212,20 @@ fn a_file_that_shrinks_ends_the_connection_and_is_not_padded() {
     assert!(client.read_rest().len() < 1 << 30);
 }
 
+/// A client for which the server has begun to send [`large`], and cannot come to the end while nobody reads.
+fn begin_large(server: &weir_serve::Handle) -> Client {
+    let mut client = Client::narrow(server);
+    client.send("GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.read_reply(false).status, 200);
+    client
+}
+
 #[test]
 fn what_arrives_whole_is_of_one_version() {
     for (what, change, is_whole) in CHANGES {
         let (_root, path, config) = large();
         let server = serve(config);
-        let mut client = Client::narrow(&server);
-        client.send("GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        assert_eq!(client.read_reply(false).status, 200);
-        // The server has begun, and cannot come to the end while nobody reads.
+        let mut client = begin_large(&server);
         change(&path);
         assert_eq!(client.read_rest().len() as u64 == LARGE, is_whole, "{what}");
     }
@@ -234,10 +239,7 @@ fn only_what_was_written_lately_may_grow() {
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_modified(modified).unwrap();
         let server = serve(config);
-        let mut client = Client::narrow(&server);
-        client.send("GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        assert_eq!(client.read_reply(false).status, 200);
-        // The server has begun, and cannot come to the end while nobody reads.
+        let mut client = begin_large(&server);
         file.set_len(LARGE + 1).unwrap();
         assert_eq!(client.read_rest().len() as u64 == LARGE, is_whole, "{modified:?}");
     }

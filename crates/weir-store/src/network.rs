@@ -203,7 +203,7 @@ impl Asker {
     }
 }
 
-/// A host's own metadata were silent: no option of the user's gives them more than [`METADATA`].
+/// For the metadata of a host no option allows more than [`METADATA`], so none is advised.
 fn of_metadata(error: StoreError) -> StoreError {
     match error {
         StoreError::Http(GetError::Stalled { host, what, after, is_slow, .. }) if after >= METADATA => {

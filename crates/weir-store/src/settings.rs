@@ -98,7 +98,7 @@ impl Settings<'_> {
     fn open_as_said(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         match url.kind {
             StoreKind::S3 => {
-                let bucket = S3Bucket { settings: self.s3(&url.bucket)?, bucket: url.bucket.clone() };
+                let bucket = S3Bucket { settings: self.s3()?, bucket: url.bucket.clone() };
                 Ok(Arc::new(S3Store::new(bucket)))
             }
             StoreKind::Gcs => Ok(Arc::new(GcsStore::new(self.gcs()?, url.bucket.clone()))),
@@ -109,8 +109,8 @@ impl Settings<'_> {
         }
     }
 
-    /// How `bucket` of S3 is asked.
-    pub fn s3(&self, bucket: &str) -> Result<S3Settings, StoreError> {
+    /// How a bucket of S3 is asked.
+    pub fn s3(&self) -> Result<S3Settings, StoreError> {
         let flags = &self.flags;
         let of = flags.end.filter(|_| flags.own.profile);
         let profile = flags.profile.as_deref().map(|name| ProfileFlag { name, of });
@@ -124,15 +124,14 @@ impl Settings<'_> {
             true => None,
             false => Some(aws.provider(&flags.network)?),
         };
-        // A profile means what can be had: no address takes the bucket in front, and no certificate covers it
-        // where it has a dot.
-        let has_host = endpoint.as_ref().is_some_and(|one| one.domain().is_some()) && !bucket.contains('.');
-        let of_profile = aws.path_style().filter(|is_path| *is_path || has_host);
+        let of_profile = aws.path_style();
         Ok(S3Settings {
             region: flags.region.clone().or_else(|| aws.region()),
             endpoint,
             host: aws.s3_host(),
-            path_style: flags.path_style.or(of_profile),
+            path_style: flags.path_style.or(of_profile.filter(|is_path| *is_path)),
+            // A profile is for all endpoints and buckets: it asks for this only where it can be.
+            prefers_host: of_profile == Some(false),
             provider,
             request_payer: flags.request_payer,
             encryption: self
@@ -230,7 +229,7 @@ fn encryption(key: &[u8], prefix: &str, (name, digest): (&str, Algorithm)) -> Ve
 mod tests {
     use super::*;
 
-    /// Neither an address nor a certificate takes every bucket in front: the profile is of all endpoints.
+    /// An IP address takes no bucket in front, and a certificate covers none with a dot.
     #[test]
     fn a_profile_puts_a_bucket_into_the_host_where_it_can_be() {
         let home = tempfile::tempdir().unwrap();
@@ -241,7 +240,7 @@ mod tests {
         let at = |endpoint: Option<&str>, path_style, bucket: &str| {
             let endpoint = endpoint.map(str::to_owned);
             let flags = StoreFlags { endpoint, path_style, no_sign: true, ..StoreFlags::default() };
-            let settings = Settings { flags, environment: &environment }.s3(bucket).unwrap();
+            let settings = Settings { flags, environment: &environment }.s3().unwrap();
             S3Bucket { settings, bucket: bucket.to_owned() }.object("k", None).unwrap().to_string()
         };
         for (endpoint, path_style, bucket, address) in [

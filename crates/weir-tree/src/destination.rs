@@ -75,8 +75,8 @@ pub struct Options {
     pub keep_dirlinks: bool,
     /// Somebody named the groups: one that this process may not set is a loss, and not passed over.
     pub named_groups: bool,
-    /// What is there is never taken for what comes, be it the same: it may be the source itself over another
-    /// way, which is removed then.
+    /// Write every entry anew, even one that is there already: that may be the source itself over another
+    /// mount, which is removed afterwards.
     pub anew: bool,
 }
 
@@ -146,8 +146,8 @@ impl Target {
         }
         let directory = open_root(root)?;
         let identity = Identity::of(&directory).map_err(|errno| failed("open", root, errno))?;
+        directories::check_kernel(&directory)?;
         let target = Target::of(Some(directory), identity, options);
-        directories::check_kernel(&target.directories)?;
         target.lock().root_made = root_made;
         Ok(target)
     }

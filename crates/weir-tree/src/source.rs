@@ -111,7 +111,7 @@ impl Source {
         if self.over_link {
             return Err(TreeError::OverLink { name: entry.name.clone() });
         }
-        // Asked of the server of the files too: another host may just have put its copy there.
+        // A file server is asked, not its cache: another host may just have put its copy there.
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_FORCE_SYNC;
         let stat = statx(&self.directory, &*self.base, flags, StatxFlags::BASIC_STATS).map_err(failed)?;
         let file_type = entry::file_type(&stat);

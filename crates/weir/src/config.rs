@@ -165,7 +165,7 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// How much is said is one matter of two flags, and clap takes both.
+/// `-q` and `-v` set one thing, but clap takes both: that of the command line counts.
 fn is_opposed(setting: &Setting, own: &ArgMatches) -> bool {
     let opposed: &[&str] = match setting.id.as_str() {
         "quiet" | "silent" => &["verbose"],

@@ -93,7 +93,7 @@ pub fn say(voice: &Voice, record: &Record) -> anyhow::Result<()> {
         json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !voice.quiet {
         let render = if voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
-        // What nobody can read, as of a disk that is full, is no failure of what was done.
+        // A summary that cannot be written, to a full disk for example, is no failure of the run.
         let _ = render(record, voice::sheet(&std::io::stderr()), &mut std::io::stderr().lock());
     }
     Ok(())

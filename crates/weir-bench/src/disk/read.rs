@@ -40,20 +40,18 @@ pub(super) fn sequential(subject: &mut Subject<'_, '_>) -> io::Result<()> {
 /// Whether what is read next comes from the disk, so that `what` can be measured. Where the file system does
 /// not tell, it is measured all the same, and noted.
 fn is_forgotten(subject: &mut Subject<'_, '_>, what: &str) -> bool {
-    match subject.target.forget() {
-        Ok(true) => {}
-        Ok(false) => {
-            let why = io::Error::other(
+    let (why, is_cold) = match subject.target.forget() {
+        Ok(true) => return true,
+        Ok(false) => (
+            io::Error::other(
                 "read after POSIX_FADV_DONTNEED, but this file system does not tell what is still in memory",
-            );
-            subject.missing(what, &why);
-        }
-        Err(why) => {
-            subject.missing(what, &why);
-            return false;
-        }
-    }
-    true
+            ),
+            true,
+        ),
+        Err(why) => (why, false),
+    };
+    subject.missing(what, &why);
+    is_cold
 }
 
 /// Until the file or the span ends: bytes a second, and bytes; `None` where nothing was read.

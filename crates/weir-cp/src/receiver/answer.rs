@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::Mutex;
 use weir_tree::delta::Signature;
 use weir_tree::{Entry, Name, compare};
+use weir_units::counted;
 
 use super::incoming::Incoming;
 use super::offer_queue::Comparison;
@@ -177,16 +178,16 @@ impl Receiver {
         self.options.update && entry.is_file() && there().is_some_and(is_newer)
     }
 
-    /// A file has its name, or would have: in the place of a newer one or not.
+    /// Counts a file that has its name, or would have, if it replaced a newer one.
     pub(super) fn count_newer(&self, replaced_newer: bool) {
         self.newer.fetch_add(replaced_newer.into(), Relaxed);
     }
 
-    /// That `-u` went by any difference, where rsync's goes by the newer file.
+    /// Notes how many newer files were overwritten, which rsync's `-u` keeps.
     pub(super) fn say_newer(&self) {
         let newer = self.newer.load(Relaxed);
         if newer > 0 {
-            let files = if newer == 1 { "1 newer file".to_owned() } else { format!("{newer} newer files") };
+            let files = counted(newer, "newer file");
             let are = match (newer, self.options.dry_run) {
                 (_, true) => "would be",
                 (1, _) => "was",

@@ -75,10 +75,7 @@ impl Receiver {
             let spared = backup.map(|backup| self.keep_backups(&target, &folder, backup)).transpose()?;
             Ok((before, spared.flatten()))
         });
-        let (before, spared) = readied.map_err(|failure| {
-            made.undo();
-            CopyError::Refused(failure)
-        })?;
+        let (before, spared) = readied.inspect_err(|_| made.undo()).map_err(CopyError::Refused)?;
         target.protect(&self.options.filter, folder, names.clone());
         let place = CopyDestination {
             target: Arc::new(target),
@@ -94,7 +91,7 @@ impl Receiver {
     }
 
     /// Finds the place of these sources for an end that only foretells a copy, whose options are those of a
-    /// dry run. Also the target, where it is in a source.
+    /// dry run. Returns their names, and the target where it is in a source.
     pub(crate) fn would_place(
         &self,
         roots: Vec<Option<Root>>,
@@ -107,8 +104,8 @@ impl Receiver {
         }
     }
 
-    /// Earlier copies beside the target in `folder`, as they were named: before the first of many there is
-    /// none.
+    /// Earlier copies beside the target in `folder`, as they were named. A missing one is noted: the first of
+    /// many copies has none before it.
     fn earlier(&self, folder: &Path) -> Result<Vec<Target>, Failure> {
         let keep = roots::kept(&self.options);
         let own = destination::Options { create: false, keep, ..Default::default() };

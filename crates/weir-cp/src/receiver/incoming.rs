@@ -492,13 +492,16 @@ mod tests {
 
     use super::*;
 
+    fn entry(size: u64) -> Entry {
+        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
+        let kind = Kind::File { size, sparse: false };
+        Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() }
+    }
+
     fn begin(size: u64) -> (tempfile::TempDir, Target, Incoming) {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::open(folder.path(), weir_tree::destination::Options::default()).unwrap();
-        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
-        let kind = Kind::File { size, sparse: false };
-        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        let file = Incoming::begin(&target, entry, false, &DiskFailure::default()).unwrap();
+        let file = Incoming::begin(&target, entry(size), false, &DiskFailure::default()).unwrap();
         (folder, target, file)
     }
 
@@ -549,10 +552,7 @@ mod tests {
         let reserved = File::options().write(true).open(&before[0]).unwrap();
         reserved.set_len(0).unwrap();
         rustix::fs::fallocate(&reserved, rustix::fs::FallocateFlags::empty(), 0, size).unwrap();
-        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
-        let kind = Kind::File { size, sparse: false };
-        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        Incoming::begin(&target, entry, false, &DiskFailure::default()).unwrap();
+        Incoming::begin(&target, entry(size), false, &DiskFailure::default()).unwrap();
         assert_eq!((names(), before.len()), (before.clone(), 1), "nothing is put aside");
     }
 
@@ -571,10 +571,7 @@ mod tests {
         let part = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let stranger = File::options().write(true).open(&part).unwrap();
         stranger.write_all_at(b"x", 2 * BLOCK + 17).unwrap();
-        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
-        let kind = Kind::File { size, sparse: false };
-        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        let file = Incoming::begin(&target, entry, false, &DiskFailure::default()).unwrap();
+        let file = Incoming::begin(&target, entry(size), false, &DiskFailure::default()).unwrap();
         assert!(file.is_unread());
         assert_eq!(file.expect(root), Ok(Progress::More), "not before it is read");
         let mut told = Vec::new();

@@ -1,12 +1,12 @@
 //! The byte path: a part is asked for, judged, and carried from the socket to its place.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use weir_observe::thread::thread_cpu_now;
 
-use super::opening::as_pinned;
 use super::{Lane, decode, refuse_unfit};
 use crate::download::{Carried, Carry};
 use crate::error::GetError;
@@ -34,7 +34,7 @@ impl Lane<'_> {
         self.state.bulk.store(true, Relaxed);
         let (others, host) = (transfer.ledger().carrying(), object::host_of(&transfer.url));
         let ranged = transfer.download().on_claim(claim.start, others, &host)?;
-        let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
+        let range = ranged.then(|| range_of(&claim));
         let location = transfer.location.lock().clone();
         let mut answer = self.client.get(
             transfer.task.home(),
@@ -51,9 +51,8 @@ impl Lane<'_> {
             Carry::Whole(object) => {
                 let name = transfer.file_name();
                 refuse_unfit(&name, &answer, self.run.options.any_type)?;
-                let (answer, object, notes) = decode(self.run.http, &name, answer, object);
+                let (answer, object, notes) = decode(self.run.http, &transfer.task, &name, answer, object);
                 notes.into_iter().for_each(|note| transfer.note(note));
-                let object = as_pinned(&transfer.task, &name, &answer, object);
                 transfer.download().on_whole(&object, &host)?;
                 self.follow(transfer, answer, object.holds_to)
             }
@@ -169,6 +168,11 @@ fn beyond(job: &Job, end: u64, host: String) -> GetError {
         }
         _ => GetError::WrongPart { host, detail: "more bytes than announced".to_owned() },
     }
+}
+
+/// What to ask for to fetch a claim: its end is `u64::MAX` while the size is unknown.
+pub(super) fn range_of(claim: &Range<u64>) -> (u64, Option<u64>) {
+    (claim.start, Some(claim.end).filter(|end| *end != u64::MAX))
 }
 
 /// What each of `lanes` lanes receives before it writes: all their buffers together stay at a quarter of the

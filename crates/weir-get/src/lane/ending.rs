@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::carrying::range_of;
 use super::{Lane, Rest, refuse_unfit};
 use crate::download::{Action, BulkSeen, Download, Remains, Standing};
 use crate::engine::Run;
@@ -193,7 +194,7 @@ impl Lane<'_> {
     fn seen(&mut self, transfer: &Transfer) -> (BulkSeen, Option<Answer>) {
         let lanes = self.run.pool.wanted_bulk();
         let gap = transfer.claim_gap(&mut transfer.ledger(), self.state.id, lanes);
-        let mut rest = gap.map(|gap| (gap.start, Some(gap.end)));
+        let mut rest = gap.as_ref().map(range_of);
         loop {
             self.client.close();
             let range = rest.unwrap_or((0, None));

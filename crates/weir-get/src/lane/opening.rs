@@ -21,7 +21,7 @@ use crate::object::{self, Object, Part};
 use crate::pool::{BulkPlace, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
-use crate::sink::{PartFile, Sink, Stream, stream};
+use crate::sink::{PartFile, Sink, Stream};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Method, Whose};
 use crate::version::Version;
@@ -316,9 +316,8 @@ impl Lane<'_> {
             self.refuse_silence(job, target, &answer, &object)?;
         }
         let mut notes = std::mem::take(&mut answer.notes);
-        let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
+        let (answer, object, of_coding) = decode(self.run.http, job, &name, answer, object);
         notes.extend(of_coding);
-        let object = as_pinned(job, &name, &answer, object);
         let mut expectations = job.expectations.clone();
         self.add_declared(&mut expectations, &mut notes, &answer, &object);
         if let Some(target) = target {
@@ -470,15 +469,8 @@ impl Lane<'_> {
             }
             place => (place, Some(answer)),
         };
-        {
-            let mut ledger = transfer.ledger();
-            match transfer.sink {
-                Sink::Part(_) => ledger.claim_gap(self.state.id, u64::MAX, u64::MAX),
-                Sink::Stream(_) => {
-                    ledger.claim_gap(self.state.id, stream::block(self.run.pool.wanted()), u64::MAX)
-                }
-            };
-        }
+        let lanes = self.run.pool.wanted();
+        transfer.claim_gap(&mut transfer.ledger(), self.state.id, lanes);
         self.run.pool.activate(&transfer);
         let result = match (place, answer) {
             (BulkPlace::Taken, Some(answer)) => self.follow(&transfer, answer, holds_to),
@@ -496,16 +488,6 @@ fn check_pinned(job: &Job, answer: &Answer, version: &Version, size: Option<u64>
     match job.pinned.as_ref().and_then(differs) {
         Some(detail) => Err(GetError::NotPinned { host: object::host_of(&answer.url), detail }),
         None => Ok(()),
-    }
-}
-
-/// The object with the size that the job's manifest knows, where its answer says none. What is coded has
-/// other bytes than those.
-pub(super) fn as_pinned(job: &Job, name: &str, answer: &Answer, object: Object) -> Object {
-    let is_coded = object::foreign_coding(&answer.head.fields, name).is_some();
-    match job.pinned.as_ref().filter(|_| !is_coded) {
-        Some(pinned) => pinned.sized(object),
-        None => object,
     }
 }
 

@@ -54,7 +54,7 @@ pub fn end_or_new(path: &Path) -> (PathBuf, bool) {
     (end, is_foreign)
 }
 
-/// `path` by the real way to its folder: two ways to one name are then equal.
+/// `path` with its folder resolved: two ways to one name are then equal.
 pub fn place_of(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (folder.canonicalize(), path.file_name()) {

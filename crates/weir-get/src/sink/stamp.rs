@@ -239,8 +239,8 @@ mod tests {
             return println!("skipped: no extended attributes in {}", folder.path().display());
         }
         assert_eq!(stamp.tag(), Some("\"a b\""));
-        // An inode of 256 bytes has 60 for it: beside 128 and 32 of its own, 8 around all attributes, and an
-        // entry of 16 with its name of 12.
+        // An ext4 inode of 256 bytes has room for 60: 160 are its own, 8 go around all attributes, 16 to this
+        // one's entry and 12 to its name.
         let word = attributes_of(&target).value(WORD).ok().flatten().unwrap();
         assert!(word.value().len() <= 60, "{word:?}");
         assert!(stamp.is_from(&url()) && !stamp.is_from(&Url::parse("http://h/x?id=2").unwrap()));

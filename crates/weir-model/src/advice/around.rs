@@ -4,7 +4,7 @@
 //! None of it has a rate: what the transfer would carry without the wait is not shown by the wait.
 
 use super::{Advice, Held};
-use crate::around::{Around, AtPipe, Attempt, Crowded, Listener, Neighbour, Step};
+use crate::around::{Around, Attempt, Crowded, Listener, Neighbour, Step};
 use crate::limit::Limit;
 use crate::rule::{connect, dns, think_time};
 use weir_units::counted;
@@ -105,17 +105,14 @@ fn for_think_time(around: &Around) -> String {
 }
 
 fn for_upstream(around: &Around) -> String {
-    let writer = match around.at_pipe(false) {
-        AtPipe::This(writer) if !writer.inside => Some(writer),
-        _ => None,
-    };
+    let writer = around.at_pipe(false).map(|(writer, _)| writer).filter(|writer| !writer.inside);
     let chained = around.flows.iter().find(|flow| Some(flow.lane) == around.chained_to);
     match (chained, writer, around.flows.iter().find(|flow| !flow.sends)) {
         (Some(flow), ..) | (None, None, Some(flow)) => format!(
             "look at {}: this program waits for what comes from there (weir why --peer of its address, or on that host)",
             flow.peer
         ),
-        (None, Some(writer), _) => look_at(writer, "feeds it"),
+        (None, Some(writer), _) => look_at(writer),
         (None, None, None) => "look at what feeds this program: it waits for its data".to_owned(),
     }
 }
@@ -128,7 +125,7 @@ fn for_downstream(around: &Around) -> String {
         (_, Some(flow)) if around.flows.iter().any(|other| !other.sends) => {
             format!("look at the connection to {}: this program waits until that takes its data", flow.peer)
         }
-        (AtPipe::This(reader), _) => look_at(reader, "takes its output"),
+        (Some((reader, _)), _) => look_at(reader),
         _ => "look at what this program feeds: it waits for its data to be taken".to_owned(),
     }
 }
@@ -144,8 +141,9 @@ pub(super) fn for_sync(around: &Around) -> Option<Advice> {
     Some(Advice::new(action, None))
 }
 
-/// `look at gzip (pid 7), which takes its output: weir why --pid 7`.
-fn look_at(neighbour: &Neighbour, does: &str) -> String {
+/// `look at gzip (pid 7), which takes its output (top -H -p 7, weir why --pid 7): …`.
+fn look_at(neighbour: &Neighbour) -> String {
+    let does = if neighbour.reads { "takes its output" } else { "feeds it" };
     let Some(name) = neighbour.thread.value().and_then(|thread| thread.name.as_deref()) else {
         return format!("look at the process that {does}");
     };
@@ -156,8 +154,7 @@ fn look_at(neighbour: &Neighbour, does: &str) -> String {
     let how =
         if pid.is_empty() { String::new() } else { format!(" (top -H -p {pid}, weir why --pid {pid})") };
     if neighbour.waits_on() >= 0.5 {
-        let next = if neighbour.reads { "takes its output" } else { "feeds it" };
-        return format!("look past {name}, which {does}{how}: it waits itself for the process that {next}");
+        return format!("look past {name}, which {does}{how}: it waits itself for the process that {does}");
     }
     format!("look at {name}, which {does}{how}: it is the slower of the two")
 }

@@ -23,6 +23,6 @@ pub(crate) fn doing(thread: &ThreadInterval) -> Option<String> {
     ]
     .into_iter()
     .max_by_key(|(count, _)| *count)?;
-    let share = f64::from(count) / f64::from(thread.looks.max(1));
+    let share = thread.share(count);
     (count > 0 && share >= 0.5).then(|| format!("{what} in {} of samples", percent(share)))
 }

@@ -16,8 +16,8 @@
 //!    user's process, a local socket, or its own threads), that is not known.
 //!
 //! Of several neighbours it is the one at whose pipe the program was found waiting
-//! ([`crate::around::Around::at_pipe`]); where that one waits for the next process of the chain, this is
-//! said.
+//! ([`crate::around::Around::at_pipe`]); where that one waits for the next process of the chain, the evidence
+//! says so.
 //!
 //! `downstream` is convicted when one of these holds:
 //! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
@@ -34,7 +34,7 @@
 
 use super::spent::spent;
 use super::{Context, Judgement, cpu_core, found, judge, sender};
-use crate::around::{AtPipe, FlowName, Neighbour};
+use crate::around::{FlowName, Neighbour};
 use crate::evidence::{Evidence, Interval, LaneInterval, Reading, ThreadInterval};
 use crate::limit::Limit;
 use crate::sender::SenderInterval;
@@ -237,12 +237,11 @@ fn into_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> {
     if !spent.held_by(spent.output_wait) {
         return None;
     }
-    let AtPipe::This(reader) = interval.around.at_pipe(true) else {
+    let Some((reader, thread)) = interval.around.at_pipe(true) else {
         return Some(Judgement::unknown(
             "who takes its output: it waited at a pipe, or a local socket, whose reader was not found",
         ));
     };
-    let thread = reader.thread.value()?;
     // A reader that waits for the pipe itself is not what holds it.
     if thread.share(thread.found.pipe_empty) >= 0.5 {
         return None;
@@ -275,18 +274,15 @@ fn fed_by_pipe(interval: &Interval, context: &Context<'_>) -> Option<Judgement> 
     let works = |writer: &ThreadInterval| {
         cpu_core::thread_load(writer, span).cpu >= 0.5 || writer.share(writer.found.reading_disk) >= 0.5
     };
-    let writer = match interval.around.at_pipe(false) {
-        AtPipe::This(writer) => writer,
+    let Some((writer, thread)) = interval.around.at_pipe(false) else {
         // A named pipe, or one between its own threads.
-        AtPipe::Unknown | AtPipe::Nobody if sure => {
-            return Some(Judgement::unknown(
+        return sure.then(|| {
+            Judgement::unknown(
                 "who feeds it: it had nothing to send and waited at a pipe, or a local socket, whose writer was not found",
-            ));
-        }
-        AtPipe::Unknown | AtPipe::Nobody => return None,
+            )
+        });
     };
-    let thread = writer.thread.value().filter(|_| !writer.inside)?;
-    if thread.share(thread.found.pipe_full) >= 0.3 || !(sure || works(thread)) {
+    if writer.inside || thread.share(thread.found.pipe_full) >= 0.3 || !(sure || works(thread)) {
         return None;
     }
     let evidence = format!(

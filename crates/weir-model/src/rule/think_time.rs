@@ -50,7 +50,7 @@ pub fn judge(interval: &Interval, context: &Context<'_>) -> Judgement {
     if connect::refused(interval, context).is_some() {
         return Judgement::acquit(format!("{numbers}, after a refused attempt to connect"));
     }
-    let share_of = |of: fn(&Rest) -> u32| {
+    let share_of = |of: Samples| {
         let here = around.share(of(rest));
         if here < 0.3 { here } else { here.max(share_near(interval, context, |around| of(&around.rest))) }
     };

@@ -5,6 +5,7 @@
 //! processes open is peeked at for a tenth of one at most, while they are new.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -348,15 +349,14 @@ impl Watch {
         let alive: HashSet<Pid> = self.discovery.pids.iter().copied().collect();
         self.quotas.retain(|pid, _| alive.contains(pid));
         for &pid in &self.discovery.pids {
-            if let std::collections::hash_map::Entry::Vacant(entry) = self.quotas.entry(pid) {
-                match Quota::open(pid) {
-                    Ok(quota) => {
-                        entry.insert(quota);
-                    }
-                    Err(ObserveError::Absent(why)) => self.notes.add(why),
-                    // It has ended.
-                    Err(_) => {}
+            let Entry::Vacant(entry) = self.quotas.entry(pid) else { continue };
+            match Quota::open(pid) {
+                Ok(quota) => {
+                    entry.insert(quota);
                 }
+                Err(ObserveError::Absent(why)) => self.notes.add(why),
+                // It has ended.
+                Err(_) => {}
             }
         }
     }
@@ -558,19 +558,21 @@ impl Watch {
         }
     }
 
-    /// Sockets that no process was named with are looked for in one network namespace.
+    /// Where no process was named, sockets are looked for in one network namespace only.
     fn tell_other_networks(&mut self) {
         if self.totals.connections > 0 || !self.discovery.takes_all() || self.discovery.is_told() {
             return;
         }
         let others = process::other_networks();
-        if let Some(pid) = others.first() {
-            self.notes.add(format!(
-                "only this network namespace was looked at, and processes live in {} others: nsenter -t {pid} -n weir why \
-                 looks into that of process {pid}",
-                others.len()
-            ));
-        }
+        let Some(pid) = others.first() else { return };
+        let places = match others.len() {
+            1 => "another".to_owned(),
+            count => format!("{count} others"),
+        };
+        self.notes.add(format!(
+            "only this network namespace was looked at, and processes live in {places}: \
+             nsenter -t {pid} -n weir why looks into that of process {pid}"
+        ));
     }
 
     /// Counts a connection in the interval in which it ended.

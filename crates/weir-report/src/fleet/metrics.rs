@@ -157,7 +157,7 @@ fn work(page: &mut Exposition, view: &FleetView) {
     let carried = view.carried;
     page.counter("weir_fleet_moved_objects", "Objects brought to their targets.", carried.objects);
     page.counter("weir_fleet_moved_bytes", "Bytes of objects brought to their targets.", carried.bytes);
-    // A retry takes its objects out of these again, and a counter cannot become less.
+    // A retry takes its objects out of these again, and a counter must not decrease.
     let found = "Objects of the plan that were at their targets.";
     page.gauge("weir_fleet_found_objects", found, view.same.objects as f64);
     let found = "Bytes of objects of the plan that were at their targets.";

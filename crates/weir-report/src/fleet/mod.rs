@@ -46,8 +46,8 @@ pub struct FleetView {
     pub planned: FleetCount,
     /// Brought to their targets.
     pub moved: FleetCount,
-    /// What workers have moved so far. What is retried is no longer in `moved`; here it is, and again when it
-    /// was moved again.
+    /// All that workers have moved. A retry takes its objects out of `moved`, not out of this: they count
+    /// again when they are moved again.
     pub carried: FleetCount,
     /// Found there.
     pub same: FleetCount,
@@ -123,8 +123,8 @@ pub struct FleetHostRow {
 }
 
 impl FleetView {
-    /// How much of the plan is done, and of how much: in bytes or in objects, of which a smaller share is. It
-    /// is less than all while an object is left.
+    /// How much of the plan is done, and of how much: in bytes or in objects, whichever share is smaller, so
+    /// that it is not all while an object is left.
     pub fn done(&self) -> (u64, u64) {
         if self.planned.objects == 0 {
             return (u64::from(self.complete), 1);
@@ -137,7 +137,7 @@ impl FleetView {
         if self.knows_bytes() && is_less { bytes } else { objects }
     }
 
-    /// The plan has the bytes of what was moved: of objects without a size it has none.
+    /// Whether the plan's bytes can be those of all its objects: one of unknown size has none there.
     pub fn knows_bytes(&self) -> bool {
         let moved = self.moved.bytes.saturating_add(self.same.bytes).saturating_add(self.under_way);
         moved <= self.planned.bytes

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_units::{Bytes, Rate, counted, human_duration};
+use weir_units::{Bytes, Rate, counted};
 
 use super::scale::sane;
 pub use crate::figures::percent;
-use crate::figures::trimmed;
+use crate::figures::{fine_duration, trimmed};
 use crate::schema::{Record, RunOutcome};
 use crate::terminal::{instead_of_rate, verb};
 
@@ -24,8 +24,7 @@ pub fn bytes(bytes: u64) -> String {
 /// `2.08 s`.
 pub fn time(seconds: f64) -> String {
     match Duration::try_from_secs_f64(sane(seconds)) {
-        Ok(span) if (0.9995..9.995).contains(&seconds) => format!("{:.2} s", span.as_secs_f64()),
-        Ok(span) if seconds < 1e9 => human_duration(span),
+        Ok(span) if seconds < 1e9 => fine_duration(span),
         _ => "more than a lifetime".to_owned(),
     }
 }

@@ -7,9 +7,9 @@
 //! words, read and walked in the same way. Kernels before 5.6 and some sandboxes lack the call; there all is
 //! walked by hand.
 //!
-//! The root stays the folder that was opened, whatever becomes of its name, until someone says that the name
-//! has another one. Only where it was removed, one of the same owner in the same place takes over by itself:
-//! anything else of that name may be a stranger's, or lead to what nobody meant to serve.
+//! The root stays the folder that was opened, whatever its path leads to later, until it is reopened. If it
+//! was removed, a folder of the same owner in the same place takes over by itself. Anything else under that
+//! path may be a stranger's, or lead to what nobody meant to serve.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,12 +30,12 @@ pub(super) const READ: OFlags =
 /// To look at an entry, or to pass through it, without opening it.
 pub(super) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// The first pause after `EAGAIN`. `RESOLVE_BENEATH` gives it when a directory was renamed during the walk,
-/// since it could not prove anything; and a file does on which somebody holds a lease (Samba, an NFS server's
-/// delegation), who is asked to give way by the attempt.
+/// since it could not prove anything; `O_NONBLOCK` when another process holds a lease on the file (Samba, an
+/// NFS server's delegation), which the attempt asks it to release.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// The last of them; each is twice the one before, so they are 31 ms in all: enough for a rename, and for a
-/// client that holds a lease if it is a round trip or two away. Each wait takes one of a few threads, which
-/// all of HTTPS and HTTP/2 share; who needs longer is asked for again by the next request.
+/// lease whose holder is a round trip or two away. They are no longer, since a wait occupies one of the few
+/// threads that HTTPS and HTTP/2 share; a later request may find the lease released.
 const LAST_PAUSE: Duration = Duration::from_millis(16);
 /// Links on the way of one path, as many as the kernel follows (`MAXSYMLINKS`).
 const MOST_LINKS: usize = 40;
@@ -44,14 +44,14 @@ const MOST_TOLD: usize = 20;
 
 /// An open directory and the means to look beneath it.
 pub(super) struct Beneath {
-    /// What the root is called, from `/` on.
+    /// The root's path, absolute.
     path: PathBuf,
     root: Mutex<Arc<Root>>,
     /// Links may lead out.
     follow_links: bool,
     /// Links that lead out and were told of.
     told: Mutex<BTreeSet<Vec<u8>>>,
-    /// It was told that the root was removed and that nothing takes its place.
+    /// The log has said that the root was removed and that nothing takes its place.
     lost: AtomicBool,
 }
 
@@ -123,7 +123,7 @@ impl Beneath {
         Ok(Beneath { path, root, follow_links, told: Mutex::default(), lost: AtomicBool::new(false) })
     }
 
-    /// What the root is called.
+    /// The root's path, absolute.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

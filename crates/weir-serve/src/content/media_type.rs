@@ -2,8 +2,8 @@
 
 /// Extension, lower case, and its media type. Files that weir mostly moves need no more; the rest is bytes.
 ///
-/// A page and its style say themselves how they are encoded, and a word of ours would win over theirs. Other
-/// texts cannot, and are UTF-8.
+/// HTML and CSS can declare their encoding themselves, and a charset here would override it. Other texts
+/// cannot, and are taken to be UTF-8.
 const TABLE: &[(&str, &str)] = &[
     ("7z", "application/x-7z-compressed"),
     ("avif", "image/avif"),

@@ -25,8 +25,8 @@ pub(crate) trait Resolve: Send + Sync {
     /// it from being one. May take as long as the directory is large.
     fn list(&self, target: &Target) -> Entry;
 
-    /// Opens again by its name what was opened so: something else may have the name by now. Where that fails,
-    /// all stays as it was.
+    /// Opens again what was opened by its path, which may lead elsewhere by now. Where that fails, all stays
+    /// as it was.
     fn reopen(&self) -> Result<(), ServeError> {
         Ok(())
     }

@@ -44,7 +44,7 @@ struct Answer {
     /// Azure's metadata write a number as a text.
     #[serde(default, deserialize_with = "number")]
     expires_in: Option<u64>,
-    /// Seconds since 1970: what an app service says in place of that.
+    /// Seconds since 1970; an app service sends this instead.
     #[serde(default, deserialize_with = "number")]
     expires_on: Option<u64>,
 }

@@ -25,7 +25,7 @@ pub fn path(text: &str, environment: Environment<'_>) -> PathBuf {
     }
 }
 
-/// The path that the variable `name` has, if it is set.
+/// The path in the variable `name`, if it is set.
 pub fn named(environment: Environment<'_>, name: &str) -> Option<PathBuf> {
     environment(name).filter(|text| !text.is_empty()).map(|text| path(&text, environment))
 }

@@ -1,11 +1,12 @@
-//! What each lane has shown with its last request: a refusal is of that, whatever others show by then.
+//! What each lane showed with its last request. A refusal is about that, not about what other lanes have
+//! shown since.
 
 use std::collections::HashMap;
 use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 
-/// By lanes. A lane is a thread, and waits for the answer to one request before it sends another.
+/// One value per lane. A lane is a thread that waits for each answer before it sends the next request.
 pub struct Used<T>(Mutex<HashMap<ThreadId, T>>);
 
 impl<T> Default for Used<T> {
@@ -15,12 +16,12 @@ impl<T> Default for Used<T> {
 }
 
 impl<T: Clone> Used<T> {
-    /// This lane shows it now.
+    /// This lane is about to show it.
     pub fn set(&self, shown: T) {
         self.0.lock().insert(thread::current().id(), shown);
     }
 
-    /// What this lane has shown; `None`: nothing yet.
+    /// What this lane showed last, if anything.
     pub fn own(&self) -> Option<T> {
         self.0.lock().get(&thread::current().id()).cloned()
     }

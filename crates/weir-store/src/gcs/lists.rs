@@ -57,7 +57,7 @@ pub(super) struct Resource {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListPage<T> {
-    /// Of an empty page all that there is; some emulators leave it out, and have an empty `items`.
+    /// An empty page has only this. Some emulators leave it out, and send an empty `items`.
     kind: Option<String>,
     items: Option<Vec<T>>,
     prefixes: Option<Vec<String>>,

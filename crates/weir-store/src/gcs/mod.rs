@@ -75,6 +75,7 @@ impl GcsStore {
             endpoint: Some(settings.endpoint.clone()),
             host: s3::HOST,
             path_style: Some(true),
+            prefers_host: false,
             provider: None,
             request_payer: false,
             encryption: Vec::new(),

@@ -67,7 +67,7 @@ fn an_object_has_an_address_whatever_its_key() {
     }
 }
 
-/// Another lane has the next one by then: that one is shown, and has not been refused.
+/// By then another lane has the next token, which has not been refused.
 #[test]
 fn a_late_refusal_is_of_the_token_that_was_shown() {
     let store = store(ENDPOINT);

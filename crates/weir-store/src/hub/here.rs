@@ -14,7 +14,7 @@ use super::HubFile;
 /// Enough to hash at full speed, small enough to stay in the L2 cache.
 const BLOCK: usize = 256 << 10;
 
-/// The file at `path` is `file` as the hub has it. Not so where nothing proves it.
+/// Whether the file at `path` is `file` as the hub has it; false if nothing proves it.
 pub fn is_here(file: &HubFile, path: &Path, stop: &AtomicBool) -> io::Result<bool> {
     let there = match std::fs::metadata(path) {
         Ok(there) if there.is_file() => there,

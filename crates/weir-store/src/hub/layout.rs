@@ -1,8 +1,8 @@
 //! An OCI image layout in a folder (image-layout.md of the image specification), which skopeo, crane, podman
 //! and containerd read: `oci-layout`, `index.json`, and the blobs by their digests.
 //!
-//! `index.json` is written last: as long as it does not name an image, that is not all here. It names an
-//! image by its tag, and by its full name beside that: of two images with one tag both stay.
+//! `index.json` is written last: as long as it does not name an image, that is not all here. It has an
+//! image's tag and its full name, so two images with the same tag can both be there.
 
 use std::fs::File;
 use std::io;
@@ -33,13 +33,13 @@ const MAX_INDEX: Bytes = Bytes(16 << 20);
 /// What a tag is called among the annotations.
 const TAG: &str = "org.opencontainers.image.ref.name";
 
-/// The same with the registry and the name before it, as containerd calls an image.
+/// The same for the tag with the registry and the name before it, as containerd writes it.
 const NAME: &str = "io.containerd.image.name";
 
-/// How long other runs may take to write the index before this one: each takes a few milliseconds.
+/// How long to wait for other runs that write the index; each takes a few milliseconds.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// Between two looks whether they have.
+/// Between two attempts to lock it.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// An image whose blobs are fetched.
@@ -58,18 +58,18 @@ pub struct Descriptor {
     pub media_type: String,
     /// Its digest.
     pub digest: Expected,
-    /// What it is of: `docker.io/library/alpine`.
+    /// The image's full name without the tag: `docker.io/library/alpine`.
     pub image: String,
     /// The tag, where one was named.
     pub tag: Option<String>,
 }
 
 impl Image {
-    /// Makes `folder` a layout that has this image too. Returns what it is called there, if not by its tag
-    /// since another image has that.
+    /// Makes `folder` a layout that has this image too. Returns its name there, if another image already has
+    /// the tag.
     ///
     /// # Errors
-    /// A file that cannot be read or written, an index that is none, and another run that holds it for good.
+    /// A file that cannot be read or written, a malformed index, or another run that keeps it locked.
     pub fn finish(&self, folder: &Path, stop: &AtomicBool) -> Result<Option<String>, StoreError> {
         let digest = &self.descriptor.digest;
         put(&folder.join(format!("blobs/{}/{}", digest.algorithm(), digest.hex())), &self.manifest)?;
@@ -91,8 +91,8 @@ impl Image {
         Ok(called.filter(|called| self.descriptor.tag.as_ref() != Some(called)))
     }
 
-    /// The index `there` with this image in it, in place of an earlier one of its name, or of its digest
-    /// where it has no tag; and what it is called there.
+    /// The index `there` with this image in it, and the image's name there. It replaces an earlier one of its
+    /// name, or of its digest if it has no tag.
     fn index(&self, there: Option<&str>) -> Option<(Value, Option<String>)> {
         let mut index: Value = match there {
             Some(text) => serde_json::from_str(text).ok()?,
@@ -124,8 +124,8 @@ impl Image {
     }
 }
 
-/// Waits until no other weir is about to write the index in `folder`, which is locked for as long as the
-/// result lives. A file system without locks has none.
+/// Locks `folder` against other weirs that write its index, for as long as the result lives. On a file system
+/// without locks it does not.
 fn locked(folder: &Path, stop: &AtomicBool) -> Result<File, StoreError> {
     let file = File::open(folder).map_err(|source| local("open", folder, source))?;
     let until = Instant::now() + LOCK_LIMIT;
@@ -212,7 +212,7 @@ mod tests {
     fn another_image_with_the_same_tag_stays() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();
-        // What another program has named by a tag alone belongs to nobody who is known.
+        // What another program has named by a tag alone may be any image.
         let foreign = json!({"schemaVersion": 2, "manifests": [
             {"mediaType": "m", "digest": "sha256:x", "size": 1, "annotations": {TAG: "other"}},
         ]});
@@ -255,7 +255,7 @@ mod tests {
             }
         });
         assert_eq!(images(folder.path()).len(), 8);
-        // Who stops does not wait for another one.
+        // A run that is stopped does not wait for another one.
         let held = locked(folder.path(), &NO_STOP).unwrap();
         let error = locked(folder.path(), &AtomicBool::new(true)).unwrap_err();
         assert!(matches!(error, StoreError::Http(GetError::Interrupted)), "{error}");

@@ -168,7 +168,7 @@ struct LfsAuthorizer {
     login: Option<Login>,
     way: Way,
     known: Mutex<HashMap<Url, Known>>,
-    /// The fields of an action as they were shown.
+    /// The action's fields that each lane sent last.
     used: Used<Vec<(String, String)>>,
 }
 
@@ -226,7 +226,7 @@ impl LfsAuthorizer {
         let fields = action.header.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let fields = fields.filter(|(name, value)| legal(name) && legal(value) && !is_own(name));
         let mut fields: Vec<(String, String)> = fields.collect();
-        // An action that brings no way in is asked for as the API is, where that hears it anyhow.
+        // An action without credentials gets the login if it is on the API's own server.
         let has_own = fields.iter().any(|(name, _)| name == "authorization") || is_signed(&url);
         let wants_login = !answered.authenticated && !has_own && url.origin() == self.base.origin();
         let login = self.login.as_ref().filter(|_| wants_login);
@@ -258,7 +258,7 @@ impl Authorizer for LfsAuthorizer {
         Ok(fields.into_iter().filter(|(name, _)| !has(name)).collect())
     }
 
-    /// An action that has expired: another one is asked for. The same one would be refused once more.
+    /// An expired action: another one is asked for. If that is the same, it would be refused again.
     fn mends(&self, url: &Url, head: &ResponseHead, _: Option<&str>) -> Result<Mend, GetError> {
         let known = self.known_of(url).filter(|_| matches!(head.status, 401 | 403 | 404 | 410));
         let Some((pointer, fields)) = known else { return Ok(Mend::No) };

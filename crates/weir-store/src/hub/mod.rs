@@ -37,8 +37,8 @@ pub struct HubFile {
 }
 
 impl HubFile {
-    /// The digest that it must have if it has `size` bytes, and what is hashed before them. `None`: nothing
-    /// that is known proves it.
+    /// The digest that it must have if it has `size` bytes, and what is hashed before them. `None`: no digest
+    /// is known.
     pub fn proof(&self, size: Option<u64>) -> Option<(Expected, Vec<u8>)> {
         if let Some(digest) = &self.digest {
             return Some((digest.clone(), Vec::new()));

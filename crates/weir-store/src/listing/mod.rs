@@ -116,11 +116,11 @@ pub trait Lists: Send + Sync {
     /// The asker's buckets, whichever bucket this is of.
     fn buckets(&self, caller: &mut Caller<'_>) -> Result<Vec<Bucket>, StoreError>;
 
-    /// A look at `key`, at this version of it; `None` where there is no such object. `size`: what it is known
-    /// to have, which stands for what the answer to a HEAD does not say.
+    /// A look at `key`, at this version of it; `None` where there is no such object. `size`: its size, if it
+    /// is known, for an answer to a HEAD without one.
     ///
     /// # Errors
-    /// [`StoreError::Answer`] where nobody says how large it is.
+    /// [`StoreError::Answer`] if its size is not known at all.
     fn look(
         &self,
         caller: &mut Caller<'_>,
@@ -149,25 +149,25 @@ impl Looked {
     }
 }
 
-/// The size that a list says; `None`: it is no number, or larger than any file may be.
+/// A size in an answer; `None`: not a number, or larger than any file can be.
 pub(crate) fn size(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().filter(|size| i64::try_from(*size).is_ok())
 }
 
-/// What is wrong with an answer that has `key` without its size, as in `the store's answer ...`: what it does
-/// not say is not nought.
+/// What is wrong with an answer that has `key` without its size, as in `the store's answer ...`. A missing
+/// size is not zero.
 pub(crate) fn unsized_key(key: &str) -> String {
     format!("does not say how large '{}' is", shown(key))
 }
 
-/// The size of the object `key` by the answer to a HEAD of it, or else the one that is `known`.
+/// The size of the object `key` from the answer to a HEAD of it, else the one that is `known`.
 pub(crate) fn size_of(
     what: &str,
     key: &str,
     head: &ResponseHead,
     known: Option<u64>,
 ) -> Result<u64, StoreError> {
-    // Google gives no length of what it would decode for others (`Content-Encoding: gzip`), but this.
+    // Google sends no Content-Length for an object that it can decode (`Content-Encoding: gzip`), but this.
     let said = ["content-length", "x-goog-stored-content-length"];
     let said = said.iter().find_map(|name| head.header(name).and_then(size));
     said.or(known).ok_or_else(|| {

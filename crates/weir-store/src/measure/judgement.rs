@@ -21,8 +21,8 @@ const GROWS: f64 = 1.33;
 /// So much of all processors is all of them: the store's answers have to be waited for at times.
 const BUSY: f64 = 0.85;
 
-/// What holds the throughput and the requests a second, `cpus` processors being this host's. Fewer
-/// connections were tried before more.
+/// What holds the throughput and the requests a second, `cpus` processors being this host's. Loads are in
+/// the order of their connections, none twice.
 pub fn held(measured: &Measured, cpus: f64) -> Vec<Held> {
     let held = [Figure::Throughput, Figure::Requests].into_iter().filter_map(|figure| {
         let (limit, why) = of_loads(figure, measured, cpus)?;
@@ -159,7 +159,7 @@ mod tests {
         // 16 after 1: four times twice.
         assert_eq!(limit(vec![load(1, 100, 0.1), load(16, 1500, 0.3)]), Some(Limit::Latency));
         assert_eq!(limit(vec![load(1, 100, 0.1), load(16, 220, 0.3)]), Some(Limit::SenderOrPath));
-        // Half as many again after 4 are not twice as many.
+        // From 4 to 6 is less than a doubling.
         assert_eq!(limit(vec![load(4, 400, 0.1), load(6, 500, 0.3)]), Some(Limit::Latency));
         let flat = vec![load(1, 100, 0.1), load(2, 190, 0.2), load(4, 195, 0.3)];
         assert_eq!(limit(flat), Some(Limit::SenderOrPath));

@@ -143,7 +143,7 @@ pub struct Setup<'a> {
 pub struct Unmeasured {
     /// Why.
     pub cause: StoreError,
-    /// What is left at the store, in words.
+    /// What could not be deleted at the store, in words.
     pub left: Vec<String>,
 }
 
@@ -171,7 +171,8 @@ pub fn run(setup: &Setup<'_>, on_step: OnStep<'_>) -> Result<Measured, Box<Unmea
     match outcome {
         Err(error) if is_stop(&error) => measured.interrupted = true,
         Err(cause) => {
-            // Nothing was missing before: that is what could not be taken away, if anything was stored.
+            // It failed before anything was missing, so this is what could not be deleted. A store that
+            // refused the first object has nothing of it.
             let is_refused = cause.is_answer() && !has_put;
             let left = if is_refused { Vec::new() } else { measured.missing };
             return Err(Box::new(Unmeasured { cause, left }));

@@ -239,6 +239,7 @@ mod tests {
             endpoint: Some(url::Url::parse(&mock.url).unwrap()),
             host: crate::s3::HOST,
             path_style: None,
+            prefers_host: false,
             provider: None,
             request_payer: false,
             encryption: Vec::new(),

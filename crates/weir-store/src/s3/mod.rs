@@ -31,7 +31,7 @@ use crate::store::{Service, Store, named_below};
 use crate::upload::Uploads;
 use crate::upload::fields::{FieldKind, TagRefusal};
 
-/// What hosts of S3 are called before their region.
+/// What Amazon's S3 hosts begin with, before the region.
 pub const HOST: &str = "s3";
 
 /// How a bucket of S3 is asked.
@@ -41,12 +41,13 @@ pub struct S3Settings {
     pub region: Option<String>,
     /// Another service than Amazon's: its address, with a path before the bucket if it has one.
     pub endpoint: Option<Url>,
-    /// What Amazon's hosts are called before the region: [`HOST`], or of another kind (`s3-fips`).
+    /// What Amazon's hosts begin with: [`HOST`], or another kind (`s3-fips`).
     pub host: &'static str,
     /// The bucket stands in the host (`Some(false)`) or before the key (`Some(true)`); `None`: the latter at
-    /// an endpoint of its own, whose name seldom has one for each bucket, and where the bucket's name has a
-    /// dot, which no certificate of Amazon's covers.
+    /// an endpoint of its own, whose name seldom has one for each bucket, and where the host cannot have it.
     pub path_style: Option<bool>,
+    /// Without `path_style`, an endpoint of its own has it in the host as well, where that can be.
+    pub prefers_host: bool,
     /// Who signs; `None`: nobody (`--no-sign`).
     pub provider: Option<Arc<dyn Provider<AwsCredential>>>,
     /// The asker pays for the transfer (`--request-payer`).
@@ -76,8 +77,10 @@ impl S3Bucket {
             Some(endpoint) => endpoint.clone(),
             None => address(&format!("https://{}.{region}.{}/", self.settings.host, domain(region)))?,
         };
-        let is_amazon = self.settings.endpoint.is_none();
-        let path_style = self.settings.path_style.unwrap_or(!is_amazon || self.bucket.contains('.'));
+        // An IP address takes no bucket in front, and no certificate covers one with a dot.
+        let fits = endpoint.domain().is_some() && !self.bucket.contains('.');
+        let in_host = fits && (self.settings.endpoint.is_none() || self.settings.prefers_host);
+        let path_style = self.settings.path_style.unwrap_or(!in_host);
         let host = endpoint.host_str().unwrap_or_default();
         let mut url = endpoint.clone();
         let base = endpoint.path().trim_end_matches('/');
@@ -226,6 +229,7 @@ mod tests {
             endpoint: endpoint.map(|text| Url::parse(text).unwrap()),
             host: HOST,
             path_style: None,
+            prefers_host: false,
             provider: None,
             request_payer: false,
             encryption: Vec::new(),

@@ -225,7 +225,7 @@ impl Across<'_> {
         let mut decision = decide(self.copy.rules, &facts_of(object), there.as_ref());
         if decision == Decision::AskContent {
             let one = self.look(callers, object)?;
-            // Contents are compared of what has one size.
+            // Contents are compared only where the sizes are equal.
             let size = Some(object.size);
             let other = self.to.lists().look(&mut callers.1, to, None, size).map_err(of_target)?;
             let digests =

@@ -67,7 +67,7 @@ pub struct DownJobs {
     from: Receiver<Vec<Next>>,
     ready: VecDeque<Next>,
     root: PathBuf,
-    /// There was nothing in it.
+    /// It was empty.
     is_new: bool,
     ended: Arc<Ended>,
 }
@@ -290,9 +290,7 @@ impl Down<'_> {
         let to = match there.map(|there| &there.kind) {
             None | Some(Kind::Symlink { .. }) => None,
             Some(Kind::File { .. }) => there.map(facts_of_file),
-            Some(Kind::Directory) => {
-                return Err(Unholdable::HasFolder.to_string());
-            }
+            Some(Kind::Directory) => return Err(Unholdable::HasFolder.to_string()),
             Some(_) => return Err("cannot replace what has its name here: it is no file".to_owned()),
         };
         let mut from = facts_of(object);

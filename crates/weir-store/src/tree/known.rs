@@ -82,7 +82,7 @@ impl<'a> Known<'a> {
         self.look(caller, key, None)
     }
 
-    /// A look at `key`; `size`: what it is known to have.
+    /// A look at `key`; `size`: its size, if that is known.
     pub fn look(
         &self,
         caller: &mut Caller<'_>,

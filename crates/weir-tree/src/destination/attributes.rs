@@ -102,14 +102,13 @@ pub(super) fn of_file(
     Ok(())
 }
 
-/// Sets the mode of what is open, be it a directory that was opened only to pass through.
+/// Sets the mode of an open file or directory, also of a directory that was opened only to pass through.
 pub(super) fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     let mode = Mode::from_raw_mode(mode);
     or_by_name(fchmod(file, mode), || chmodat(file, ".", mode, AtFlags::empty()))
 }
 
-/// A directory that was opened only to pass through (O_PATH) is not taken by its descriptor alone (open(2)),
-/// but by its name in itself.
+/// fchmod(2) and its like refuse a descriptor of O_PATH (open(2)): a directory is then named `.` in itself.
 fn or_by_name(outcome: Result<(), Errno>, by_name: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
     match outcome {
         Err(Errno::BADF) => by_name(),

@@ -7,8 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::attributes::{self, Was};
@@ -85,9 +84,7 @@ struct Slot {
 }
 
 /// Without openat2 nothing can be opened safely: to be found out before anything is written.
-pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), TreeError> {
-    let directories = directories.lock();
-    let Some(root) = &directories.root else { return Ok(()) };
+pub(super) fn check_kernel(root: &OwnedFd) -> Result<(), TreeError> {
     match open_beneath(root, b".") {
         // Seccomp filters of older container engines answer EPERM to calls that they do not know.
         Err(Errno::NOSYS | Errno::PERM) => Err(TreeError::NoOpenat2),
@@ -279,7 +276,7 @@ impl Target {
             && let Ok(directory) = directories.get(entry.name.as_bytes())
         {
             // What cannot be set is told when it is finished.
-            let _ = fchmod(&directory, Mode::from_raw_mode(kept_mode(entry, keep) | FILLING));
+            let _ = attributes::set_mode(directory.as_fd(), kept_mode(entry, keep) | FILLING);
         }
         Ok(())
     }
@@ -329,8 +326,11 @@ impl Target {
 
     /// Is there a directory at `name`, and may this process read it?
     pub fn has_directory(&self, name: &Name) -> bool {
-        let stat = self.lock().get(name.as_bytes()).and_then(|directory| source::stat(&directory, b""));
         // The root is one, or will be.
-        name.is_root() || stat.is_ok_and(|stat| entry::file_type(&stat).is_dir())
+        if name.is_root() {
+            return true;
+        }
+        let stat = self.lock().get(name.as_bytes()).and_then(|directory| source::stat(&directory, b""));
+        stat.is_ok_and(|stat| entry::file_type(&stat).is_dir())
     }
 }

@@ -1,4 +1,4 @@
-//! Folders that are made for a target: where nothing comes into them, they go again.
+//! Folders that are made for a target, and removed again if nothing comes into them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct NewFolders(Vec<PathBuf>);
 
 impl NewFolders {
-    /// Of `folder` and those that it is in, the ones that are not there yet.
+    /// `folder` and its parents, as far as they do not exist yet.
     pub fn of(folder: &Path) -> NewFolders {
         let is_gone = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
         let is_missing =
@@ -18,8 +18,7 @@ impl NewFolders {
 
     /// Removes those that are empty.
     pub fn undo(&self) {
-        // The innermost comes first, which may not have been made; one that holds something keeps those that
-        // it is in.
+        // The innermost comes first, and may not have been made. One that holds something keeps its parents.
         self.0.iter().for_each(|folder| drop(fs::remove_dir(folder)));
     }
 }

@@ -34,8 +34,7 @@ pub(super) fn check(
     Err(TreeError::Clash { name: name.clone(), new, old })
 }
 
-/// A file may be put at `path` as far as a link tells that is there: one to what is no data, as `/dev/stdout`
-/// is, is not to be lost either.
+/// Refuses to put a file in place of a link to a device, pipe or socket, such as `/dev/stdout`.
 pub fn check_link(path: &Path) -> Result<(), TreeError> {
     let is_data = |there: std::fs::Metadata| there.is_file() || there.is_dir();
     if !path.is_symlink() || std::fs::metadata(path).map_or(true, is_data) {

@@ -40,7 +40,7 @@ pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The highest rate that is allowed; any, where it is none.
+/// The highest rate allowed; none is no limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit(pub Option<Rate>);
 

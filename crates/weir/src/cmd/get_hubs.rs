@@ -103,7 +103,7 @@ impl Taking {
         proof.map(one).into_iter().collect()
     }
 
-    /// What is known of `found` where nothing proves it: its size.
+    /// The size of `found`, if no digest is known to check it by.
     pub fn pinned(&self, found: &Found) -> Option<Pinned> {
         let size = found.file.size;
         let is_all = found.file.proof(size).is_none() && !self.of_parts && self.whose != Whose::Ignored;
@@ -120,7 +120,7 @@ impl Taking {
             return None;
         }
         let bytes = std::fs::metadata(&path).map(|there| there.len()).unwrap_or_default();
-        // The id of git's blob is no digest of the file that a person could compare.
+        // Git's id of the blob is not a digest that a person could compare the file with.
         let (digest, outcome) = (found.file.digest.clone(), JobOutcome::Unchanged);
         Some(FileReport { path: Some(path), bytes, digest, outcome, ..job.blank_report() })
     }

@@ -70,26 +70,19 @@ impl Sums {
 
     /// What the file at `url` must be. A list names it as it lies on the server, whatever it is called here.
     pub fn of(&self, url: &Url) -> anyhow::Result<Vec<Expectation>> {
-        let whose = Whose::User;
-        let given = |expected: &Expected| Expectation {
+        let expect = |expected: &Expected, origin: &str| Expectation {
             expected: expected.clone(),
-            origin: GIVEN.to_owned(),
-            whose,
+            origin: origin.to_owned(),
+            whose: Whose::User,
             parts: None,
             before: Vec::new(),
         };
-        let mut expectations: Vec<Expectation> = self.given.iter().map(given).collect();
+        let mut expectations: Vec<Expectation> = self.given.iter().map(|one| expect(one, GIVEN)).collect();
         if let Some((checksums, list)) = &self.listed {
             let name = object::name_from_url(url);
             let expected =
                 checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
-            expectations.push(Expectation {
-                expected: expected.clone(),
-                origin: list.clone(),
-                whose,
-                parts: None,
-                before: Vec::new(),
-            });
+            expectations.push(expect(expected, list));
         }
         Ok(expectations)
     }

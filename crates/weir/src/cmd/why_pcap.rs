@@ -70,9 +70,8 @@ fn open(file: &Path) -> anyhow::Result<File> {
 /// Between two looks at the clock and at what the user wants.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A capture as it comes. Of a live one no packet may come for long: it ends meanwhile where the user wants
-/// that, or when nothing came for all of its span. One that was recorded may come slowly: its packets tell
-/// the time.
+/// A capture as it comes. A live one may be silent for long: it ends then where the user wants that, or when
+/// nothing came for as long as its span. A recorded one may come slowly: its packets tell the time.
 struct Stream<'a> {
     file: File,
     stopped: &'a dyn Fn() -> bool,

@@ -648,7 +648,7 @@ fn a_server_that_is_interrupted_ends_its_tests() {
     assert_eq!(server.code(), Some(0));
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    // What came is told all the same.
+    // What was sent is told all the same.
     assert!(rest.iter().any(|line| line.starts_with("sent")), "{rest:?}");
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();

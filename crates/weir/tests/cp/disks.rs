@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use support::{MIB, Run, Sandbox, Special, Sshd, WEIR, Weir, pattern, skip};
 
 /// Who is not root: permissions hold for them.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 
 /// An sshd that sees a file system of its own at `disk` of its folder.
 fn with_disk(options: &str) -> Option<(Sshd, PathBuf)> {
@@ -146,7 +146,7 @@ fn a_read_only_target_is_said() {
 
 /// `weir cp` on this machine by somebody for whom permissions hold; `None` where this test cannot be somebody
 /// else.
-fn as_nobody(sandbox: &Sandbox, args: &[&str]) -> Option<Weir> {
+pub(crate) fn as_nobody(sandbox: &Sandbox, args: &[&str]) -> Option<Weir> {
     use std::os::unix::process::CommandExt;
     let mut cp = sandbox.weir(support::WEIR, ["cp"]).args(args);
     if rustix::process::geteuid().is_root() {

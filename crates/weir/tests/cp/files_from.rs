@@ -2,16 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use crate::disks::{NOBODY, as_nobody};
 use crate::support;
 
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 use support::{Sandbox, Sshd, WEIR, pattern};
-
-/// For whom permissions hold.
-const NOBODY: u32 = 65534;
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -122,30 +119,20 @@ fn names_lead_through_folders_that_may_not_be_read() {
     let sandbox = sandbox();
     let mode = |mode| std::fs::set_permissions(sandbox.path("tree/sub"), PermissionsExt::from_mode(mode));
     mode(0o711).unwrap();
-    std::os::unix::fs::symlink("sub", sandbox.path("tree/way")).unwrap();
+    symlink("sub", sandbox.path("tree/way")).unwrap();
     std::fs::create_dir(sandbox.path("copy")).unwrap();
-    for folder in [".", "copy"] {
-        std::os::unix::fs::chown(sandbox.path(folder), Some(NOBODY), Some(NOBODY)).unwrap();
-    }
-    let as_nobody = |args: &[&str]| {
-        let mut weir = sandbox.weir(WEIR, args);
-        weir.command.uid(NOBODY).gid(NOBODY);
-        weir
-    };
-    // Whether nobody may run the binary where it lies shows in trying.
-    if !as_nobody(&["--version"]).command.status().is_ok_and(|status| status.success()) {
-        return support::skip("root cannot run the binary as another user here");
-    }
+    chown(sandbox.path("copy"), Some(NOBODY), Some(NOBODY)).unwrap();
     let cp = |flag: &str, list: &str| {
-        as_nobody(&["cp", "-q", flag, "--files-from", "-", "tree", "copy"]).input(list).run()
+        let cp = as_nobody(&sandbox, &["-q", flag, "--files-from", "-", "tree", "copy"])?;
+        Some(cp.input(list).run())
     };
-    let run = cp("-r", "sub/c\nsub/deep/d\nway/c\n");
+    let Some(run) = cp("-r", "sub/c\nsub/deep/d\nway/c\n") else { return };
     run.fails(1, &["cannot read way/c: way is a symbolic link; -L copies what links lead to"]);
     assert_eq!(copied(&sandbox), ["sub/", "sub/c", "sub/deep/", "sub/deep/d"]);
     // All that is in it cannot be known.
-    cp("-r", "sub/c\nsub\n").fails(1, &["sub: permission denied"]);
+    cp("-r", "sub/c\nsub\n").unwrap().fails(1, &["sub: permission denied"]);
     mode(0o755).unwrap();
-    cp("-L", "way/c\n").succeeds();
+    cp("-L", "way/c\n").unwrap().succeeds();
     assert_eq!(sandbox.read("copy/way/c"), b"sub/c");
 }
 

@@ -73,7 +73,7 @@ fn a_thing_is_not_copied_onto_itself() {
     assert_eq!((inode("a"), inode("dir/in/z")), inodes, "nothing was replaced");
 }
 
-/// As for a backup that lies in what it is of: excluded it is never met, and met it is left out by itself.
+/// As a backup inside its source: one that is excluded is never met, and one that is met is left out.
 #[test]
 fn a_target_in_its_source_is_left_out_of_a_part() {
     let Some(sshd) = Sshd::start() else { return };

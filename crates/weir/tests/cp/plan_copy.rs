@@ -170,7 +170,7 @@ fn a_small_copy_is_foretold_by_its_login_and_its_round_trips() {
     let without_login = copy["bytes"].as_f64().unwrap() / number("achieved");
     assert!(without_login < number("took") * 0.9, "its rate counts the login: {prediction}");
     let run = sshd.copies(&sandbox, &["small", &to]);
-    // By a login of more than a second, of a busy machine, the rate is told as of any longer copy.
+    // On a busy machine whose login takes over a second, the rate is shown as for any longer copy.
     let told = if number("total") < 1.0 { "with the login (by the plan" } else { "(by the plan" };
     assert!(run.succeeds().stderr.contains(told), "{}", run.stderr);
 }
@@ -282,7 +282,7 @@ fn a_plan_foretells_what_its_copy_moves() {
     }
 }
 
-/// Of a target in its source nothing moves.
+/// Nothing in a target inside its source moves.
 #[test]
 fn a_plan_does_not_go_into_its_target() {
     let Some(sshd) = Sshd::start() else { return };

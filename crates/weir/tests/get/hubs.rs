@@ -408,7 +408,7 @@ fn other_bytes_than_listed_are_refused() {
     assert!(sandbox.read("model/weights.bin") == pattern(10_000, 7));
 }
 
-/// Small files as well: by git's id of them, or at least by their size. None gets into the cache.
+/// Small files too: by git's id, or at least by size. None gets into the cache.
 #[test]
 fn other_small_files_than_listed_are_refused() {
     let mismatch = ["sha1", "does not match", "--ignore-digest"];
@@ -444,7 +444,7 @@ fn other_small_files_than_listed_are_refused() {
     }
 }
 
-/// The list has the size of the file, and a coded body another one.
+/// The list has the size of the file; a coded body has another size.
 #[test]
 fn a_coded_length_is_not_held_against_the_list() {
     let store = Arc::new(Server::start(|_, wire| wire.answer("404 Not Found", &[], b"")));

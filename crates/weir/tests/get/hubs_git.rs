@@ -139,8 +139,8 @@ fn an_action_that_has_expired_is_asked_for_anew() {
     assert_eq!(server.requests().len(), 2);
 }
 
-/// An address alone, where the API is: the login that the API has heard is shown there too, unless the server
-/// says that it needs none, and what is refused so is not asked for again and again.
+/// An action without credentials, on the API's own server, gets the login, unless the server says that it
+/// needs none. If it is refused, another one is asked for only once.
 #[test]
 fn an_action_without_fields_is_asked_for_by_the_login() {
     let object = pattern(5000, 1);

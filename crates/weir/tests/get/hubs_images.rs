@@ -387,7 +387,7 @@ fn plain_registry(image: &Image) -> Server {
     })
 }
 
-/// A name may begin with another one: for each its own token is shown, whichever comes first.
+/// One name may be the start of another: each gets its own token, whichever comes first.
 #[test]
 fn a_token_is_for_one_name() {
     let image = Image::new(&[1000, 2000]);
@@ -416,7 +416,7 @@ fn an_image_without_an_index_says_what_it_is_for() {
         let run = sandbox.get([&*url, "--platform", "linux/riscv64", "-vv"]).run();
         run.exits(code).says(&[says]);
         assert_eq!(sandbox.path("app/index.json").exists(), code == 0, "{config}");
-        // Who has not said what for takes it as it is.
+        // Without --platform it is taken as it is.
         sandbox.get([&*url]).run().succeeds();
         has_image(&sandbox, "app", &image);
     }

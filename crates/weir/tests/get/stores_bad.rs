@@ -401,7 +401,7 @@ fn keys_like_patterns_and_folders() {
         assert_eq!(sandbox.read(&format!("{folder}/in")), b"in");
     }
     bucket.weir(&sandbox, &["cp", "s3://b/none/", "empty"]).run().succeeds();
-    // For what is not there no folder stays, nor is a link to what is no data replaced.
+    // A source that is not there leaves no folder behind, and a link to a pipe is not replaced.
     bucket.weir(&sandbox, &["cp", "s3://b/nothing/", "new"]).run().fails(1, &["nothing of that name"]);
     sandbox.has_nothing_of("new");
     sandbox.pipe("pipe");
@@ -411,8 +411,8 @@ fn keys_like_patterns_and_folders() {
     assert!(sandbox.path("link").is_symlink());
 }
 
-/// A key and the same with a slash and more behind it: one of them comes, whichever is sooner, and the other
-/// says why it cannot.
+/// A key, and another one below it as if it were a folder: the first to arrive is written, and the other one
+/// fails with the reason.
 #[test]
 fn a_key_that_is_a_folder_of_others_says_so() {
     const SAYS: &str = "cannot both be files";
@@ -579,7 +579,7 @@ fn a_list_without_sizes_is_none() {
     }
 }
 
-/// Nor is what the answer to a HEAD does not say.
+/// A length that is missing in the answer to a HEAD is not zero.
 #[test]
 fn a_head_without_a_length_is_of_no_empty_object() {
     let server = Server::start(|request, wire| match request.method.as_str() {
@@ -599,8 +599,8 @@ fn a_head_without_a_length_is_of_no_empty_object() {
     assert_eq!(sandbox.read("out"), b"abc");
 }
 
-/// The same of Google's lists and Azure's, and of what comes with 200 in place of a list, or of its second
-/// page.
+/// The same for the lists of Google and Azure, and for an answer with 200 that is not a list, on the first
+/// page or the second.
 #[test]
 fn no_list_of_other_stores_deletes_anything() {
     const BUSY: &str = "{\"status\":\"maintenance\"}";

@@ -47,6 +47,16 @@ fn sink(mut socket: TcpStream) {
     while socket.read(&mut room).is_ok_and(|count| count > 0) {}
 }
 
+/// Sends a little to such a server again and again, from this process.
+fn dribble(port: u16) {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        while socket.write_all(&[1; 20_000]).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
 /// Reads the head of a request and answers with `size` bytes.
 fn answer(mut socket: TcpStream, size: usize) {
     let mut head = Vec::new();
@@ -176,19 +186,13 @@ fn a_running_process_is_judged_until_it_ends() {
 #[test]
 fn a_port_is_judged_from_both_ends() {
     let port = serve(sink);
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let writer = std::thread::spawn(move || {
-        while socket.write_all(&[1; 20_000]).is_ok() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    });
+    dribble(port);
     let run = why(&["--json", "--for", "1s", "--port", &port.to_string()]).run();
     run.succeeds();
     let record = run.json();
     assert_eq!(record["why"]["connections"], 1, "two ends are one connection: {}", record["why"]);
     assert_eq!(record["why"]["flows"][0]["side"], "both", "{}", record["why"]);
     assert_eq!(record["verdict"]["limit"], "application", "{}", record["verdict"]);
-    drop(writer);
 }
 
 /// A network of the test's own: where other programs' connections end by the hundred, the kernel drops what
@@ -469,12 +473,7 @@ fn strangers_do_not_count_where_processes_are_hidden() {
         return skip("no PID namespace can be made");
     }
     let port = serve(sink);
-    let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    std::thread::spawn(move || {
-        while stranger.write_all(&[1; 20_000]).is_ok() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    });
+    dribble(port);
     // Long enough to be seen.
     let port = serve(|socket| {
         std::thread::sleep(Duration::from_millis(500));
@@ -543,12 +542,7 @@ fn another_users_process_says_how_to_see_it() {
     }
     let nobody = Nobody::new();
     let port = serve(sink);
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    std::thread::spawn(move || {
-        while socket.write_all(&[1; 20_000]).is_ok() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    });
+    dribble(port);
     let own = std::process::id().to_string();
     let as_nobody = |args: &[&str]| nobody.why(args);
     // Root has other processes, whose connections are not this one's.
@@ -635,7 +629,7 @@ if libc.unshare(0x20000) or libc.mount(None, b'/', None, private, None) or libc.
     sys.exit(os.strerror(ctypes.get_errno()))
 os.open(sys.argv[1], os.O_PATH)
 print('ready', flush=True)
-time.sleep(20)";
+time.sleep(60)";
 
 #[test]
 fn a_file_system_whose_server_is_away_is_not_waited_for() {
@@ -649,10 +643,13 @@ fn a_file_system_whose_server_is_away_is_not_waited_for() {
     let mut child = command.args(["-c", AWAY]).arg(&folder).stdout(Stdio::piped()).spawn().unwrap();
     let is_ready = child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).is_ok();
     let run = is_ready.then(|| why(&["--for", "500ms", "--pid", &child.id().to_string()]).run());
+    // When the server ends, so do all waits for it.
+    let is_there = child.try_wait().unwrap().is_none();
     child.kill().unwrap();
     child.wait().unwrap();
     let Some(run) = run else { return skip("no FUSE here") };
     run.exits(1);
+    assert!(is_there, "weir waited for it");
 }
 
 /// A sender and its sink that live together in a network namespace of their own.

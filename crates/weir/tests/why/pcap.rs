@@ -134,7 +134,7 @@ fn stdin_gzip_and_a_page() {
 /// A capture of Ethernet before its first packet.
 const HEAD: [u8; 24] = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
 
-/// Of a live one, whose writer stays in the middle of a packet; that is no damage.
+/// A live one, whose writer stops in the middle of a packet: that is no damage.
 #[test]
 fn a_capture_in_which_no_packet_comes_ends_when_the_user_wants_or_its_time_is_over() {
     let sandbox = Sandbox::new();

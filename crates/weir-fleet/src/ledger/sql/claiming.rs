@@ -121,9 +121,9 @@ pub(super) fn settings(transaction: &mut dyn Transaction) -> Result<FleetSetting
     Ok(settings_of(&one(transaction.query(sql, &[])?, "its plan")?))
 }
 
-/// What a worker of `host` is told of `settings`: the rate is the host's, and those of its workers that have
-/// something to do share it. Who waits for work moves nothing; who was not heard of for a while may well go
-/// on with what it has.
+/// What a worker of `host` is told of `settings`: the rate is the host's, and its workers that hold batches
+/// share it. One that waits for work moves nothing; one not heard of for a while may still move what it
+/// holds.
 fn of_a_worker(
     transaction: &mut dyn Transaction,
     settings: FleetSettings,

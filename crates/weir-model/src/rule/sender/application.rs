@@ -94,7 +94,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let idle = rests >= 0.3 || starves;
     let rtt = flow.min_rtt().filter(|_| idle);
     let turns = rtt.and_then(|rtt| Turns::of(flow.lane, flow.interval, flow.context, rtt));
-    if idle && takes_credits(flow, turns.as_ref()) && !sends_unasked(flow, NEAR) {
+    if idle && takes_credits(flow, turns.as_ref()) && !sends_unasked(flow, &nearby(flow, NEAR)) {
         return Judgement::unknown(
             "the peer gives credits (HTTP/2, SSH) at its reader's pace: its end would show what holds that",
         );
@@ -152,8 +152,9 @@ fn asks_for_no_more(flow: &Flow<'_>) -> bool {
 
 /// Within so many seconds each way the peer asked, nothing was sent unasked, and no answer is owed now.
 fn answers(flow: &Flow<'_>, seconds: f64) -> bool {
-    let asked = nearby(flow, seconds).iter().any(|seen| seen.asked > 0);
-    asked && !sends_unasked(flow, seconds) && flow.share(flow.seen.owing) < 0.3
+    let near = nearby(flow, seconds);
+    let asked = near.iter().any(|seen| seen.asked > 0);
+    asked && !sends_unasked(flow, &near) && flow.share(flow.seen.owing) < 0.3
 }
 
 /// What so many seconds each way have, in order.
@@ -164,11 +165,11 @@ fn nearby<'a>(flow: &Flow<'a>, seconds: f64) -> Vec<&'a SenderInterval> {
     order
 }
 
-/// Something was sent anew that nobody had asked for. Of the peer of the watched program any part of an
-/// answer will do: loopback has segments of tens of kilobytes.
-fn sends_unasked(flow: &Flow<'_>, seconds: f64) -> bool {
+/// In these intervals, in order, something was sent anew that nobody had asked for. Of the peer of the
+/// watched program any part of an answer will do: loopback has segments of tens of kilobytes.
+fn sends_unasked(flow: &Flow<'_>, near: &[&SenderInterval]) -> bool {
     let least = if flow.is_peers { 1 } else { flow.segment() };
-    nearby(flow, seconds).windows(2).any(|pair| {
+    near.windows(2).any(|pair| {
         let [before, now] = pair else { return false };
         let goes_on = before.nothing_unsent < before.looks;
         now.sent >= least && now.asked == 0 && before.asked == 0 && !goes_on

@@ -75,12 +75,12 @@ pub(super) fn provider(
         }
         (None, None) => return Ok(None),
     };
-    let token =
-        match (one("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"), one("AWS_CONTAINER_AUTHORIZATION_TOKEN")) {
-            (Some(path), _) => Token::File(files::path(&path, environment)),
-            (None, Some(text)) => Token::Text(text),
-            (None, None) => Token::None,
-        };
+    let token_file = files::named(environment, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    let token = match (token_file, one("AWS_CONTAINER_AUTHORIZATION_TOKEN")) {
+        (Some(path), _) => Token::File(path),
+        (None, Some(text)) => Token::Text(text),
+        (None, None) => Token::None,
+    };
     let origin = format!("the container ({origin})");
     Ok(Some(Arc::new(Renewing::new(move || {
         let cannot = |cause: String| StoreError::Credentials(no_credentials(&origin, cause, ""));

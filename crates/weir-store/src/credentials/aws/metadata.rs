@@ -79,7 +79,7 @@ impl Metadata {
         let question = question.with("x-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS);
         let reply = match self.asker.ask(&question) {
             Ok(reply) => reply,
-            // Its answer may go as many hops as were allowed, and a container is one further away.
+            // The answer has a hop limit, usually 1, and a container is one hop further away.
             Err(StoreError::Http(GetError::Stalled { .. })) if !self.only_with_token => return Ok(None),
             Err(error) => return Err(self.silent(error)),
         };

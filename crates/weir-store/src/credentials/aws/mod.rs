@@ -34,10 +34,10 @@ use weir_units::instant;
 /// Where requests go that name no region; every bucket of S3 says from there where it is.
 pub const DEFAULT_REGION: &str = "us-east-1";
 
-/// Amazon's services, by their domain.
+/// The domain of Amazon's services.
 pub const AMAZON: &str = "amazonaws.com";
 
-/// The domain of the services in `region`: China has them for itself.
+/// The domain of Amazon's services in `region`: those in China have another one.
 pub fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { AMAZON }
 }
@@ -84,16 +84,19 @@ impl<'a> Aws<'a> {
         self.chosen.is_of_one_end && variables.iter().all(|name| self.called(name) == **name)
     }
 
-    /// By the environment, else by the profile.
-    pub fn region(&self) -> Option<String> {
-        const NAMES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
-        let named = || NAMES.iter().find_map(|name| self.variable(name));
-        let of_profile = || self.profile.get("region").map(str::to_owned);
-        if self.is_above(&NAMES) { of_profile().or_else(named) } else { named().or_else(of_profile) }
+    /// The first of these variables that is set, else what the profile says; the other way round where the
+    /// profile is above them.
+    fn said(&self, variables: &[&str], of_profile: impl FnOnce() -> Option<String>) -> Option<String> {
+        let named = || variables.iter().find_map(|name| self.variable(name));
+        if self.is_above(variables) { of_profile().or_else(named) } else { named().or_else(of_profile) }
     }
 
-    /// The bucket stands before the key or in the host (`addressing_style`); `None`: the profile leaves it to
-    /// whoever asks.
+    /// By the environment, else by the profile.
+    pub fn region(&self) -> Option<String> {
+        self.said(&["AWS_REGION", "AWS_DEFAULT_REGION"], || self.profile.get("region").map(str::to_owned))
+    }
+
+    /// The bucket is in the path, not in the host (`addressing_style`); `None`: the profile does not say.
     pub fn path_style(&self) -> Option<bool> {
         match self.profile.within("s3", "addressing_style")? {
             "path" => Some(true),
@@ -102,7 +105,7 @@ impl<'a> Aws<'a> {
         }
     }
 
-    /// What Amazon's hosts of S3 are called, where no endpoint is named.
+    /// What Amazon's S3 hosts begin with, where no endpoint is named.
     pub fn s3_host(&self) -> &'static str {
         let is_fips = self.wants("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint");
         match (is_fips, self.wants("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")) {
@@ -115,9 +118,7 @@ impl<'a> Aws<'a> {
 
     /// By the environment, else by the profile.
     fn wants(&self, variable: &str, name: &str) -> bool {
-        let named = self.variable(variable);
-        let of_profile = self.profile.get(name).map(str::to_owned);
-        let said = if self.is_above(&[variable]) { of_profile.or(named) } else { named.or(of_profile) };
+        let said = self.said(&[variable], || self.profile.get(name).map(str::to_owned));
         said.is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
@@ -127,12 +128,7 @@ impl<'a> Aws<'a> {
             return None;
         }
         let own = format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase());
-        let named = || self.variable(&own).or_else(|| self.variable("AWS_ENDPOINT_URL"));
-        let of_profile = || self.endpoint_of_profile(service);
-        match self.is_above(&[own.as_str(), "AWS_ENDPOINT_URL"]) {
-            true => of_profile().or_else(named),
-            false => named().or_else(of_profile),
-        }
+        self.said(&[own.as_str(), "AWS_ENDPOINT_URL"], || self.endpoint_of_profile(service))
     }
 
     /// The address of `service` that the profile names.
@@ -215,8 +211,8 @@ impl Chain<'_> {
         if let Some(provider) = self.of_web_identity(name, &both, reads_variables)? {
             return Ok(Some(provider));
         }
-        // Whoever else is found would ask as somebody that the profile does not name. The source of another
-        // profile stands for its own keys.
+        // Credentials found further on are not those of the role. A profile that is the source of another
+        // one may use its own keys.
         let has_keys = both.get("aws_access_key_id").is_some();
         if both.get("role_arn").is_some() && !has_source && (seen.is_empty() || !has_keys) {
             return Err(StoreError::Usage(format!(

@@ -71,9 +71,9 @@ impl Client {
 }
 
 impl Kind {
-    /// A client of the environment's; `None`: it names none. A secret without its client is an error: whoever
-    /// else is found would be somebody else. The token of a workload without one is passed over: a cluster
-    /// gives it to all of its pods, whether their users mean it or not.
+    /// The client that the environment names, if any. A secret without its client is an error: credentials
+    /// found further on would be someone else's. A workload's token without a client is ignored: a cluster
+    /// gives it to all of its pods.
     fn of_client(environment: Environment<'_>) -> Result<Option<Kind>, StoreError> {
         let (secret, token) = ("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE");
         let named = |name: &str| one(environment, name);
@@ -92,12 +92,11 @@ impl Kind {
             )));
         }
         let (Some(path), Some(id), Some(tenant)) =
-            (named(token), named("AZURE_CLIENT_ID"), named("AZURE_TENANT_ID"))
+            (files::named(environment, token), named("AZURE_CLIENT_ID"), named("AZURE_TENANT_ID"))
         else {
             return Ok(None);
         };
-        let client = Client::of(environment, id, &tenant)?;
-        Ok(Some(Kind::Workload(client, files::path(&path, environment))))
+        Ok(Some(Kind::Workload(Client::of(environment, id, &tenant)?, path)))
     }
 }
 
@@ -108,7 +107,7 @@ impl Directory {
         if let Some(kind) = Kind::of_client(environment)? {
             return Ok(Directory { asker, kind });
         }
-        // Alone it says which of the host's identities is meant.
+        // By itself it names one of the host's identities.
         let client = one("AZURE_CLIENT_ID");
         let with_client = |mut url: Url, version: &str| {
             url.query_pairs_mut().append_pair("api-version", version).append_pair("resource", RESOURCE);

@@ -114,8 +114,8 @@ fn clients_of_a_directory_get_tokens() {
     assert!(why.contains("AZURE_FEDERATED_TOKEN_FILE") && why.contains("REDACTED is no secret"), "{why}");
 }
 
-/// Whoever else is found would be somebody else. The client's id alone is one of the host's identities, and
-/// the token of a cluster without one is nobody's.
+/// Credentials found further on would be someone else's. The client's id by itself names one of the host's
+/// identities, and a cluster's token without a client is ignored.
 #[test]
 fn a_secret_without_its_client_is_an_error() {
     let (id, tenant) = (("AZURE_CLIENT_ID", "c"), ("AZURE_TENANT_ID", "t"));

@@ -99,7 +99,7 @@ impl Google {
             }
         }
         let asker = Arc::new(Asker::new(network, environment)?);
-        let named = one("GOOGLE_APPLICATION_CREDENTIALS").map(|text| files::path(&text, environment));
+        let named = files::named(environment, "GOOGLE_APPLICATION_CREDENTIALS");
         let usual = usual_file(environment);
         let text = match (&named, &usual) {
             (Some(path), _) => Some((path.clone(), files::text(path)?)),
@@ -150,9 +150,8 @@ fn unknown_type(path: &Path, text: &str, error: StoreError) -> StoreError {
 }
 
 fn usual_file(environment: Environment<'_>) -> Option<PathBuf> {
-    let folder = environment("CLOUDSDK_CONFIG").filter(|text| !text.is_empty());
-    let folder = folder.map(|text| files::path(&text, environment));
-    let folder = folder.or_else(|| files::home(environment).map(|home| home.join(".config/gcloud")));
+    let named = files::named(environment, "CLOUDSDK_CONFIG");
+    let folder = named.or_else(|| files::home(environment).map(|home| home.join(".config/gcloud")));
     folder.map(|folder| folder.join("application_default_credentials.json"))
 }
 

@@ -164,7 +164,7 @@ impl HuggingFace {
             kind: "file".to_owned(),
             path: wanted.path.clone(),
             lfs: (tag.len() == 64).then(|| Large { oid: tag.clone(), size }),
-            // The tag of who names no commit is any server's, and no id of git's.
+            // An answer without a commit may come from any server, whose tag is not git's id.
             oid: if commit.is_some() { tag } else { String::new() },
             size,
         };

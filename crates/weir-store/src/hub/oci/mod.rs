@@ -52,7 +52,7 @@ pub struct Registry {
     authorizer: Arc<OciAuthorizer>,
 }
 
-/// `OS/ARCH[/VARIANT]`; members that are empty are not said.
+/// `OS/ARCH[/VARIANT]`; an empty member is not given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Platform {
@@ -75,7 +75,7 @@ impl Platform {
         Platform { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
     }
 
-    /// The variant, or the one that is meant where none is named, as docker and containerd have it.
+    /// The variant, or the architecture's default, as in docker and containerd.
     fn variant(&self) -> &str {
         let usual = match self.architecture.as_str() {
             "amd64" => "v1",
@@ -91,11 +91,11 @@ impl Platform {
         is_machine && (self.variant.is_none() || self.variant() == other.variant())
     }
 
-    /// The one for this platform: of the same variant, if there is one.
+    /// The first one for this platform, or the first of the same variant, if there is one.
     fn best_of<'a>(&self, blobs: &'a [Blob]) -> Option<&'a Blob> {
         let taken = |blob: &&Blob| blob.platform.as_ref().is_some_and(|one| self.takes(one));
-        let is_same = |blob: &&Blob| blob.platform.as_ref().map(Platform::variant) == Some(self.variant());
-        blobs.iter().filter(taken).find(is_same).or_else(|| blobs.iter().find(taken))
+        let differs = |blob: &&Blob| blob.platform.as_ref().map(Platform::variant) != Some(self.variant());
+        blobs.iter().filter(taken).min_by_key(differs)
     }
 }
 
@@ -275,7 +275,7 @@ impl Registry {
         Ok(Fetched { kind: kind.to_owned(), bytes: body, digest: found, manifest })
     }
 
-    /// An image that is in no index says in its config what it is for.
+    /// Of an image without an index, the config names the platform.
     fn check_platform(
         &self,
         caller: &mut Caller<'_>,
@@ -286,7 +286,7 @@ impl Registry {
             Some(config) => {
                 let what = format!("fetch the config of {}", self.wanted);
                 let (_, reply) = got(caller, &what, self.file(config)?.url, &[])?;
-                // What is no image has a config of another kind.
+                // An artifact that is not an image has another kind of config.
                 serde_json::from_slice(&reply.body).unwrap_or_default()
             }
             None => Platform::default(),
@@ -376,7 +376,7 @@ struct OciAuthorizer {
 impl Authorizer for OciAuthorizer {
     fn is_for(&self, url: &Url) -> bool {
         let path = format!("/v2/{}/", self.wanted.name);
-        // A name may begin with another one: `org/app` and `org/app/sub`.
+        // One name may be the start of another: `org/app` and `org/app/sub`.
         let rest = url.path().strip_prefix(&path).and_then(|rest| rest.split_once('/'));
         let is_own = rest.is_some_and(|(kind, reference)| {
             matches!(kind, "manifests" | "blobs") && !reference.contains('/')
@@ -413,7 +413,7 @@ impl Authorizer for OciAuthorizer {
 mod tests {
     use super::*;
 
-    /// What a wish takes of an index of these platforms, by its place there.
+    /// Which of these platforms `wish` takes from their index.
     fn taken(wish: &str, index: &[&str]) -> Option<usize> {
         let blob = |text: &&str| Blob { digest: (*text).to_owned(), size: None, platform: text.parse().ok() };
         let blobs: Vec<Blob> = index.iter().map(blob).collect();

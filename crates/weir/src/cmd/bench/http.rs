@@ -194,7 +194,7 @@ fn print(
     is_first: bool,
 ) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    // What a program reads is asked for by name.
+    // JSON and CSV are asked for by name: -q keeps back what is for people.
     if plan.quiet && !matches!(plan.format, LoadFormat::Json | LoadFormat::Csv) {
         return Ok(());
     }

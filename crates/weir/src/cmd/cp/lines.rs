@@ -24,7 +24,7 @@ pub struct Would {
 }
 
 impl Would {
-    /// One more.
+    /// Counts one more.
     pub fn count(&mut self, deed: &Deed) {
         match deed {
             Deed::Copy => self.copy += 1,

@@ -131,7 +131,7 @@ pub struct TreeOutcome {
     pub resumed: u64,
     /// Entries deleted at the target.
     pub deleted: u64,
-    /// What a dry run has told of.
+    /// What a dry run would do.
     pub would: Would,
     /// Entries that could not be moved or deleted.
     pub failed: u64,
@@ -257,7 +257,7 @@ fn past(error: &StoreError) -> &'static str {
     }
 }
 
-/// Why a file did not come to `path`, where another key may have made a folder of its name meanwhile.
+/// Why `path` was not written; another key may have made a folder of that name meanwhile.
 fn in_a_tree(path: Option<&Path>, error: &GetError) -> String {
     let is_of_its_name = matches!(error, GetError::IsDirectory { .. } | GetError::Local { .. });
     match is_of_its_name && path.is_some_and(Path::is_dir) {

@@ -17,7 +17,7 @@ use weir_report::plan::PlanRecord;
 use weir_report::schema::{Record, RunOutcome};
 use weir_report::survey::{SurveyRecord, buffer_notes};
 use weir_report::{json, plan, survey};
-use weir_units::{Bytes, Rate};
+use weir_units::{Bytes, Rate, counted};
 
 use crate::args::{self, By, VERSION};
 use crate::calibration;
@@ -200,7 +200,7 @@ fn notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
 /// What of the sources is not in the figures, or more in them than moves.
 fn selection_notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
     let source = &surveyed.survey.source;
-    let files = |count: u64| if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    let files = |count: u64| counted(count, "file");
     let mut notes = Vec::new();
     if source.unmoved > 0 {
         notes.push(format!("{} left as at the target", files(source.unmoved)));

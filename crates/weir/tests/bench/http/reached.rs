@@ -54,7 +54,7 @@ fn every_target_has_a_record_with_its_error() {
     let gone = format!("http://127.0.0.1:{}/", free_port());
     let (good, silent) = (good.url("x"), silent.url("y"));
     let sandbox = Sandbox::new();
-    // Who wants a record does so by name: -q keeps back what is for people.
+    // A record is asked for by name: -q keeps back what is for people.
     for form in [&["--json"][..], &["--json", "-q"]] {
         let run = bench(&sandbox, &["-c", "1", "-n", "2", &gone, &good, &silent]).args(form).run();
         run.fails(1, &["connection refused", "no request to "]);
